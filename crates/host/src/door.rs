@@ -1,0 +1,89 @@
+//! Reading with a memory of what could not be read.
+
+use hugewise_model::{Observed, Unread};
+
+use crate::Source;
+
+/// A [`Source`] in use: it notes every file that is there and could not be read.
+pub struct Door<'a> {
+    /// Where facts come from.
+    pub source: &'a dyn Source,
+    /// What could not be read so far.
+    pub unread: Vec<Unread>,
+}
+
+impl<'a> Door<'a> {
+    /// Opens a source.
+    pub const fn new(source: &'a dyn Source) -> Self {
+        Self { source, unread: Vec::new() }
+    }
+
+    /// A whole file.
+    pub fn read(&mut self, path: &str) -> Observed<Vec<u8>> {
+        let bytes = self.source.read(path);
+        self.note(path, &bytes);
+        bytes
+    }
+
+    /// A whole file, parsed.
+    pub fn parse<T>(&mut self, path: &str, parser: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Observed<T> {
+        let parsed = self.source.read(path).parse(|bytes| parser(&bytes));
+        self.note(path, &parsed);
+        parsed
+    }
+
+    /// Names in a folder, sorted.
+    pub fn list(&mut self, folder: &str) -> Observed<Vec<String>> {
+        let names = self.source.list(folder);
+        self.note(folder, &names);
+        names
+    }
+
+    /// Where a link points.
+    pub fn link(&mut self, path: &str) -> Observed<String> {
+        let target = self.source.link(path);
+        self.note(path, &target);
+        target
+    }
+
+    /// Notes a fact that is there and is not known; absent facts are none of it.
+    pub fn note<T>(&mut self, what: &str, fact: &Observed<T>) {
+        if !fact.is_absent()
+            && let Some(why) = fact.reason()
+        {
+            self.unread.push(Unread { what: what.to_owned(), why });
+        }
+    }
+}
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// From 1; 0 where the file as a whole is meant.
+    pub line: u64,
+    /// What is wrong: `no number in "MemTotal: x kB"`.
+    pub what: String,
+}
+
+impl ParseError {
+    /// An error in one line.
+    pub fn at(line: u64, what: impl Into<String>) -> Self {
+        Self { line, what: what.into() }
+    }
+
+    /// An error of the file as a whole.
+    pub fn whole(what: impl Into<String>) -> Self {
+        Self { line: 0, what: what.into() }
+    }
+}
+
+impl std::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}

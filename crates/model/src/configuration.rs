@@ -1,0 +1,123 @@
+//! What configuration files say: the next boot, the next log-in, the next start of a service.
+
+use crate::{Limit, Observed};
+
+/// A value in a file, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// File.
+    pub file: String,
+    /// Line, from 1; 0 where a file is one value.
+    pub line: u64,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
+}
+
+/// Everything that files decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Assignments of sysctl.d in the order in which systemd-sysctl makes them: the last one of a key wins.
+    pub sysctl: Observed<Vec<SysctlAssignment>>,
+    /// Rules of limits.conf and limits.d, in reading order.
+    pub limits: Observed<Vec<LimitRule>>,
+    /// systemd service units that are on the host and that a process here belongs to.
+    pub units: Vec<Unit>,
+    /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins.
+    pub default_memlock: Observed<(Limit, Place)>,
+    /// The boot loader's next command line.
+    pub boot: Observed<BootEntry>,
+    /// The active tuned profile.
+    pub tuned: Observed<Tuned>,
+    /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
+    pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
+}
+
+impl Configuration {
+    /// The assignment of `key` that wins at the next boot; `key` with dots: `vm.nr_hugepages`.
+    pub fn sysctl_winner(&self, key: &str) -> Option<&SysctlAssignment> {
+        self.sysctl.known()?.iter().rev().find(|assignment| assignment.key == key)
+    }
+}
+
+/// `key = value` in a sysctl.d file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SysctlAssignment {
+    /// With dots.
+    pub key: String,
+    /// Trimmed.
+    pub value: String,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A line of limits.conf about memlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitRule {
+    /// `oracle`, `@dba`, `*`, `%group`, `uid:uid`.
+    pub domain: String,
+    /// Sets the soft limit.
+    pub soft: bool,
+    /// Sets the hard limit.
+    pub hard: bool,
+    /// In bytes (the file says KiB).
+    pub value: Limit,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A systemd service as its files describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// `postgresql@15-main.service`.
+    pub name: String,
+    /// `LimitMEMLOCK` as the last drop-in leaves it, soft and hard; absent where none sets it.
+    pub memlock: Observed<(Limit, Limit, Place)>,
+    /// `User`.
+    pub user: Observed<String>,
+    /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
+    pub ambient_ipc_lock: bool,
+    /// The unit file and its drop-ins, in the order in which they apply.
+    pub files: Vec<String>,
+}
+
+/// What the boot loader will pass at the next boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootEntry {
+    /// `grub`, `bls`, `systemd-boot`.
+    pub loader: String,
+    /// Words of the default entry's command line.
+    pub command_line: Vec<String>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// The active tuned profile, its includes merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuned {
+    /// `throughput-performance`.
+    pub profile: String,
+    /// `[vm] transparent_hugepages` after all includes.
+    pub transparent_hugepages: Observed<(String, Place)>,
+    /// `[sysctl]` after all includes.
+    pub sysctl: Vec<SysctlAssignment>,
+    /// `[bootloader] cmdline*` words.
+    pub command_line: Vec<String>,
+}
+
+/// A `w` line of tmpfiles.d.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmpfilesWrite {
+    /// Target.
+    pub path: String,
+    /// What is written.
+    pub value: String,
+    /// Where it stands.
+    pub place: Place,
+}

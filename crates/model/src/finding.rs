@@ -1,0 +1,137 @@
+//! Verdicts: findings, the chain, and what no verdict could be had on.
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Worth knowing.
+    Info,
+    /// It will hurt under load.
+    Warn,
+    /// It hurts now, or will at the next start.
+    Error,
+}
+
+impl Level {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One rule's verdict on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// `HW201`.
+    pub code: &'static str,
+    /// `no-pool`.
+    pub name: &'static str,
+    /// How bad.
+    pub level: Level,
+    /// Title of the instance it is about; `None` for the host as a whole.
+    pub instance: Option<String>,
+    /// One sentence, with numbers.
+    pub summary: String,
+    /// What it rests on, one fact a line, each with the file it was read from.
+    pub evidence: Vec<String>,
+    /// What it costs, in numbers, where that is known.
+    pub cost: Option<String>,
+    /// Commands, and `#` lines between them; each can be run as it stands.
+    pub fix: Vec<String>,
+}
+
+/// A rule that could not decide, because a fact it needs could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVerdict {
+    /// `HW201`.
+    pub code: &'static str,
+    /// `no-pool`.
+    pub name: &'static str,
+    /// Title of the instance it is about.
+    pub instance: Option<String>,
+    /// The fact, and why it is missing: `/proc/meminfo: absent`.
+    pub missing: String,
+}
+
+/// The links between an instance and its huge pages, in the order in which they can break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Title of the instance.
+    pub instance: String,
+    /// Every link.
+    pub links: Vec<Link>,
+}
+
+impl Chain {
+    /// The cause: the first broken link.
+    pub fn broken(&self) -> Option<&Link> {
+        self.links.iter().find(|link| link.state == LinkState::Broken)
+    }
+}
+
+/// One link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Which one.
+    pub name: LinkName,
+    /// Whether it holds.
+    pub state: LinkState,
+    /// What that rests on: `huge_pages=try (postgresql.conf:142)`.
+    pub evidence: String,
+}
+
+/// The links by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkName {
+    /// The server's settings ask for huge pages.
+    Asked,
+    /// A pool of the page size that it asks for exists.
+    Pool,
+    /// The pool was large enough when it started, as far as can be seen now.
+    Room,
+    /// Limits and permission as this kernel checks them.
+    Permission,
+    /// The hugetlb cgroup lets it have its demand.
+    Cgroup,
+    /// The memory is mapped on huge pages.
+    Mapped,
+}
+
+impl LinkName {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Pool => "pool",
+            Self::Room => "room",
+            Self::Permission => "permission",
+            Self::Cgroup => "cgroup",
+            Self::Mapped => "mapped",
+        }
+    }
+}
+
+/// Whether a link holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It holds.
+    Ok,
+    /// It does not.
+    Broken,
+    /// It could not be told.
+    Unknown,
+}
+
+impl LinkState {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Broken => "broken",
+            Self::Unknown => "unknown",
+        }
+    }
+}

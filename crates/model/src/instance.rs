@@ -1,0 +1,285 @@
+//! One running database server.
+
+use std::collections::BTreeMap;
+
+use crate::configuration::Place;
+use crate::{Bytes, Observed, PageCount, PageSize};
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Engine {
+    /// Oracle Database, ASM and the management database.
+    Oracle,
+    /// PostgreSQL and its derivatives.
+    PostgreSql,
+    /// MySQL and Percona Server.
+    MySql,
+    /// MariaDB.
+    MariaDb,
+    /// A Java virtual machine.
+    Jvm,
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+    /// MongoDB.
+    MongoDb,
+    /// QEMU, with or without KVM.
+    Qemu,
+    /// Any other group of processes that shares a large segment.
+    Other,
+}
+
+impl Engine {
+    /// Name on the command line and in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Oracle => "oracle",
+            Self::PostgreSql => "postgresql",
+            Self::MySql => "mysql",
+            Self::MariaDb => "mariadb",
+            Self::Jvm => "jvm",
+            Self::Redis => "redis",
+            Self::Valkey => "valkey",
+            Self::MongoDb => "mongodb",
+            Self::Qemu => "qemu",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl std::fmt::Display for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One running database server.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Its kind.
+    pub engine: Engine,
+    /// What its people call it: `PROD`, `15/main`, `3306`; unique among the engine's instances on the host.
+    pub name: String,
+    /// Main process.
+    pub pid: u32,
+    /// All processes, the main one among them, lowest first.
+    pub pids: Vec<u32>,
+    /// Server version.
+    pub version: Observed<String>,
+    /// Operating system user.
+    pub owner: String,
+    /// Data directory, as the server's own mount namespace names it.
+    pub data_directory: Observed<String>,
+    /// Ports and sockets: `5432`, `/var/run/postgresql/.s.PGSQL.5432`.
+    pub endpoints: Vec<String>,
+    /// Client sessions now. For servers of threads an upper bound may be all that can be seen: then absent.
+    pub sessions: Observed<u64>,
+    /// Sessions that the settings allow (`max_connections`, `processes`).
+    pub max_sessions: Observed<u64>,
+    /// What a session costs the kernel.
+    pub session_model: SessionModel,
+    /// Whether and how the settings ask for huge pages.
+    pub asked: Asked,
+    /// The setting behind `asked`, as evidence.
+    pub setting: Option<Setting>,
+    /// Page size that the server will ask for: its own setting, or the host's default.
+    pub asked_page_size: Observed<PageSize>,
+    /// How it asks the kernel, which decides what permission it needs.
+    pub mechanism: Mechanism,
+    /// Its memory that huge pages could back, largest first.
+    pub segments: Vec<Segment>,
+    /// Sum over `segments`, or what the settings ask for where that is known better.
+    pub huge_pages: HugePageUse,
+    /// Pages that it needs to be wholly on huge pages.
+    pub demand: Option<Demand>,
+    /// Page tables of all its processes (sum of VmPTE).
+    pub page_tables: Observed<Bytes>,
+    /// The systemd unit it runs under.
+    pub unit: Option<String>,
+    /// Whether its main process has another mount namespace than the reader.
+    pub containered: bool,
+    /// Settings that rules look at, by name in lower case.
+    pub settings: BTreeMap<String, Setting>,
+    /// What else a rule may need to know of this engine: `amm`, `asm`, `gimr`.
+    pub traits: Vec<&'static str>,
+}
+
+impl Instance {
+    /// `oracle PROD`, as the text report names it.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.engine, self.name)
+    }
+
+    /// Memory in its segments.
+    pub fn segment_bytes(&self) -> Bytes {
+        self.segments.iter().map(|segment| segment.size).sum()
+    }
+
+    /// Of that, memory whose page size is known to be above the base page.
+    pub fn huge_bytes(&self) -> Bytes {
+        self.segments.iter().filter(|segment| segment.huge == Observed::Known(true)).map(|segment| segment.size).sum()
+    }
+
+    /// A setting's value by name.
+    pub fn setting_value(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(|setting| setting.value.as_str())
+    }
+}
+
+/// What one more session costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionModel {
+    /// A process each, with page tables of its own.
+    Processes,
+    /// A thread each, in the one set of page tables.
+    Threads,
+}
+
+/// Whether a server's settings ask for huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Off.
+    No,
+    /// On, and the server starts without them where they are short (`huge_pages=try`, `use_large_pages=TRUE`).
+    Try,
+    /// On, and the server refuses to start without them (`on`, `ONLY`).
+    Must,
+    /// On, and the server raises the pool itself (`AUTO`, `AUTO_ONLY`).
+    Raises,
+    /// The server cannot use hugetlb pages for this memory whatever its settings say (AMM, Redis).
+    Cannot,
+    /// The settings could not be read.
+    Unknown,
+}
+
+/// One setting as a server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Name as the engine's people write it.
+    pub name: String,
+    /// Value.
+    pub value: String,
+    /// File and line; `None` for a built-in default.
+    pub place: Option<Place>,
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.name, self.value)?;
+        match &self.place {
+            Some(place) => write!(f, " ({place})"),
+            None => f.write_str(" (default)"),
+        }
+    }
+}
+
+/// How a server gets huge pages from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// shmget(SHM_HUGETLB): needs CAP_IPC_LOCK or vm.hugetlb_shm_group; a memlock limit on kernels before 5.16.
+    SysvShm,
+    /// mmap(MAP_HUGETLB) or memfd: needs no permission.
+    Mmap,
+    /// Files on a hugetlbfs mount: needs write permission there.
+    Hugetlbfs,
+    /// The engine has no way to hugetlb pages; THP at most.
+    None,
+}
+
+/// A stretch of memory that an instance maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is.
+    pub kind: SegmentKind,
+    /// Its name for people: `shmid 32769`, `/dev/zero`, `heap`.
+    pub name: String,
+    /// Its size as mapped.
+    pub size: Bytes,
+    /// Kernel page size of the mapping.
+    pub page_size: Observed<PageSize>,
+    /// Whether that is more than the base page.
+    pub huge: Observed<bool>,
+    /// Processes that map it.
+    pub mappers: u64,
+    /// Key that tells one segment from another on the host: device and inode, or pid and address.
+    pub identity: (u64, u64),
+}
+
+/// Kinds of segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SegmentKind {
+    /// shmget.
+    SystemV,
+    /// A file on tmpfs (/dev/shm) or a memfd.
+    Posix,
+    /// Shared anonymous memory.
+    AnonymousShared,
+    /// A file on hugetlbfs.
+    Hugetlbfs,
+    /// Private to one process.
+    Private,
+}
+
+impl SegmentKind {
+    /// Name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SystemV => "sysv",
+            Self::Posix => "posix",
+            Self::AnonymousShared => "anonymous_shared",
+            Self::Hugetlbfs => "hugetlbfs",
+            Self::Private => "private",
+        }
+    }
+}
+
+/// How much of an instance's memory is on huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePageUse {
+    /// Everything that can be.
+    All,
+    /// Some.
+    Partly,
+    /// Nothing.
+    None,
+    /// It could not be told.
+    Unknown,
+}
+
+impl HugePageUse {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Partly => "partly",
+            Self::None => "none",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The pages that an instance needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Of this size.
+    pub page_size: PageSize,
+    /// So many.
+    pub pages: PageCount,
+    /// How the number was found.
+    pub source: DemandSource,
+}
+
+/// Where a demand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DemandSource {
+    /// The server itself says.
+    Engine,
+    /// Its mappings.
+    Measured,
+    /// A formula, with its error in percent.
+    Estimated {
+        /// Largest error seen between the formula and the server, in percent.
+        error_percent: u8,
+    },
+}

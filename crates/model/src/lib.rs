@@ -1,0 +1,21 @@
+//! The words of hugewise as types.
+//!
+//! Every other crate speaks in these: a [`Host`] is one machine's memory set-up at one
+//! moment, an [`Instance`] one running database server on it, a [`Finding`] one rule's
+//! verdict. Nothing here reads or writes anything.
+
+pub mod configuration;
+pub mod finding;
+pub mod host;
+pub mod instance;
+pub mod observed;
+pub mod process;
+pub mod units;
+
+pub use configuration::Configuration;
+pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
+pub use host::{Host, KernelRelease, Pool};
+pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, Segment};
+pub use observed::{Observed, Unread};
+pub use process::{Limit, Mapping, Process};
+pub use units::{Bytes, PageCount, PageSize};
