@@ -3,6 +3,7 @@
 use std::io;
 
 use hugewise_advice::Rule;
+use serde::Serialize;
 
 use crate::Layout;
 use crate::palette::Role;
@@ -31,6 +32,43 @@ pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> i
     };
     let rows: Vec<Vec<Cell>> = rules.iter().map(row).collect();
     table::write(&mut Screen::new(out, layout), &COLUMNS, &rows)
+}
+
+/// What `hugewise rules --format json` prints.
+#[derive(Serialize)]
+struct Rules {
+    schema: &'static str,
+    rules: Vec<Page>,
+}
+
+#[derive(Serialize)]
+struct Page {
+    code: &'static str,
+    name: &'static str,
+    level: &'static str,
+    what: &'static str,
+    why: &'static str,
+    fix: &'static str,
+    sources: &'static [&'static str],
+}
+
+/// Writes rules whole, schema `hugewise.rules/1`.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
+    let page = |rule: &&Rule| Page {
+        code: rule.code,
+        name: rule.name,
+        level: rule.level.as_str(),
+        what: rule.docs.what,
+        why: rule.docs.why,
+        fix: rule.docs.fix,
+        sources: rule.docs.sources,
+    };
+    let rules = Rules { schema: "hugewise.rules/1", rules: rules.iter().map(page).collect() };
+    serde_json::to_writer_pretty(&mut *out, &rules)?;
+    writeln!(out)
 }
 
 /// Writes one rule's page.
