@@ -4,6 +4,7 @@
 //! the servers' own files through the same [`Source`].
 
 pub mod options;
+pub mod postgresql;
 pub mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[];
+static KINDS: &[&Kind] = &[&postgresql::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {
