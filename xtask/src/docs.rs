@@ -52,7 +52,8 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/check.json".into(), hugewise_report::json::check_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();
-    manuals(program, &mut files)?;
+    let source = format!("hugewise {}", program.get_version().unwrap_or_default());
+    manuals(program, &source, &mut files)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut hugewise_cli::command(), "hugewise", &mut text);
@@ -66,15 +67,15 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
 }
 
 /// A page for the program and one for each subcommand, as `man hugewise-check` finds it.
-fn manuals(command: clap::Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Failure> {
+fn manuals(command: clap::Command, source: &str, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Failure> {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
-        manuals(subcommand.clone(), files)?;
+        manuals(subcommand.clone(), source, files)?;
     }
     // Building has given each subcommand a display name: hugewise-check.
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = format!("docs/man/{name}.1");
     let mut text = Vec::new();
-    Man::new(command).render(&mut text)?;
+    Man::new(command).source(source).manual("hugewise").render(&mut text)?;
     files.insert(path.into(), text);
     Ok(())
 }
