@@ -9,7 +9,6 @@ mod capture;
 mod check;
 mod completions;
 mod outcome;
-mod root;
 mod rules;
 mod terminal;
 

@@ -1,7 +1,10 @@
 //! How a run ends: what is printed last, and the exit code.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+use hugewise_host::Source;
 
 /// A run that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,11 @@ impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
+}
+
+/// This machine, or what was captured of another one.
+pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
+    hugewise_host::source::open(root).map_err(|error| Failure::new(format!("cannot read {error}")))
 }
 
 /// Writes to standard output. A reader that went away is no failure: it has seen enough.

@@ -38,7 +38,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn find(wanted: &str) -> Result<&'static Rule, Failure> {
-    let is_it = |rule: &&&Rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted);
-    let found = hugewise_advice::rules().iter().find(is_it).copied();
+    let found = hugewise_advice::docs::find(wanted);
     found.ok_or_else(|| Failure::new(format!("no rule is called {wanted}; `hugewise rules` lists them")))
 }

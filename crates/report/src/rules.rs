@@ -3,6 +3,7 @@
 use std::io;
 
 use hugewise_advice::Rule;
+use hugewise_advice::docs::first_sentence;
 use serde::Serialize;
 
 use crate::Layout;
@@ -27,7 +28,7 @@ pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> i
             Cell::new(Role::Text, rule.code),
             Cell::new(rule.level.into(), rule.level.as_str()),
             Cell::new(Role::Strong, rule.name),
-            Cell::new(Role::Text, first_sentence(rule.docs.what)),
+            Cell::new(Role::Text, first_sentence(rule.docs.what).trim_end_matches('.')),
         ]
     };
     let rows: Vec<Vec<Cell>> = rules.iter().map(row).collect();
@@ -130,13 +131,4 @@ fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
         paragraph.clear();
     }
     Ok(())
-}
-
-fn first_sentence(text: &str) -> String {
-    let paragraph: Vec<&str> = text.trim().lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-    let paragraph = paragraph.join(" ");
-    match paragraph.find(". ") {
-        Some(end) => paragraph.get(..end).unwrap_or_default().to_owned(),
-        None => paragraph.trim_end_matches('.').to_owned(),
-    }
 }
