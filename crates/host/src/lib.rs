@@ -5,8 +5,10 @@
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
 pub mod door;
+pub mod kernel;
 pub mod source;
 pub mod sys;
+pub mod tlb;
 
 pub use door::{Door, ParseError};
 pub use source::Source;
