@@ -73,18 +73,21 @@ struct Hierarchy {
 impl Hierarchy {
     /// Looks for it among the mounts. Version 2 counts where its root has the controller.
     fn find(door: &mut Door<'_>, mounts: &[Mount]) -> Option<Self> {
-        let found = mounts.iter().find(|mount| match mount.kind.as_str() {
+        let with_controller = mounts.iter().filter(|mount| match mount.kind.as_str() {
             "cgroup" => mount.has_option("hugetlb"),
-            "cgroup2" => door.read(&format!("{}/cgroup.controllers", mount.path)).known().is_some_and(|names| {
-                String::from_utf8_lossy(names).split_ascii_whitespace().any(|name| name == "hugetlb")
-            }),
+            "cgroup2" => {
+                let names = door.read(&format!("{}/cgroup.controllers", mount.path)).into_known().unwrap_or_default();
+                String::from_utf8_lossy(&names).split_ascii_whitespace().any(|name| name == "hugetlb")
+            }
             _ => false,
-        })?;
-        Some(Self {
-            mount: found.path.clone(),
-            root: found.root.known().map_or_else(String::new, |root| root.trim_end_matches('/').to_owned()),
-            unified: found.kind == "cgroup2",
-        })
+        });
+        let hierarchies = with_controller.map(|mount| Self {
+            mount: mount.path.clone(),
+            root: mount.root.known().map_or_else(String::new, |root| root.trim_end_matches('/').to_owned()),
+            unified: mount.kind == "cgroup2",
+        });
+        // Parts of it may be mounted for containers as well; the whole shows most.
+        hierarchies.min_by_key(|hierarchy| hierarchy.root.len())
     }
 
     /// Whether a line of /proc/PID/cgroup is about this hierarchy.

@@ -49,7 +49,13 @@ pub fn read(
     }
     pools.sort_by_key(|pool| pool.page_size);
     let known = names.map(|_| pools);
-    if known.is_known() { known } else { from_meminfo(meminfo, overcommit).unwrap_or(known) }
+    if known.is_known() {
+        return known;
+    }
+    match from_meminfo(meminfo, overcommit) {
+        Observed::Absent => known,
+        pool => pool,
+    }
 }
 
 /// A node's part of the pool of that folder name; `None` where the kernel keeps none by node.
@@ -62,18 +68,20 @@ fn node_pool(door: &mut Door<'_>, node: u32, name: &str) -> Option<NodePool> {
 }
 
 /// The pool of the default size, where /proc/meminfo names one.
-fn from_meminfo(meminfo: &Observed<Meminfo>, overcommit: &Observed<PageCount>) -> Option<Observed<Vec<Pool>>> {
-    let meminfo = meminfo.known()?;
-    let pool = Pool {
-        page_size: meminfo.default_huge_page.get()?,
-        total: meminfo.huge_total.clone(),
-        free: meminfo.huge_free.clone(),
-        reserved: meminfo.huge_reserved.clone(),
-        surplus: meminfo.huge_surplus.clone(),
-        overcommit: overcommit.clone(),
-        nodes: Vec::new(),
-    };
-    Some(Observed::Known(vec![pool]))
+fn from_meminfo(meminfo: &Observed<Meminfo>, overcommit: &Observed<PageCount>) -> Observed<Vec<Pool>> {
+    meminfo.as_ref().and_then(|meminfo| {
+        meminfo.default_huge_page.clone().map(|page_size| {
+            vec![Pool {
+                page_size,
+                total: meminfo.huge_total.clone(),
+                free: meminfo.huge_free.clone(),
+                reserved: meminfo.huge_reserved.clone(),
+                surplus: meminfo.huge_surplus.clone(),
+                overcommit: overcommit.clone(),
+                nodes: Vec::new(),
+            }]
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Lines of the kernel's log that bear on huge pages, from the files that hold it.
 
-use hugewise_model::Observed;
+use std::borrow::Cow;
+
+use hugewise_model::{Observed, Unread};
 
 use crate::{Door, ParseError};
 
@@ -22,19 +24,32 @@ const SIGNS: [&str; 4] =
 /// # Errors
 /// None: a log may hold anything.
 pub fn parse(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
-    let text = String::from_utf8_lossy(bytes);
-    let telling = text.lines().rev().filter(|line| SIGNS.iter().any(|sign| line.contains(sign)));
-    let clean = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS).collect();
+    // Line by line, since a log can be long and one odd byte would copy the whole of it.
+    let lines = bytes.rsplit(|byte| *byte == b'\n').map(String::from_utf8_lossy);
+    let telling = lines.filter(|line| SIGNS.iter().any(|sign| line.contains(sign)));
+    let clean = |line: Cow<'_, str>| line.chars().map(without_control).take(MAX_CHARS).collect();
     let mut lines: Vec<String> = telling.take(MAX_LINES).map(clean).collect();
     lines.reverse();
     Ok(lines)
+}
+
+fn without_control(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
 }
 
 /// Reads whichever of the files there are. The kernel's own buffer is a device and is not read.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<String>> {
     let mut log: Observed<Vec<String>> = Observed::Absent;
     for path in PATHS {
-        let found = door.parse(path, parse);
+        let found = match door.source.read(path) {
+            // A long log is nothing wrong with the host: it is not read, and that is said.
+            Observed::Malformed(why) => {
+                door.unread.push(Unread { what: path.to_owned(), why: format!("skipped: {why}") });
+                continue;
+            }
+            bytes => bytes.parse(|bytes| parse(&bytes)),
+        };
+        door.note(path, &found);
         log = match (log, found) {
             (Observed::Known(mut lines), Observed::Known(more)) => {
                 lines.extend(more);

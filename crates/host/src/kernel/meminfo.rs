@@ -90,34 +90,37 @@ fn malformed<T>(line: u64, value: &str) -> Observed<T> {
     Observed::Malformed(ParseError::at(line, format!("no amount: {}", quoted(value.trim()))).to_string())
 }
 
+/// The fields of [`Memory`] that come from here.
+pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 13] {
+    [
+        &mut memory.total,
+        &mut memory.free,
+        &mut memory.available,
+        &mut memory.page_tables,
+        &mut memory.anonymous,
+        &mut memory.shmem,
+        &mut memory.anonymous_huge,
+        &mut memory.shmem_huge,
+        &mut memory.swap_total,
+        &mut memory.swap_free,
+        &mut memory.commit_limit,
+        &mut memory.committed,
+        &mut memory.hugetlb,
+    ]
+}
+
 /// Reads the file and notes each field that makes no sense.
 pub fn read(door: &mut Door<'_>) -> Observed<Meminfo> {
-    let read = door.parse(PATH, parse);
-    if let Some(all) = read.known() {
-        let memory = &all.memory;
-        for fact in [
-            &memory.total,
-            &memory.free,
-            &memory.available,
-            &memory.page_tables,
-            &memory.anonymous,
-            &memory.shmem,
-            &memory.anonymous_huge,
-            &memory.shmem_huge,
-            &memory.swap_total,
-            &memory.swap_free,
-            &memory.commit_limit,
-            &memory.committed,
-            &memory.hugetlb,
-        ] {
+    door.parse(PATH, parse).map(|mut all| {
+        for fact in amounts(&mut all.memory) {
             door.note(PATH, fact);
         }
         door.note(PATH, &all.default_huge_page);
         for fact in [&all.huge_total, &all.huge_free, &all.huge_reserved, &all.huge_surplus] {
             door.note(PATH, fact);
         }
-    }
-    read
+        all
+    })
 }
 
 #[cfg(test)]

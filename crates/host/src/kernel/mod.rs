@@ -58,8 +58,12 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
 fn read_memory(door: &mut Door<'_>, host: &mut Host, meminfo: &Observed<meminfo::Meminfo>) {
     match meminfo {
         Observed::Known(all) => host.memory = all.memory.clone(),
-        // Why the file is not known is why its first field is not; the door has noted it.
-        unread => host.memory.total = unread.as_ref().and_then(|all| all.memory.total.clone()),
+        // Why the file is not known is why none of its fields is.
+        unread => {
+            for fact in meminfo::amounts(&mut host.memory) {
+                *fact = unread.as_ref().and_then(|_| Observed::Absent);
+            }
+        }
     }
     host.memory.vmstat = door.parse(vmstat::PATH, vmstat::parse);
     host.memory.free_blocks = door.parse(buddyinfo::PATH, buddyinfo::parse);

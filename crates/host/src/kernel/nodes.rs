@@ -51,12 +51,11 @@ pub fn read(door: &mut Door<'_>, ids: &Observed<Vec<u32>>) -> Observed<Vec<NumaN
     ids.as_ref().map(|ids| {
         let nodes = ids.iter().map(|&id| {
             let path = format!("{FOLDER}/node{id}/meminfo");
-            match door.parse(&path, parse) {
-                Observed::Known(node) => NumaNode { id, ..node },
-                unread => {
-                    let why = unread.map(|node| node.id);
-                    NumaNode { id, total: why.clone().map(|_| Bytes::ZERO), free: why.map(|_| Bytes::ZERO) }
-                }
+            let node = door.parse(&path, parse);
+            NumaNode {
+                id,
+                total: node.as_ref().and_then(|node| node.total.clone()),
+                free: node.and_then(|node| node.free),
             }
         });
         nodes.collect()

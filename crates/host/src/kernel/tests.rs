@@ -95,6 +95,19 @@ fn rhel_6_has_thp_elsewhere() {
 }
 
 #[test]
+fn a_log_too_long_to_read_is_skipped_and_a_shut_meminfo_is_not_an_old_kernel() {
+    let source = MapSource::new()
+        .denied("/proc/meminfo")
+        .file("/var/log/dmesg", "HugeTLB: one\n")
+        .malformed("/var/log/kern.log", "longer than 16 MiB");
+    let (host, unread) = host(&source);
+    assert_eq!(host.kernel_log, Observed::Known(vec!["HugeTLB: one".to_owned()]));
+    assert_eq!(host.memory.hugetlb, Observed::Denied);
+    assert_eq!(host.pools, Observed::Denied);
+    assert_eq!(unread, ["/var/log/kern.log: skipped: longer than 16 MiB", "/proc/meminfo: denied"]);
+}
+
+#[test]
 fn what_is_denied_or_garbage_is_said_and_nothing_is_made_up() {
     let source = MapSource::new()
         .denied("/proc/zoneinfo")
@@ -153,6 +166,18 @@ mod on_this_machine {
             let overcommit = pool.overcommit.get().unwrap().get().to_string();
             assert_eq!(overcommit, shell(&format!("cat {name}/nr_overcommit_hugepages")));
             assert!(pool.total.is_known() && pool.free.is_known() && pool.reserved.is_known());
+        }
+        let total = "cat /sys/kernel/mm/hugepages/*/nr_hugepages | awk '{sum += $1} END {print sum}'";
+        // Other tests may change the pools; what stood still around a reading must be what was read.
+        for _ in 0..50 {
+            let before = shell(total);
+            let mut host = Host::default();
+            read(&mut Door::new(&source), &mut host);
+            let pages: PageCount = host.pools.known().unwrap().iter().map(|pool| pool.total.get().unwrap()).sum();
+            if before == shell(total) {
+                assert_eq!(pages.get().to_string(), before);
+                break;
+            }
         }
         let folder = "/sys/kernel/mm/transparent_hugepage";
         let chosen = shell(&format!("sed 's/.*\\[\\(.*\\)\\].*/\\1/' {folder}/enabled"));
