@@ -5,9 +5,11 @@
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
 pub mod door;
+pub mod kernel;
 pub mod process;
 pub mod source;
 pub mod sys;
+pub mod tlb;
 
 pub use door::{Door, ParseError};
 use hugewise_model::Host;
@@ -27,6 +29,7 @@ pub fn read(source: &dyn Source) -> Host {
     };
     host.processors.tlb = machine.tlb.clone();
     let mut door = Door::new(source);
+    kernel::read(&mut door, &mut host);
     let mounts = host.hugetlbfs_mounts.known().cloned().unwrap_or_default();
     let facts = process::Facts {
         base_page: host.base_page.get(),
