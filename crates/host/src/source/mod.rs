@@ -1,6 +1,11 @@
 //! The one door through which the machine is read.
 
-use hugewise_model::{Observed, PageSize};
+pub mod map;
+mod tree;
+
+use hugewise_model::{Observed, PageSize, Unread};
+
+pub use map::MapSource;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
 ///
@@ -24,6 +29,22 @@ pub trait Source {
 
     /// Facts that are in no file: what the processor and the C library's calls tell.
     fn machine(&self) -> Machine;
+
+    /// What is wrong with the source itself: a tar that ends too early, files left out for their size.
+    fn problems(&self) -> Vec<Unread> {
+        Vec::new()
+    }
+}
+
+/// Splits `/proc/PID/root/REST` into `/proc/PID/root` and `REST`.
+pub(crate) fn split_process_root(path: &str) -> Option<(&str, &str)> {
+    let pid_and_rest = path.strip_prefix("/proc/")?;
+    let (pid, rest) = pid_and_rest.split_once('/')?;
+    if pid.is_empty() || !pid.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let inside = rest.strip_prefix("root/")?;
+    Some((path.get(..path.len().checked_sub(inside.len() + 1)?)?, inside))
 }
 
 /// The largest file that is read: none of those read here comes near it.
