@@ -4,7 +4,9 @@
 //! the servers' own files through the same [`Source`].
 
 pub mod options;
+pub mod oracle;
 pub mod segments;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[];
+static KINDS: &[&Kind] = &[&oracle::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {
