@@ -84,7 +84,7 @@ fn below_hugetlbfs(host: &Host, name: &str) -> bool {
 
 /// Device and inode; pid and address of a private mapping. The inode of a System V segment is its
 /// shmid, which is unique only in its ipc namespace: a foreign namespace becomes part of the key.
-fn identity(host: &Host, process: &Process, mapping: &Mapping) -> (u64, u64) {
+pub fn identity(host: &Host, process: &Process, mapping: &Mapping) -> (u64, u64) {
     match kind(host, mapping) {
         SegmentKind::Private => (u64::from(process.pid), mapping.start),
         SegmentKind::SystemV => match foreign_ipc(host, process) {
