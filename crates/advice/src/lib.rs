@@ -1,6 +1,25 @@
 //! Verdicts: pure functions of a host and its instances.
+//!
+//! A rule is one file under `rules/`; [`assess`] runs them all. The [`chain`](mod@chain) of an
+//! instance says which link between it and its huge pages is broken; rules about one instance
+//! share one reading of that cause, so that one root cause gives one leading finding.
 
-use hugewise_model::{Chain, Finding, Host, Instance, Level, UnknownVerdict};
+mod boot;
+mod cgroup;
+pub mod chain;
+pub mod docs;
+mod fix;
+pub mod forecast;
+mod lead;
+mod login;
+pub mod need;
+mod permission;
+mod rules;
+#[cfg(test)]
+mod testing;
+mod words;
+
+use hugewise_model::{Chain, Finding, Host, Instance, Level, Observed, UnknownVerdict};
 
 /// One rule: a static in a file of its own under `rules/`.
 pub struct Rule {
@@ -38,6 +57,14 @@ pub struct Facts<'a> {
     pub chains: &'a [Chain],
 }
 
+impl Facts<'_> {
+    /// The chain of an instance; none where it is wholly on huge pages or has no way to them.
+    pub fn chain(&self, instance: &Instance) -> Option<&Chain> {
+        let title = instance.title();
+        self.chains.iter().find(|chain| chain.instance == title)
+    }
+}
+
 /// A rule's answer; no verdict at all means that nothing is wrong.
 pub enum Verdict {
     /// It speaks.
@@ -53,6 +80,132 @@ pub struct Assessment {
     pub chains: Vec<Chain>,
     /// Findings, worst first, then by code and instance.
     pub findings: Vec<Finding>,
-    /// Rules that could not decide, by code and instance.
+    /// Rules that could not decide, by code and instance. Where several rules miss the same fact of
+    /// the same instance, the first of them stands here and its `missing` names the others.
     pub unknown: Vec<UnknownVerdict>,
 }
+
+/// Every rule, by code.
+pub fn rules() -> &'static [&'static Rule] {
+    rules::RULES
+}
+
+/// Runs every rule on a host.
+pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
+    let chains: Vec<Chain> = instances.iter().filter_map(|instance| chain::chain(host, instance)).collect();
+    let facts = Facts { host, instances, chains: &chains };
+    let mut findings = Vec::new();
+    let mut unknown = Vec::new();
+    for verdict in rules().iter().flat_map(|rule| (rule.check)(&facts)) {
+        match verdict {
+            Verdict::Found(finding) => findings.push(tidy(finding)),
+            Verdict::Unknown(verdict) => unknown.push(verdict),
+        }
+    }
+    findings.sort_by(|a, b| (b.level, a.code, &a.instance).cmp(&(a.level, b.code, &b.instance)));
+    Assessment { findings, unknown: together(unknown), chains }
+}
+
+/// Takes control characters out of what came off the host: a finding's lines stay lines, and a
+/// comment among its commands stays a comment.
+fn tidy(mut finding: Finding) -> Finding {
+    finding.summary = words::one_line(&finding.summary);
+    for line in finding.evidence.iter_mut().chain(finding.cost.as_mut()).chain(finding.fix.iter_mut()) {
+        *line = words::one_line(line);
+    }
+    finding
+}
+
+/// One verdict for each fact that is missing of an instance, however many rules wanted it.
+fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
+    let mut kept: Vec<(UnknownVerdict, Vec<&'static str>)> = Vec::new();
+    for verdict in verdicts {
+        let same = |one: &&mut (UnknownVerdict, Vec<&'static str>)| {
+            one.0.missing == verdict.missing && one.0.instance == verdict.instance
+        };
+        match kept.iter_mut().find(same) {
+            Some((first, others)) if first.code != verdict.code => others.push(verdict.code),
+            Some(_) => {}
+            None => kept.push((verdict, Vec::new())),
+        }
+    }
+    let mut kept: Vec<UnknownVerdict> = kept
+        .into_iter()
+        .map(|(mut verdict, mut others)| {
+            others.dedup();
+            verdict.missing = words::one_line(&verdict.missing);
+            if !others.is_empty() {
+                verdict.missing = format!("{} (also {})", verdict.missing, others.join(", "));
+            }
+            verdict
+        })
+        .collect();
+    kept.sort_by(|a, b| (a.code, &a.instance).cmp(&(b.code, &b.instance)));
+    kept
+}
+
+/// A fact that a rule cannot do without and does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// A fact of the host: every instance misses it alike.
+    Host(String),
+    /// A fact of one instance.
+    Instance(String),
+}
+
+/// A fact that a rule cannot do without; `what` is its file, and the field where that is not plain.
+pub(crate) fn need<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<&'a T, Missing> {
+    fact.known().ok_or_else(|| Missing::Host(format!("{what}: {}", fact.reason().unwrap_or_default())))
+}
+
+impl Rule {
+    /// A finding of this rule, its evidence, cost and fix still empty.
+    pub(crate) fn finding(&self, level: Level, instance: Option<&Instance>, summary: String) -> Finding {
+        Finding {
+            code: self.code,
+            name: self.name,
+            level,
+            instance: instance.map(Instance::title),
+            summary,
+            evidence: Vec::new(),
+            cost: None,
+            fix: Vec::new(),
+        }
+    }
+
+    fn unknown(&self, instance: Option<&Instance>, missing: Missing) -> Verdict {
+        let (instance, missing) = match missing {
+            Missing::Host(what) => (None, what),
+            Missing::Instance(what) => (instance.map(Instance::title), what),
+        };
+        Verdict::Unknown(UnknownVerdict { code: self.code, name: self.name, instance, missing })
+    }
+
+    /// Asks a question of the host as a whole.
+    pub(crate) fn of_host(
+        &self,
+        facts: &Facts<'_>,
+        look: impl Fn(&Facts<'_>) -> Result<Vec<Finding>, Missing>,
+    ) -> Vec<Verdict> {
+        match look(facts) {
+            Ok(findings) => findings.into_iter().map(Verdict::Found).collect(),
+            Err(missing) => vec![self.unknown(None, missing)],
+        }
+    }
+
+    /// Asks a question of each instance.
+    pub(crate) fn of_each(
+        &self,
+        facts: &Facts<'_>,
+        look: impl Fn(&Facts<'_>, &Instance) -> Result<Option<Finding>, Missing>,
+    ) -> Vec<Verdict> {
+        let answer = |instance| match look(facts, instance) {
+            Ok(finding) => finding.map(Verdict::Found),
+            Err(missing) => Some(self.unknown(Some(instance), missing)),
+        };
+        facts.instances.iter().filter_map(answer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

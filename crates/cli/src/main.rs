@@ -1,2 +1,7 @@
 //! The front door.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hugewise_cli::run(std::env::args_os())
+}

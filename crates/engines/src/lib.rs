@@ -1,12 +1,30 @@
 //! Recognises the database servers of a host: one file an engine.
+//!
+//! Everything here is passive: it looks at the processes that the host was read with, and reads
+//! the servers' own files through the same [`Source`].
+
+pub mod jvm;
+pub mod mongodb;
+pub mod options;
+pub mod oracle;
+pub mod postgresql;
+pub mod redis;
+pub mod segments;
+mod versions;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
-use hugewise_model::{Host, Instance, Unread};
+use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
+
+/// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
+static KINDS: &[&Kind] = &[&postgresql::KIND, &oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {
     /// Its kind, or its main one where two share a file.
-    pub engine: hugewise_model::Engine,
+    pub engine: Engine,
     /// Finds its running instances.
     pub find: fn(&Scene<'_>, &mut Found),
     /// Options of its command lines that are read here: a capture keeps these and drops all others.
@@ -31,4 +49,112 @@ pub struct Found {
     pub instances: Vec<Instance>,
     /// Files of theirs that are there and could not be read.
     pub unread: Vec<Unread>,
+    claimed_processes: BTreeSet<u32>,
+    claimed_segments: BTreeSet<(u64, u64)>,
+}
+
+impl Found {
+    /// Takes an instance in; its processes and segments are its own from then on.
+    pub fn add(&mut self, instance: Instance) {
+        self.claimed_processes.extend(instance.pids.iter().copied());
+        self.claimed_segments.extend(instance.segments.iter().map(|segment| segment.identity));
+        self.instances.push(instance);
+    }
+
+    /// Whether some instance has that process already.
+    pub fn has_process(&self, pid: u32) -> bool {
+        self.claimed_processes.contains(&pid)
+    }
+
+    /// Whether some instance has that segment already, by its [identity](hugewise_model::Segment::identity).
+    pub fn has_segment(&self, identity: (u64, u64)) -> bool {
+        self.claimed_segments.contains(&identity)
+    }
+}
+
+/// Every engine that is looked for.
+pub fn kinds() -> &'static [&'static Kind] {
+    KINDS
+}
+
+/// The running instances of a host, by engine and name; no two of an engine have the same name.
+pub fn find(host: &Host, source: &dyn Source) -> Found {
+    let scene = Scene { host, source };
+    let mut found = Found::default();
+    for kind in KINDS {
+        (kind.find)(&scene, &mut found);
+    }
+    make_names_unique(&mut found.instances);
+    found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
+    found.unread.sort();
+    found.unread.dedup();
+    found
+}
+
+/// Appends the pid to names that several instances of an engine have.
+fn make_names_unique(instances: &mut [Instance]) {
+    let mut bearers = BTreeMap::<(Engine, String), usize>::new();
+    for instance in &*instances {
+        *bearers.entry((instance.engine, instance.name.clone())).or_default() += 1;
+    }
+    for instance in instances {
+        if bearers.get(&(instance.engine, instance.name.clone())).is_some_and(|count| *count > 1) {
+            instance.name = format!("{} pid {}", instance.name, instance.pid);
+        }
+    }
+}
+
+impl Scene<'_> {
+    /// An instance with what its processes alone tell: owner, unit, page tables, container. All
+    /// that depends on the engine is unknown or empty, for the caller to fill in.
+    pub fn instance(&self, engine: Engine, name: String, main: &Process, mut pids: Vec<u32>) -> Instance {
+        pids.push(main.pid);
+        pids.sort_unstable();
+        pids.dedup();
+        Instance {
+            engine,
+            name,
+            pid: main.pid,
+            version: Observed::Absent,
+            owner: self.host.accounts.user_name(main.uid),
+            data_directory: Observed::Absent,
+            endpoints: Vec::new(),
+            sessions: Observed::Absent,
+            max_sessions: Observed::Absent,
+            session_model: SessionModel::Processes,
+            asked: Asked::Unknown,
+            setting: None,
+            asked_page_size: Observed::Absent,
+            mechanism: Mechanism::Mmap,
+            segments: Vec::new(),
+            huge_pages: HugePageUse::Unknown,
+            demand: None,
+            page_tables: self.page_tables(main, &pids),
+            unit: unit_of(main),
+            containered: options::other_mount_namespace(self.host, main),
+            settings: BTreeMap::new(),
+            traits: Vec::new(),
+            pids,
+        }
+    }
+
+    /// Sum of the page tables of `pids`; as unknown as the main process's own. Children come and
+    /// go, so one that ended meanwhile counts nothing.
+    fn page_tables(&self, main: &Process, pids: &[u32]) -> Observed<Bytes> {
+        let of = |pid: &u32| self.host.process(*pid).and_then(|process| process.page_tables.get());
+        main.page_tables.as_ref().map(|_| pids.iter().filter_map(of).sum())
+    }
+}
+
+/// The systemd service that a process belongs to, by its cgroup.
+pub fn unit_of(process: &Process) -> Option<String> {
+    let systemd =
+        |controllers: &[String]| controllers.is_empty() || controllers.iter().any(|name| name == "name=systemd");
+    process
+        .cgroups
+        .known()?
+        .iter()
+        .filter(|cgroup| systemd(&cgroup.controllers))
+        .find_map(|cgroup| cgroup.path.split('/').rev().find(|part| part.ends_with(".service")))
+        .map(str::to_owned)
 }

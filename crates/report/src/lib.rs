@@ -1,1 +1,69 @@
-//! How things look.
+//! How things look: text for a terminal, JSON for programs.
+//!
+//! Nothing here decides anything: [`Checked`] comes in, characters go out. Everything that a
+//! host can name (processes, files, instances) passes [`plain::clean`] before it reaches a terminal.
+
+use std::io;
+
+use hugewise_advice::Assessment;
+use hugewise_model::{Host, Instance, Unread};
+
+pub mod date;
+pub mod json;
+pub mod palette;
+pub mod plain;
+pub mod rules;
+pub mod screen;
+pub mod table;
+pub mod text;
+
+#[cfg(test)]
+mod samples;
+
+pub use palette::Palette;
+
+/// A host that has been checked: what the renderers show.
+pub struct Checked<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// Its instances, sorted by engine and name.
+    pub instances: &'a [Instance],
+    /// What is said of them.
+    pub assessment: &'a Assessment,
+    /// Everything that is there and could not be read, by the host's readers and the engines', sorted.
+    pub unread: &'a [Unread],
+}
+
+/// How text is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// With colour or without.
+    pub palette: Palette,
+}
+
+impl Layout {
+    /// No colour, this many columns.
+    pub const fn plain(width: usize) -> Self {
+        Self { width, palette: Palette::Plain }
+    }
+}
+
+impl Checked<'_> {
+    /// Writes the report that people read.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        text::write(self, out, layout)
+    }
+
+    /// Writes the report that programs read, schema `hugewise.check/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        json::write(self, out)
+    }
+}

@@ -1,0 +1,232 @@
+//! The chain: asked > pool > room > permission > cgroup > mapped, each link with its evidence.
+//!
+//! The first broken link is the cause. What held when the server started cannot be seen any more:
+//! where a link holds now but may not have then, it is unknown and says so.
+
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{
+    Asked, Bytes, Chain, Host, HugePageUse, Instance, Limit, Link, LinkName, LinkState, PageCount, PageSize, Pool,
+};
+
+use crate::permission::{Memlock, Right};
+use crate::words::{list, pool_file};
+use crate::{Missing, cgroup, need, permission};
+
+/// The chain of an instance that is not wholly on huge pages. None for one that is, and for an engine
+/// that has no way to hugetlb pages at all.
+pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
+    let has_way = instance.mechanism != Mechanism::None || is_amm(instance);
+    let has_memory = !instance.segments.is_empty() || instance.demand.is_some();
+    if instance.huge_pages == HugePageUse::All || !has_way || !has_memory {
+        return None;
+    }
+    let links = vec![
+        asked(instance),
+        pool(host, instance),
+        room(host, instance),
+        permission(host, instance),
+        cgroup(host, instance),
+        mapped(host, instance),
+    ];
+    Some(Chain { instance: instance.title(), links })
+}
+
+/// Whether Oracle's automatic memory management holds the SGA in /dev/shm.
+pub(crate) fn is_amm(instance: &Instance) -> bool {
+    instance.traits.contains(&"amm")
+}
+
+fn link(name: LinkName, state: LinkState, evidence: impl Into<String>) -> Link {
+    Link { name, state, evidence: crate::words::one_line(&evidence.into()) }
+}
+
+fn setting(instance: &Instance, otherwise: &str) -> String {
+    instance.setting.as_ref().map_or_else(|| otherwise.to_owned(), ToString::to_string)
+}
+
+fn asked(instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Asked, state, evidence);
+    match instance.asked {
+        Asked::Try | Asked::Must | Asked::Raises => link(LinkState::Ok, setting(instance, "yes")),
+        Asked::No => link(LinkState::Broken, setting(instance, "its settings don't ask for huge pages")),
+        Asked::Cannot if is_amm(instance) => {
+            link(LinkState::Broken, "AMM: an SGA in /dev/shm cannot use huge pages".into())
+        }
+        Asked::Cannot => link(LinkState::Broken, setting(instance, "this memory cannot use huge pages")),
+        Asked::Unknown => link(LinkState::Unknown, setting(instance, "its settings could not be read")),
+    }
+}
+
+/// Pools of other sizes that have pages.
+pub(crate) fn other_pools(host: &Host, page: PageSize) -> Vec<&Pool> {
+    let has_pages = |pool: &&Pool| pool.page_size != page && pool.total.get().is_some_and(|it| it > PageCount::ZERO);
+    host.pools.known().into_iter().flatten().filter(has_pages).collect()
+}
+
+fn pool(host: &Host, instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Pool, state, evidence);
+    let Some(page) = need::page_size(host, instance) else {
+        return link(LinkState::Unknown, "the page size that it asks for is not known".into());
+    };
+    if let Some(reason) = host.pools.reason() {
+        return link(LinkState::Unknown, format!("/sys/kernel/mm/hugepages: {reason}"));
+    }
+    let Some(pool) = host.pool(page) else {
+        return link(LinkState::Broken, format!("this kernel has no pool of {page} pages"));
+    };
+    let file = pool_file(page, "nr_hugepages");
+    let Some(total) = pool.total.get() else {
+        return link(LinkState::Unknown, format!("{file}: {}", pool.total.reason().unwrap_or_default()));
+    };
+    let on_demand = pool.overcommit.get().unwrap_or_default();
+    if total > PageCount::ZERO {
+        return link(LinkState::Ok, format!("{page}: {total} pages"));
+    }
+    if on_demand > PageCount::ZERO {
+        return link(LinkState::Ok, format!("{page}: none set aside, up to {on_demand} on demand"));
+    }
+    let mut evidence = format!("{page}: 0 pages");
+    for other in other_pools(host, page) {
+        evidence.push_str(&format!("; {}: {}", other.page_size, other.total.get().unwrap_or_default()));
+    }
+    if instance.asked == Asked::Raises {
+        evidence.push_str("; the server was to raise the pool itself and did not get it");
+    }
+    link(LinkState::Broken, evidence)
+}
+
+fn room(host: &Host, instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Room, state, evidence);
+    let Some(demand) = need::demand(host, instance) else {
+        return link(LinkState::Unknown, "its demand is not known".into());
+    };
+    let page = demand.page_size;
+    let Some(obtainable) = host.pool(page).and_then(need::obtainable) else {
+        return link(LinkState::Unknown, format!("pages available in the {page} pool: not known"));
+    };
+    let Some(more) = need::more(host, instance) else {
+        return link(LinkState::Unknown, format!("needs {} in all, {obtainable} available", demand.pages));
+    };
+    if more.pages > obtainable {
+        return link(LinkState::Broken, format!("needs {} more pages, {obtainable} available", more.pages));
+    }
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let note = match instance.asked {
+        Asked::Must => "room now; it has not been started since it asks, or the pool was smaller then: restart it",
+        _ if asks => "room now; the pool may have been smaller when it started: restart it",
+        _ => "room now",
+    };
+    link(LinkState::Unknown, format!("needs {} more pages, {obtainable} available: {note}", more.pages))
+}
+
+fn permission(host: &Host, instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Permission, state, evidence);
+    match instance.mechanism {
+        Mechanism::Mmap => link(LinkState::Ok, "mmap needs none".into()),
+        Mechanism::None => link(LinkState::Ok, "none would be needed".into()),
+        Mechanism::Hugetlbfs => {
+            let Some(page) = need::page_size(host, instance) else {
+                return link(LinkState::Unknown, "the page size that it asks for is not known".into());
+            };
+            let Some(mounts) = host.hugetlbfs_mounts.known() else {
+                let reason = host.hugetlbfs_mounts.reason().unwrap_or_default();
+                return link(LinkState::Unknown, format!("hugetlbfs mounts: {reason}"));
+            };
+            match mounts.iter().find(|mount| mount.page_size.get() == Some(page)) {
+                Some(mount) => link(LinkState::Ok, format!("hugetlbfs of {page} pages on {}", mount.path)),
+                None => link(LinkState::Broken, format!("no hugetlbfs of {page} pages is mounted")),
+            }
+        }
+        Mechanism::SysvShm => {
+            let (state, evidence) = sysv(host, instance);
+            link(state, evidence)
+        }
+    }
+}
+
+/// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of the segment's size.
+fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
+    let right = permission::without_memlock(host, instance);
+    if let Right::Has(what) = right {
+        return (LinkState::Ok, what);
+    }
+    let rule = permission::memlock(host);
+    let (memlock, enough) = memlock_of(host, instance);
+    match (right, rule, enough) {
+        (Right::Has(what), _, _) => (LinkState::Ok, what),
+        (_, Memlock::Buys(_), Some(true)) => (LinkState::Ok, memlock),
+        (Right::Unknown(what), _, _) => (LinkState::Unknown, what),
+        (Right::Lacks(what), Memlock::Useless(_), _) => (LinkState::Broken, what),
+        (Right::Lacks(what), Memlock::Buys(_) | Memlock::Unknown(_), Some(false)) => {
+            (LinkState::Broken, format!("{what}; {memlock}"))
+        }
+        (Right::Lacks(what), Memlock::Buys(_), None) => (LinkState::Unknown, format!("{what}; {memlock}")),
+        (Right::Lacks(what), Memlock::Unknown(kernel), _) => {
+            (LinkState::Unknown, format!("{what}; {memlock}; whether {kernel} accepts memlock is not known"))
+        }
+    }
+}
+
+/// The memlock limit of the running server against its largest segment, and whether it is enough.
+pub(crate) fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
+    let file = format!("/proc/{}/limits", instance.pid);
+    let needs = memlock_needed(host, instance);
+    let Some(process) = host.process(instance.pid) else { return (format!("{file}: not read"), None) };
+    match process.memlock.get() {
+        None => (format!("{file}: {}", process.memlock.reason().unwrap_or_default()), None),
+        Some(limit) => {
+            let soft = limit.soft;
+            (format!("memlock {soft} for {needs} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
+        }
+    }
+}
+
+/// What memlock has to allow: all of the instance's segments, each rounded up to whole huge pages.
+pub(crate) fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
+    let demand = need::demand(host, instance);
+    demand.map_or_else(|| instance.segment_bytes(), |demand| demand.pages.of(demand.page_size))
+}
+
+fn cgroup(host: &Host, instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Cgroup, state, evidence);
+    match cgroup::shortage(host, instance) {
+        Ok(None) => link(LinkState::Ok, "no limit in its way".into()),
+        Ok(Some(short)) => {
+            let what = if short.at_fault { "fault limit" } else { "reservation limit" };
+            link(
+                LinkState::Broken,
+                format!("{what} {} of {} ({} charged) for {}", short.limit, short.path, short.charged, short.demand),
+            )
+        }
+        Err(Missing::Host(what) | Missing::Instance(what)) => link(LinkState::Unknown, what),
+    }
+}
+
+fn mapped(host: &Host, instance: &Instance) -> Link {
+    let link = |state, evidence: String| link(LinkName::Mapped, state, evidence);
+    match instance.huge_pages {
+        HugePageUse::All => link(LinkState::Ok, "all of it".into()),
+        HugePageUse::Partly => {
+            let (huge, all) = (instance.huge_bytes(), instance.segment_bytes());
+            link(LinkState::Broken, format!("{huge} of {all} on huge pages"))
+        }
+        HugePageUse::None => link(LinkState::Broken, on_base(host, instance)),
+        HugePageUse::Unknown => match need::why_unknown(host, instance) {
+            Missing::Host(what) | Missing::Instance(what) => link(LinkState::Unknown, what),
+        },
+    }
+}
+
+/// `34.0 GiB on 4 KiB pages`.
+pub(crate) fn on_base(host: &Host, instance: &Instance) -> String {
+    let bytes = need::on_base_pages(instance).unwrap_or_default();
+    match host.base_page.get() {
+        Some(base) => format!("{bytes} on {base} pages"),
+        None => format!("{bytes} on base pages"),
+    }
+}
+
+/// Names of instances, for a sentence.
+pub(crate) fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
+    list(&instances.into_iter().map(Instance::title).collect::<Vec<_>>())
+}

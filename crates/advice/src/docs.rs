@@ -1,0 +1,44 @@
+//! A rule's page, as Markdown: for the terminal and for the pages generated from it.
+
+use crate::{Rule, rules};
+
+/// The page of one rule.
+pub fn page(rule: &Rule) -> String {
+    let docs = &rule.docs;
+    let mut page = format!("# {} {}\n\nWorst level: {}.\n", rule.code, rule.name, rule.level.as_str());
+    for (title, text) in [("What it looks for", docs.what), ("Why it hurts", docs.why), ("Fix", docs.fix)] {
+        page.push_str(&format!("\n## {title}\n\n{}\n", text.trim()));
+    }
+    page.push_str("\n## Sources\n\n");
+    for source in docs.sources {
+        page.push_str(&format!("- {source}\n"));
+    }
+    page
+}
+
+/// Name of a rule's page: `HW201-no-pool.md`.
+pub fn file_name(rule: &Rule) -> String {
+    format!("{}-{}.md", rule.code, rule.name)
+}
+
+/// The page that lists all rules.
+pub fn index() -> String {
+    let mut page = String::from("# Rules\n\n| code | name | worst level | looks for |\n| --- | --- | --- | --- |\n");
+    for rule in rules() {
+        let (code, file, level) = (rule.code, file_name(rule), rule.level.as_str());
+        page.push_str(&format!("| [{code}]({file}) | {} | {level} | {} |\n", rule.name, first_sentence(rule.docs.what)));
+    }
+    page
+}
+
+/// Up to the first full stop that ends a sentence, on one line.
+pub fn first_sentence(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
+}
+
+/// The rule of that code or name, in any case.
+pub fn find(code_or_name: &str) -> Option<&'static Rule> {
+    let wanted = code_or_name.trim();
+    rules().iter().copied().find(|rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
+}

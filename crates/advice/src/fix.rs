@@ -1,0 +1,141 @@
+//! Fixes as commands.
+
+use hugewise_model::{Engine, Host, Instance, PageCount, PageSize};
+
+use crate::need;
+use crate::words::{boot_name, percent, pool_file, shell_word};
+
+/// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
+pub(crate) const LARGEST_POOL: f64 = 0.8;
+
+/// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
+const ORACLE_SPARE: PageCount = PageCount(2);
+
+/// Where a new setting of the pool goes: sorts behind every usual file, and the last file wins.
+const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
+
+/// The pool of the page size that an instance asks for, large enough for it and for every other
+/// instance that asks; then its restart.
+pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance) -> Vec<String> {
+    let Some(page) = need::page_size(host, instance) else { return Vec::new() };
+    let Some(target) = target(host, instances, instance, page) else {
+        return vec![format!("# its demand in {page} pages is not known; start from the size of its segments")];
+    };
+    let mut fix = set_pool(host, page, target);
+    fix.extend(restart(instance));
+    fix
+}
+
+/// Pages that the pool needs so that this instance and all that ask fit.
+pub(crate) fn target(host: &Host, instances: &[Instance], instance: &Instance, page: PageSize) -> Option<PageCount> {
+    let own = need::more(host, instance)?;
+    let title = instance.title();
+    let others = need::rooms(host, instances);
+    let others: PageCount =
+        others.iter().filter(|room| room.page_size == page && room.instance != title).map(|room| room.wants).sum();
+    let spare = if instance.engine == Engine::Oracle { ORACLE_SPARE } else { PageCount::ZERO };
+    let (total, available) =
+        host.pool(page).and_then(|pool| Some((pool.total.get()?, pool.available()?))).unwrap_or_default();
+    Some(total + (own.pages + others + spare).saturating_sub(available))
+}
+
+/// Sets a pool now and for the next boot.
+pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<String> {
+    let count = pages.get();
+    if let Some(part) = host.memory.total.get().and_then(|total| pages.of(page).part_of(total))
+        && part > LARGEST_POOL
+    {
+        let part = percent(part);
+        return vec![format!("# {pages} pages of {page} would be {part} of memory: make the segment smaller first")];
+    }
+    let mut fix = Vec::new();
+    let now = host.pool(page).and_then(hugewise_model::Pool::memory).unwrap_or_default();
+    let extra = pages.of(page).saturating_sub(now);
+    if host.memory.free.get().is_some_and(|free| extra > free) {
+        fix.push(format!("# {extra} has to be free first: stop the server before, or reserve the pool at boot"));
+    }
+    if host.default_huge_page.get() == Some(page) {
+        fix.push(format!("sysctl -w vm.nr_hugepages={count}"));
+        fix.push("# the kernel gives what it can and reports no error: read it back".into());
+        fix.push("grep HugePages_Total /proc/meminfo".into());
+        if let Some(winner) = host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
+        {
+            fix.push(format!("# {} sets {} for the next boot; this file is read later and wins:", winner.place, winner.value));
+        }
+        fix.push(format!("printf 'vm.nr_hugepages = {count}\\n' > {SYSCTL_FILE}"));
+    } else {
+        let file = pool_file(page, "nr_hugepages");
+        let name = boot_name(page);
+        fix.push(format!("echo {count} > {file}"));
+        fix.push("# the kernel gives what it can and reports no error: read it back".into());
+        fix.push(format!("cat {file}"));
+        fix.push(format!("printf 'w {file} - - - - {count}\\n' > /etc/tmpfiles.d/hugepages-{name}.conf"));
+        if page >= PageSize::GIB_1 {
+            fix.push(format!("# pages this large are surest at boot: hugepagesz={name} hugepages={count}"));
+        }
+    }
+    fix
+}
+
+/// Restarts an instance: huge pages come at its start alone.
+pub(crate) fn restart(instance: &Instance) -> Vec<String> {
+    match &instance.unit {
+        Some(unit) if unit.ends_with(".service") && !instance.containered && instance.engine != Engine::Oracle => {
+            vec![format!("systemctl restart {}", shell_word(unit))]
+        }
+        _ if instance.engine == Engine::Oracle => {
+            vec![format!("# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup", instance.owner, instance.name)]
+        }
+        _ if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
+        _ => vec![format!("# restart {}", instance.title())],
+    }
+}
+
+/// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
+pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
+    match instance.engine {
+        Engine::PostgreSql => {
+            let value = if must { "on" } else { "try" };
+            let sql = format!("\"ALTER SYSTEM SET huge_pages = '{value}'\"");
+            let port = instance.endpoints.iter().find(|endpoint| endpoint.parse::<u16>().is_ok());
+            let port = port.map(|port| format!(" -p {port}")).unwrap_or_default();
+            if instance.containered {
+                vec![format!("# inside its container: psql{port} -c {sql}")]
+            } else {
+                vec![format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))]
+            }
+        }
+        Engine::Oracle => {
+            let value = if must { "ONLY" } else { "TRUE" };
+            vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
+        }
+        Engine::MySql | Engine::MariaDb => vec!["# in the [mysqld] section of its option file: large-pages = ON".into()],
+        Engine::Jvm => vec!["# add to its command line: -XX:+UseLargePages".into()],
+        Engine::Qemu => {
+            vec!["# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)".into()]
+        }
+        Engine::Redis | Engine::Valkey | Engine::MongoDb | Engine::Other => {
+            vec!["# turn huge pages on in its own settings, where it has them".into()]
+        }
+    }
+}
+
+/// Lets an instance's owner use SHM_HUGETLB.
+pub(crate) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
+    let uid = host.process(instance.pid).map(|process| process.uid);
+    let gid = uid.and_then(|uid| host.accounts.users.get(&uid)).map(|user| user.gid);
+    match (host.kernel_settings.hugetlb_shm_group.get(), gid) {
+        (Some(group), _) if group != 0 => {
+            let name = host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
+            vec![
+                format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)),
+                "# a log-in or a service started after that has the group".into(),
+            ]
+        }
+        (_, Some(gid)) if gid != 0 => vec![
+            format!("sysctl -w vm.hugetlb_shm_group={gid}"),
+            format!("printf 'vm.hugetlb_shm_group = {gid}\\n' > /etc/sysctl.d/zz-hugetlb-shm-group.conf"),
+        ],
+        _ => vec![format!("# set vm.hugetlb_shm_group to the number of a group that {} is in", instance.owner)],
+    }
+}

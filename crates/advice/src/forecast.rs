@@ -1,0 +1,172 @@
+//! Page tables as a model: what a mapping costs each process that touches it.
+
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Bytes, Host, HugePageUse, Instance, PageSize};
+
+/// Below so many live sessions their mean says little of what a session touches.
+const SESSIONS_TO_MEASURE: u64 = 10;
+
+/// Bytes of one page table entry on every 64-bit architecture that Linux runs on.
+const ENTRY_BYTES: u64 = 8;
+
+/// Tables that cover this much or more are the root or stand in every process anyway.
+const ROOT_SPAN: u64 = 1 << 47;
+
+/// Page tables that one process adds when it touches all of `[start, start + size)` in pages of `page`
+/// on a kernel whose base page is `base`.
+///
+/// A table is one base page of 8-byte entries. On x86-64 with 4 KiB pages that is one table for
+/// each 2 MiB, one for each 1 GiB and one for each 512 GiB that the mapping reaches into; the last
+/// is not counted once, as the process has it already. A huge page needs no table below its own
+/// level. Where the kernel shares tables of hugetlb mappings between processes the true cost of
+/// huge pages is lower still.
+pub fn page_tables(start: u64, size: Bytes, page: PageSize, base: PageSize) -> Bytes {
+    let Some(last) = size.get().checked_sub(1).map(|rest| start.saturating_add(rest)) else { return Bytes::ZERO };
+    let entries = base.bytes().get() / ENTRY_BYTES;
+    let mut tables = 0_u64;
+    let mut covers = base.bytes().get().saturating_mul(entries);
+    while covers < ROOT_SPAN {
+        let above = covers.saturating_mul(entries);
+        if covers > page.bytes().get() {
+            let reached = (last / covers).saturating_sub(start / covers).saturating_add(1);
+            let there_already = u64::from(above >= ROOT_SPAN);
+            tables = tables.saturating_add(reached.saturating_sub(there_already));
+        }
+        covers = above;
+    }
+    base.bytes().times(tables)
+}
+
+/// Page tables of an instance at a number of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// At so many sessions.
+    pub sessions: u64,
+    /// What one session adds; nothing where sessions are threads.
+    pub per_session: Bytes,
+    /// All processes together.
+    pub total: Bytes,
+    /// What the part of the segment that a session touches rests on.
+    pub basis: Basis,
+}
+
+/// What a forecast rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The mean of the processes that run now.
+    Measured,
+    /// Every session touches everything: the upper bound.
+    FullTouch,
+}
+
+/// Page tables at `sessions` sessions with the instance's segments in pages of `page`.
+///
+/// For base pages the cost of a session is measured from the processes that run now, and never
+/// more than if it touched everything; with fewer than ten live sessions, or with huge pages, it is
+/// what touching everything costs. Sessions that are threads share one set of page tables.
+/// `None` where the base page is not known.
+pub fn page_tables_at(host: &Host, instance: &Instance, sessions: u64, page: PageSize) -> Option<Forecast> {
+    let base = host.base_page.get()?;
+    let full: Bytes = instance.segments.iter().map(|segment| page_tables(0, segment.size, page, base)).sum();
+    if instance.session_model == SessionModel::Threads {
+        return Some(Forecast { sessions, per_session: Bytes::ZERO, total: full, basis: Basis::FullTouch });
+    }
+    let now = instance.sessions.get().unwrap_or(0);
+    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
+    let others = processes.saturating_sub(now);
+    let (per_session, basis) = match per_process(instance).filter(|_| now >= SESSIONS_TO_MEASURE && page == base) {
+        Some(measured) if measured < full && instance.huge_pages == HugePageUse::None => (measured, Basis::Measured),
+        _ => (full, Basis::FullTouch),
+    };
+    Some(Forecast { sessions, per_session, total: per_session.times(sessions.saturating_add(others)), basis })
+}
+
+/// Mean page tables of an instance's processes now.
+pub fn per_process(instance: &Instance) -> Option<Bytes> {
+    instance.page_tables.get()?.shared_by(u64::try_from(instance.pids.len()).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, gib};
+    use hugewise_model::Observed;
+
+    const KIB_64: PageSize = match PageSize::new(64 << 10) {
+        Some(size) => size,
+        None => panic!("64 KiB"),
+    };
+    const MIB_512: PageSize = match PageSize::new(512 << 20) {
+        Some(size) => size,
+        None => panic!("512 MiB"),
+    };
+
+    #[test]
+    fn one_process_costs_what_was_measured() {
+        let at = |size, page| page_tables(0, size, page, PageSize::KIB_4);
+        assert_eq!(at(gib(1), PageSize::KIB_4), Bytes::from_kib(2052));
+        assert_eq!(at(gib(2), PageSize::MIB_2), Bytes::from_kib(8));
+        assert_eq!(at(gib(2), PageSize::GIB_1), Bytes::ZERO);
+        assert_eq!(at(Bytes::ZERO, PageSize::KIB_4), Bytes::ZERO);
+        assert_eq!(at(Bytes(1), PageSize::KIB_4), Bytes::from_kib(8));
+    }
+
+    #[test]
+    fn a_mapping_across_a_boundary_needs_a_table_on_each_side() {
+        let across = page_tables((1 << 30) - 4096, Bytes(8192), PageSize::KIB_4, PageSize::KIB_4);
+        assert_eq!(across, Bytes::from_kib(16));
+    }
+
+    #[test]
+    fn arm64_with_64_kib_pages() {
+        // One 64 KiB table of 8192 entries for each 512 MiB; the one above covers 4 TiB and is there already.
+        assert_eq!(page_tables(0, gib(4), KIB_64, KIB_64), Bytes::from_kib(8 * 64));
+        assert_eq!(page_tables(0, gib(4), PageSize::MIB_2, KIB_64), Bytes::from_kib(8 * 64));
+        assert_eq!(page_tables(0, gib(4), MIB_512, KIB_64), Bytes::ZERO);
+    }
+
+    #[test]
+    fn five_hundred_sessions_on_8000_mb() {
+        let mut case = testing::quiet();
+        case.oracle("PROD", gib(1), 0);
+        let instance = &mut case.instances[0];
+        instance.segments[0].size = Bytes::from_mib(8000);
+        instance.pids = vec![instance.pid];
+        let forecast = |page| page_tables_at(&case.host, &case.instances[0], 499, page).unwrap().total;
+        // (4000 + 8) tables of 4 KiB for each of 500 processes.
+        assert_eq!(forecast(PageSize::KIB_4), Bytes::from_kib(500 * 4008 * 4));
+        assert_eq!(forecast(PageSize::KIB_4).to_string(), "7.6 GiB");
+        assert_eq!(forecast(PageSize::MIB_2), Bytes::from_kib(500 * 8 * 4));
+    }
+
+    #[test]
+    fn live_sessions_say_what_a_session_touches() {
+        let mut case = testing::quiet();
+        case.oracle("PROD", gib(8), 99);
+        let instance = &mut case.instances[0];
+        instance.huge_pages = HugePageUse::None;
+        instance.page_tables = Observed::Known(Bytes::from_mib(100));
+        let forecast = page_tables_at(&case.host, &case.instances[0], 999, PageSize::KIB_4).unwrap();
+        assert_eq!(forecast.per_session, Bytes::from_mib(1));
+        assert_eq!(forecast.total, Bytes::from_mib(1000));
+        assert_eq!(forecast.basis, Basis::Measured);
+    }
+
+    #[test]
+    fn a_session_never_costs_more_than_touching_everything() {
+        let mut case = testing::quiet();
+        case.oracle("PROD", gib(1), 99);
+        case.instances[0].huge_pages = HugePageUse::None;
+        case.instances[0].page_tables = Observed::Known(gib(100));
+        let forecast = page_tables_at(&case.host, &case.instances[0], 99, PageSize::KIB_4).unwrap();
+        assert_eq!(forecast.per_session, Bytes::from_kib(2052));
+    }
+
+    #[test]
+    fn threads_share_one_set() {
+        let mut case = testing::quiet();
+        case.mariadb("3306", gib(1));
+        let at = |sessions| page_tables_at(&case.host, &case.instances[0], sessions, PageSize::KIB_4).unwrap().total;
+        assert_eq!(at(1), at(10_000));
+    }
+}

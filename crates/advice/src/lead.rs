@@ -1,0 +1,159 @@
+//! The one cause that keeps an instance off huge pages, so that one root cause gives one leading finding.
+
+use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Level, LinkName, LinkState, PageCount, PageSize};
+
+use crate::chain::{is_amm, other_pools};
+use crate::need::{BIG_SEGMENT, LARGE_SEGMENT};
+use crate::{Facts, Missing, forecast, need};
+
+/// The leading cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// HW402: AMM.
+    Amm,
+    /// HW403: its settings don't ask.
+    NotAsked,
+    /// HW404: 1 GiB pages on a processor without them.
+    GibUnsupported,
+    /// HW405: pages of another size are there.
+    WrongSize,
+    /// HW201: no pool at all.
+    NoPool,
+    /// HW203: a part is on huge pages.
+    Partly,
+    /// HW204: not enough room.
+    DoesNotFit,
+    /// HW301, HW303: the kernel does not let it.
+    Permission,
+    /// HW702: the cgroup does not let it.
+    Cgroup,
+    /// HW209: nothing is in its way now.
+    Restart,
+}
+
+/// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.
+pub(crate) const PAGE_TABLES_HURT: f64 = 0.05;
+
+/// A rest on base pages below this part of an instance is no finding: servers keep small areas there.
+const SMALL_REST: f64 = 0.05;
+
+/// Why an instance with a big segment is not on huge pages. `Ok(None)`: it is, or it is too small to
+/// matter, or it has no way to them.
+pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead>, Missing> {
+    let amm = is_amm(instance);
+    if instance.mechanism == Mechanism::None && !amm {
+        return Ok(None);
+    }
+    if is_asm_with_amm(instance) || !is_big(facts, instance)? {
+        return Ok(None);
+    }
+    if amm {
+        return Ok(Some(Lead::Amm));
+    }
+    match instance.asked {
+        Asked::Cannot => return Ok(None),
+        Asked::No => return Ok(Some(Lead::NotAsked)),
+        Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown => {}
+    }
+    if let Some(reason) = facts.host.pools.reason() {
+        return Err(Missing::Host(format!("/sys/kernel/mm/hugepages: {reason}")));
+    }
+    let page = need::page_size(facts.host, instance);
+    let state = |name: LinkName| {
+        let links = facts.chain(instance).into_iter().flat_map(|chain| &chain.links);
+        links.into_iter().find(|link| link.name == name).map(|link| link.state)
+    };
+    if state(LinkName::Pool) == Some(LinkState::Broken) {
+        let unsupported = facts.host.processors.gib_pages.get() == Some(false);
+        return Ok(Some(match page {
+            Some(PageSize::GIB_1) if unsupported => Lead::GibUnsupported,
+            Some(page) if !other_pools(facts.host, page).is_empty() => Lead::WrongSize,
+            _ => Lead::NoPool,
+        }));
+    }
+    if instance.huge_pages == HugePageUse::Partly {
+        return Ok(Some(Lead::Partly));
+    }
+    let rooms = need::rooms(facts.host, facts.instances);
+    let title = instance.title();
+    let crowded_out = rooms.iter().any(|room| room.instance == title && !room.fits());
+    Ok(Some(if crowded_out || state(LinkName::Room) == Some(LinkState::Broken) {
+        Lead::DoesNotFit
+    } else if state(LinkName::Permission) == Some(LinkState::Broken) {
+        Lead::Permission
+    } else if state(LinkName::Cgroup) == Some(LinkState::Broken) {
+        Lead::Cgroup
+    } else {
+        Lead::Restart
+    }))
+}
+
+/// An ASM instance with MEMORY_TARGET: Oracle itself turns large pages off there, and it is small.
+pub(crate) fn is_asm_with_amm(instance: &Instance) -> bool {
+    let target = instance.setting_value("memory_target").is_some_and(|value| value.trim() != "0");
+    instance.traits.contains(&"asm") && (is_amm(instance) || target)
+}
+
+/// Whether so much of an instance is on base pages that it is worth a finding.
+pub(crate) fn is_big(facts: &Facts<'_>, instance: &Instance) -> Result<bool, Missing> {
+    if instance.huge_pages == HugePageUse::Unknown && instance.segment_bytes() < BIG_SEGMENT {
+        let demanded = instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size));
+        if !instance.segments.is_empty() && demanded.is_none_or(|demanded| demanded < BIG_SEGMENT) {
+            return Ok(false);
+        }
+    }
+    let base = need::on_base_pages(instance).ok_or_else(|| need::why_unknown(facts.host, instance))?;
+    if instance.huge_pages == HugePageUse::Partly {
+        return Ok(base.part_of(instance.segment_bytes()).is_some_and(|part| part >= SMALL_REST));
+    }
+    Ok(base >= BIG_SEGMENT)
+}
+
+/// How bad it is that an instance is on base pages: an error where its page tables hurt now or at its
+/// largest number of sessions, a note where it is small or where all its sessions share one set.
+pub(crate) fn pain(facts: &Facts<'_>, instance: &Instance) -> Level {
+    let base = need::on_base_pages(instance).unwrap_or_default();
+    let hurts = |tables: Bytes| {
+        let part = facts.host.memory.total.get().and_then(|total| tables.part_of(total));
+        part.is_some_and(|part| part >= PAGE_TABLES_HURT)
+    };
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must);
+    match instance.session_model {
+        SessionModel::Threads if asks && base >= BIG_SEGMENT => Level::Warn,
+        SessionModel::Threads => Level::Info,
+        SessionModel::Processes => {
+            let now = instance.page_tables.get().is_some_and(hurts);
+            if now || at_max(facts, instance).is_some_and(|forecast| hurts(forecast.total)) {
+                Level::Error
+            } else if base >= LARGE_SEGMENT {
+                Level::Warn
+            } else {
+                Level::Info
+            }
+        }
+    }
+}
+
+/// Page tables at the largest number of sessions that the settings allow, on base pages.
+pub(crate) fn at_max(facts: &Facts<'_>, instance: &Instance) -> Option<forecast::Forecast> {
+    forecast::page_tables_at(facts.host, instance, instance.max_sessions.get()?, facts.host.base_page.get()?)
+}
+
+/// What base pages cost an instance: `11.2 GiB of page tables now, 28.5 MiB a session, 27.9 GiB at 1000 sessions`.
+pub(crate) fn cost(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+    let now = instance.page_tables.get()?;
+    let mut cost = format!("{now} of page tables now");
+    if instance.session_model == SessionModel::Threads {
+        cost.push_str("; its sessions are threads and share them");
+        return Some(cost);
+    }
+    if let Some(each) = forecast::per_process(instance) {
+        cost.push_str(&format!(", {each} a process"));
+    }
+    if let Some(forecast) = at_max(facts, instance) {
+        let bound = if forecast.basis == forecast::Basis::FullTouch { "at most " } else { "" };
+        cost.push_str(&format!(", {bound}{} at {} sessions", forecast.total, PageCount(forecast.sessions)));
+    }
+    Some(cost)
+}

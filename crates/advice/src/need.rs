@@ -1,0 +1,134 @@
+//! How many pages an instance still needs, and whether the pools have them.
+
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Pool,
+};
+
+use crate::Missing;
+
+/// From here on a segment on base pages is worth a finding. PostgreSQL and MariaDB as installed
+/// (143 and 128 MiB) stay below; at 256 MiB a hundred processes spend 51 MiB on page tables.
+pub const BIG_SEGMENT: Bytes = Bytes::from_mib(256);
+
+/// From here on a segment on base pages is more than a note: at 1 GiB a hundred processes that
+/// touch all of it spend 201 MiB on page tables.
+pub const LARGE_SEGMENT: Bytes = Bytes::from_gib(1);
+
+/// Smaller segments don't go into a measured demand: servers keep them on base pages on purpose
+/// (PostgreSQL's interlock of a few bytes).
+const SMALLEST_MEASURED: Bytes = Bytes::from_mib(1);
+
+/// The page size that an instance asks for, or would if it asked.
+pub fn page_size(host: &Host, instance: &Instance) -> Option<PageSize> {
+    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
+    instance.asked_page_size.get().or_else(demanded).or_else(|| host.default_huge_page.get())
+}
+
+/// What an instance needs to be wholly on huge pages of the size that it asks for: the engine's own
+/// number where there is one, otherwise measured from its segments.
+pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
+    let page_size = page_size(host, instance)?;
+    if let Some(demand) = instance.demand.as_ref().filter(|demand| demand.page_size == page_size) {
+        return Some(demand.clone());
+    }
+    let sizes = instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= SMALLEST_MEASURED);
+    let pages: PageCount = sizes.map(|size| page_size.pages_for(size)).sum();
+    (pages > PageCount::ZERO).then_some(Demand { page_size, pages, source: DemandSource::Measured })
+}
+
+/// Memory of an instance that is on base pages and need not be; `None` where it is not known.
+pub fn on_base_pages(instance: &Instance) -> Option<Bytes> {
+    match instance.huge_pages {
+        HugePageUse::All => Some(Bytes::ZERO),
+        HugePageUse::None => Some(instance.segment_bytes()),
+        HugePageUse::Partly => Some(instance.segment_bytes().saturating_sub(instance.huge_bytes())),
+        HugePageUse::Unknown => None,
+    }
+}
+
+/// Pages of that size that an instance maps now.
+pub fn held(instance: &Instance, page_size: PageSize) -> PageCount {
+    let there = instance.segments.iter().filter(|segment| segment.page_size == Observed::Known(page_size));
+    there.map(|segment| page_size.pages_for(segment.size)).sum()
+}
+
+/// Pages that an instance needs beyond those that it holds: nothing where it is wholly on huge pages,
+/// everything where it is on base pages.
+pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
+    let mut demand = demand(host, instance)?;
+    demand.pages = match instance.huge_pages {
+        HugePageUse::All => PageCount::ZERO,
+        HugePageUse::None => demand.pages,
+        HugePageUse::Partly => demand.pages.saturating_sub(held(instance, demand.page_size)),
+        HugePageUse::Unknown => return None,
+    };
+    Some(demand)
+}
+
+/// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.
+pub fn obtainable(pool: &Pool) -> Option<PageCount> {
+    let overcommit = pool.overcommit.get().unwrap_or_default();
+    let surplus = pool.surplus.get().unwrap_or_default();
+    Some(pool.available()? + overcommit.saturating_sub(surplus))
+}
+
+/// Room in a pool for one instance, after the ones before it by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Title of the instance.
+    pub instance: String,
+    /// Page size that it asks for.
+    pub page_size: PageSize,
+    /// Pages that it needs beyond those that it holds.
+    pub wants: PageCount,
+    /// What the pool has for anyone.
+    pub obtainable: PageCount,
+    /// What is left of that for this one.
+    pub left: PageCount,
+    /// Instances that take their part before it.
+    pub before: Vec<String>,
+}
+
+impl Room {
+    /// Whether there is enough.
+    pub fn fits(&self) -> bool {
+        self.wants <= self.left
+    }
+}
+
+/// Deals the pools out to the instances that ask for huge pages and are not wholly on them, in name
+/// order. One that doesn't fit takes nothing: most servers ask for all or nothing.
+pub fn rooms(host: &Host, instances: &[Instance]) -> Vec<Room> {
+    let asks = |instance: &&Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let mut asking: Vec<(&Instance, Demand)> =
+        instances.iter().filter(asks).filter_map(|instance| Some((instance, more(host, instance)?))).collect();
+    asking.retain(|(_, demand)| demand.pages > PageCount::ZERO);
+    asking.sort_by_key(|(instance, _)| instance.title());
+    let mut rooms: Vec<Room> = Vec::new();
+    for (instance, demand) in asking {
+        let Some(obtainable) = host.pool(demand.page_size).and_then(obtainable) else { continue };
+        let served: Vec<&Room> =
+            rooms.iter().filter(|room| room.page_size == demand.page_size && room.fits()).collect();
+        let taken = served.iter().map(|room| room.wants).sum();
+        let before = served.iter().map(|room| room.instance.clone()).collect();
+        rooms.push(Room {
+            instance: instance.title(),
+            page_size: demand.page_size,
+            wants: demand.pages,
+            obtainable,
+            left: obtainable.saturating_sub(taken),
+            before,
+        });
+    }
+    rooms
+}
+
+/// Why it is not known whether an instance is on huge pages.
+pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Missing {
+    let maps = host.process(instance.pid).and_then(|process| process.mappings.reason());
+    let why = maps.map(|reason| format!("/proc/{}/maps: {reason}", instance.pid));
+    let page_size = || instance.segments.iter().find_map(|segment| segment.page_size.reason());
+    let page_size = || page_size().map(|reason| format!("page size of the mappings of pid {}: {reason}", instance.pid));
+    let unsaid = || format!("page size of the mappings of pid {}: not told", instance.pid);
+    Missing::Instance(why.or_else(page_size).unwrap_or_else(unsaid))
+}

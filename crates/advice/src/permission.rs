@@ -1,0 +1,91 @@
+//! Who may have huge pages through shmget(SHM_HUGETLB), as this kernel checks it.
+
+use hugewise_model::{Host, Instance, Process};
+
+/// What a memlock limit buys on this kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Memlock {
+    /// A limit of at least the segment's size is accepted.
+    Buys(String),
+    /// It is not: the group or the capability alone counts.
+    Useless(String),
+    /// Kernels of these numbers exist in both kinds.
+    Unknown(String),
+}
+
+/// How this kernel treats memlock for SHM_HUGETLB. Its own log decides where it has spoken; otherwise
+/// the release: 5.16 ended it, and distributions carried that back to 5.14 and 5.15.
+pub(crate) fn memlock(host: &Host) -> Memlock {
+    let spoken = host.kernel_log.known().into_iter().flatten().rev().find_map(|line| {
+        if !line.contains("SHM_HUGETLB") {
+            return None;
+        }
+        let what = format!("kernel log: {}", line.trim());
+        if line.contains("obsolete") {
+            Some(Memlock::Useless(what))
+        } else if line.contains("deprecated") {
+            Some(Memlock::Buys(what))
+        } else {
+            None
+        }
+    });
+    if let Some(spoken) = spoken {
+        return spoken;
+    }
+    match host.kernel.known() {
+        Some(kernel) if kernel.at_least(5, 16) => Memlock::Useless(format!("kernel {}", kernel.text)),
+        Some(kernel) if kernel.at_least(5, 14) => Memlock::Unknown(format!("kernel {}", kernel.text)),
+        Some(kernel) => Memlock::Buys(format!("kernel {}", kernel.text)),
+        None => Memlock::Unknown(format!("kernel release: {}", host.kernel.reason().unwrap_or_default())),
+    }
+}
+
+/// Whether a right is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Yes, and through what.
+    Has(String),
+    /// No, and what was looked at.
+    Lacks(String),
+    /// Cannot be told, and for want of what.
+    Unknown(String),
+}
+
+/// Whether an instance's owner may use SHM_HUGETLB through CAP_IPC_LOCK in the initial user namespace
+/// or through vm.hugetlb_shm_group, whatever its memlock limit.
+pub(crate) fn without_memlock(host: &Host, instance: &Instance) -> Right {
+    let Some(process) = host.process(instance.pid) else {
+        return Right::Unknown(format!("/proc/{}/status: not read", instance.pid));
+    };
+    match capability(host, process, instance) {
+        Right::Lacks(_) => {}
+        right => return right,
+    }
+    let Some(group) = host.kernel_settings.hugetlb_shm_group.get() else {
+        let why = host.kernel_settings.hugetlb_shm_group.reason().unwrap_or_default();
+        return Right::Unknown(format!("/proc/sys/vm/hugetlb_shm_group: {why}"));
+    };
+    let here = process.gid == group || process.groups.contains(&group);
+    if here || host.accounts.groups_of(process.uid).contains(&group) {
+        return Right::Has(format!("{} is in vm.hugetlb_shm_group={group}", instance.owner));
+    }
+    Right::Lacks(format!("{} has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group={group}", instance.owner))
+}
+
+fn capability(host: &Host, process: &Process, instance: &Instance) -> Right {
+    match process.ipc_lock.get() {
+        Some(false) => Right::Lacks(String::new()),
+        None => Right::Unknown(format!(
+            "/proc/{}/status CapEff: {}",
+            process.pid,
+            process.ipc_lock.reason().unwrap_or_default()
+        )),
+        Some(true) => match (process.namespaces.user.get(), host.namespaces.user.get()) {
+            (Some(its), Some(ours)) if its != ours => Right::Lacks(String::new()),
+            (None, _) | (_, None) if instance.containered => {
+                Right::Unknown(format!("/proc/{}/ns/user: not read, so what its CAP_IPC_LOCK counts", process.pid))
+            }
+            _ => Right::Has(format!("pid {} has CAP_IPC_LOCK", process.pid)),
+        },
+    }
+}

@@ -1,0 +1,108 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::testing::{all_huge, gib, hidden, quiet};
+
+#[test]
+fn every_rule_speaks_is_silent_and_says_what_it_misses() {
+    for (rule, cases) in rules().iter().zip(rules::CASES) {
+        let code = rule.code;
+        let speaks = (cases.speaks)().assess();
+        let own: Vec<_> = speaks.findings.iter().filter(|finding| finding.code == code).collect();
+        assert!(!own.is_empty(), "{code} speaks: {speaks:#?}");
+        for finding in own {
+            assert!(finding.level <= rule.level, "{code} speaks louder than it says");
+            assert!(!finding.evidence.is_empty(), "{code} has no evidence");
+            assert!(!finding.fix.is_empty(), "{code} has no fix");
+        }
+        let silent = (cases.silent)().assess();
+        assert!(silent.findings.iter().all(|finding| finding.code != code), "{code} is silent: {:#?}", silent.findings);
+        assert!(!misses(&silent, code), "{code} knows: {:#?}", silent.unknown);
+        let missing = (cases.missing)().assess();
+        assert!(missing.findings.iter().all(|finding| finding.code != code), "{code} guesses: {:#?}", missing.findings);
+        assert!(misses(&missing, code), "{code} says what it misses: {:#?}", missing.unknown);
+    }
+}
+
+fn misses(assessment: &Assessment, code: &str) -> bool {
+    assessment.unknown.iter().any(|verdict| verdict.code == code || verdict.missing.contains(code))
+}
+
+#[test]
+fn codes_are_sorted_names_are_kebab_case_docs_are_written() {
+    assert_eq!(rules().len(), rules::CASES.len());
+    for pair in rules().windows(2) {
+        assert!(pair[0].code < pair[1].code, "{} before {}", pair[0].code, pair[1].code);
+    }
+    let names: BTreeSet<_> = rules().iter().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), rules().len());
+    for rule in rules() {
+        assert!(rule.code.len() == 5 && rule.code.starts_with("HW"), "{}", rule.code);
+        let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(rule.name.chars().all(kebab) && !rule.name.starts_with('-'), "{}", rule.name);
+        for text in [rule.docs.what, rule.docs.why, rule.docs.fix] {
+            assert!(text.trim().len() > 20, "{} has an empty section", rule.code);
+        }
+        assert!(!rule.docs.sources.is_empty(), "{} names no source", rule.code);
+        assert!(docs::page(rule).contains("## Why it hurts"));
+        assert_eq!(docs::find(rule.name).map(|found| found.code), Some(rule.code));
+        assert!(docs::index().contains(rule.code));
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn every_file_of_a_rule_is_registered() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules");
+    let files = std::fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "mod.rs");
+    assert_eq!(files.count(), rules().len());
+}
+
+#[test]
+fn a_quiet_host_gives_no_finding() {
+    let assessment = quiet().assess();
+    assert!(assessment.findings.is_empty(), "{:#?}", assessment.findings);
+    assert!(assessment.unknown.is_empty(), "{:#?}", assessment.unknown);
+}
+
+#[test]
+fn a_server_wholly_on_huge_pages_gives_nothing_above_a_note() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(6)));
+    case.pool(3200, 128);
+    let assessment = case.assess();
+    assert!(assessment.findings.iter().all(|finding| finding.level == Level::Info), "{:#?}", assessment.findings);
+    assert!(assessment.chains.is_empty());
+}
+
+#[test]
+fn one_root_cause_gives_one_leading_finding() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    assert_eq!(case.codes(), ["HW201", "HW401"]);
+}
+
+#[test]
+fn a_hidden_server_gives_one_verdict_for_each_fact_that_is_missing() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    hidden(&mut case);
+    let unknown = case.assess().unknown;
+    assert_eq!(unknown.len(), 1, "{unknown:#?}");
+    assert!(unknown[0].missing.starts_with("/proc/1000/maps: denied (also "), "{unknown:#?}");
+}
+
+#[test]
+fn what_comes_off_the_host_stays_on_its_line() {
+    let mut case = quiet();
+    let instance = case.postgresql("15/main", gib(6));
+    instance.name = "x\nreboot\n".into();
+    instance.owner = "a; reboot".into();
+    instance.unit = Some("x; reboot.service".into());
+    let assessment = case.assess();
+    assert!(!assessment.findings.is_empty());
+    for line in assessment.findings.iter().flat_map(|finding| &finding.fix) {
+        assert!(!line.contains('\n'));
+        assert!(!line.contains("restart x;"), "{line}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Wording that several rules share: kernel file names, parts of a whole, commands safe to paste.
+
+use hugewise_model::{Bytes, PageSize};
+
+/// A file of a pool: `/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`.
+pub(crate) fn pool_file(page: PageSize, file: &str) -> String {
+    format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page.bytes().get() / 1024)
+}
+
+/// `9.4 %`.
+pub(crate) fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+/// A page size as boot parameters name it: `2M`, `1G`, `64K`.
+pub(crate) fn boot_name(page: PageSize) -> String {
+    match page.bytes().get() {
+        bytes if bytes >= 1 << 30 => format!("{}G", bytes >> 30),
+        bytes if bytes >= 1 << 20 => format!("{}M", bytes >> 20),
+        bytes => format!("{}K", bytes >> 10),
+    }
+}
+
+/// A boot parameter's page size: `1G`, `2M`, `2048k`; the kernel's memparse takes either case.
+pub(crate) fn parse_size(text: &str) -> Option<PageSize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    PageSize::new(digits.parse::<u64>().ok()?.checked_mul(1_u64 << shift)?)
+}
+
+/// A word that a shell takes as it stands: names off the host go into commands only through here.
+pub(crate) fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// One line without control characters: a name with a line break in it must not turn a comment into a command.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `oracle A and oracle B`, `A, B and 3 more`.
+pub(crate) fn list(names: &[String]) -> String {
+    const SHOWN: usize = 4;
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if names.len() <= SHOWN => format!("{} and {last}", first.join(", ")),
+        _ => {
+            let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+            format!("{} and {} more", shown.join(", "), names.len() - SHOWN)
+        }
+    }
+}
+
+/// Whole mebibytes, rounded up, for commands that take a number.
+pub(crate) const fn kib_up(amount: Bytes) -> u64 {
+    amount.get().div_ceil(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_the_kernel_reads_them() {
+        assert_eq!(parse_size("1G"), Some(PageSize::GIB_1));
+        assert_eq!(parse_size("2048k"), Some(PageSize::MIB_2));
+        assert_eq!(parse_size("3M"), None);
+        assert_eq!(parse_size("99999999999G"), None);
+        assert_eq!(parse_size("é"), None);
+        assert_eq!(boot_name(PageSize::GIB_1), "1G");
+    }
+
+    #[test]
+    fn nothing_off_the_host_leaves_its_quotes() {
+        assert_eq!(shell_word("postgresql@15-main.service"), "postgresql@15-main.service");
+        assert_eq!(shell_word("a; rm -rf /"), "'a; rm -rf /'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("-rf"), "'-rf'");
+        assert_eq!(one_line("a\nrm"), "a?rm");
+    }
+}

@@ -1,0 +1,181 @@
+//! `hugewise check`.
+
+use std::path::PathBuf;
+
+use hugewise_advice::Assessment;
+use hugewise_model::{Instance, Level};
+use hugewise_report::Checked;
+
+use crate::outcome::{self, Failure, Outcome};
+use crate::root;
+use crate::terminal::{self, ColorChoice};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+    /// Text for people or JSON for programs.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Exit with 1 for findings of this level or worse.
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = FailOn::Warn)]
+    fail_on: FailOn,
+    /// Only what concerns this instance and the host: PROD, 15/main, or "oracle PROD".
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Also ask the servers over their sockets; without it nothing is connected to.
+    #[arg(long, conflicts_with = "root")]
+    connect: bool,
+    /// Colour in text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    /// It hurts now, or will at the next start.
+    Error,
+    /// It will hurt under load.
+    Warn,
+    /// Worth knowing.
+    Info,
+    /// Findings never fail.
+    Never,
+}
+
+impl FailOn {
+    const fn level(self) -> Option<Level> {
+        match self {
+            Self::Error => Some(Level::Error),
+            Self::Warn => Some(Level::Warn),
+            Self::Info => Some(Level::Info),
+            Self::Never => None,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let source = outcome::open(arguments.root.as_deref())?;
+    let host = hugewise_host::read(source.as_ref());
+    let mut found = hugewise_engines::find(&host, source.as_ref());
+    if arguments.connect && false {
+        drop(1);
+    }
+    let mut assessment = hugewise_advice::assess(&host, &found.instances);
+    if let Some(name) = &arguments.instance {
+        narrow(name, &mut found.instances, &mut assessment)?;
+    }
+    let mut unread = host.unread.clone();
+    unread.append(&mut found.unread);
+    unread.sort();
+    unread.dedup();
+
+    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
+    let mut text = Vec::new();
+    let written = match arguments.format {
+        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color)),
+        Format::Json => checked.write_json(&mut text),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    outcome::print(&text)?;
+    Ok(verdict(&checked, arguments.fail_on))
+}
+
+/// Findings win over what is missing. A fact that a running kernel does not have is not missing;
+/// one that a capture does not have may well have been lost, where other facts of it were.
+fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
+    let Checked { host, assessment, unread, .. } = checked;
+    let fails = |level: Level| assessment.findings.iter().any(|finding| finding.level >= level);
+    let lossy = !host.live && !unread.is_empty();
+    if fail_on.level().is_some_and(fails) {
+        Outcome::Found
+    } else if assessment.unknown.iter().any(|verdict| lossy || !verdict.missing.contains(": absent")) {
+        Outcome::Incomplete
+    } else {
+        Outcome::Fine
+    }
+}
+
+/// Leaves one instance and what is said of it and of the host.
+fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessment) -> Result<(), Failure> {
+    let titles: Vec<String> = instances.iter().map(Instance::title).collect();
+    instances.retain(|instance| instance.name == wanted || instance.title() == wanted);
+    if instances.is_empty() {
+        let running = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
+        return Err(Failure::new(format!("no instance is called {wanted}; {running}")));
+    }
+    let stays = |title: &str| instances.iter().any(|instance| instance.title() == title);
+    assessment.chains.retain(|chain| stays(&chain.instance));
+    assessment.findings.retain(|finding| finding.instance.as_deref().is_none_or(stays));
+    assessment.unknown.retain(|verdict| verdict.instance.as_deref().is_none_or(stays));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Finding, Host, UnknownVerdict, Unread};
+
+    use super::*;
+
+    fn assessment(levels: &[Level], missing: &[&str]) -> Assessment {
+        let finding = |level: &Level| Finding {
+            code: "HW201",
+            name: "no-pool",
+            level: *level,
+            instance: None,
+            summary: String::new(),
+            evidence: Vec::new(),
+            cost: None,
+            fix: Vec::new(),
+        };
+        let unknown = |missing: &&str| UnknownVerdict {
+            code: "HW301",
+            name: "memlock",
+            instance: None,
+            missing: (*missing).into(),
+        };
+        Assessment {
+            findings: levels.iter().map(finding).collect(),
+            unknown: missing.iter().map(unknown).collect(),
+            ..Assessment::default()
+        }
+    }
+
+    fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
+        let host = Host { live, ..Host::default() };
+        verdict(&Checked { host: &host, instances: &[], assessment, unread }, fail_on)
+    }
+
+    #[test]
+    fn findings_win_over_missing_facts() {
+        let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
+        let of = |levels: &[Level], missing: &[&str], fail_on| {
+            outcome(true, &assessment(levels, missing), &unread, fail_on)
+        };
+        let denied = ["/proc/1/limits: denied"];
+        assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
+        assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);
+        assert_eq!(of(&[Level::Error], &[], FailOn::Never), Outcome::Fine);
+        assert_eq!(of(&[Level::Info], &[], FailOn::Warn), Outcome::Fine);
+        assert_eq!(of(&[Level::Info], &[], FailOn::Info), Outcome::Found);
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_have_is_not_missing_but_what_a_torn_capture_does_not_have_is() {
+        let lacking = assessment(&[], &["/proc/meminfo PageTables: absent"]);
+        let torn = [Unread { what: "host.tar.gz".into(), why: "malformed: ends too early".into() }];
+        assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
+        assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
+        assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
+    }
+}

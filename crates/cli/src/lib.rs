@@ -1,0 +1,89 @@
+//! The command line of hugewise: arguments in, calls, exit code out; one file a subcommand.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+mod capture;
+mod check;
+mod completions;
+mod outcome;
+mod rules;
+mod terminal;
+
+use outcome::{Failure, Outcome};
+
+/// Tells whether the databases of a host use huge pages, and what is wrong where they don't.
+#[derive(Parser)]
+#[command(
+    name = "hugewise",
+    version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = AFTER_HELP
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    check: check::Arguments,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what is wrong here, and why (the default).
+    #[command(after_help = AFTER_HELP)]
+    Check(check::Arguments),
+    /// Save what check reads, secrets left out, so that check --root can read it elsewhere.
+    Capture(capture::Arguments),
+    /// List the rules, or print the page of one.
+    Rules(rules::Arguments),
+    /// Print completions for a shell.
+    Completions(completions::Arguments),
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 nothing wrong; 1 findings at or above --fail-on; 2 it could not do its work; \
+3 a verdict is missing because facts could not be read.";
+
+/// The definition from which help, man pages and completions are made.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs the program with these arguments, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => outcome::finish(dispatch(arguments)),
+        Err(usage) => outcome::finish(explain(&usage)),
+    }
+}
+
+fn dispatch(arguments: Arguments) -> Result<Outcome, Failure> {
+    match arguments.command {
+        None => check::run(&arguments.check),
+        Some(Command::Check(arguments)) => check::run(&arguments),
+        Some(Command::Capture(arguments)) => capture::run(&arguments),
+        Some(Command::Rules(arguments)) => rules::run(&arguments),
+        Some(Command::Completions(arguments)) => completions::run(&arguments),
+    }
+}
+
+/// Help and version go to standard output; everything else that clap says is a usage error.
+fn explain(usage: &clap::Error) -> Result<Outcome, Failure> {
+    if usage.use_stderr() {
+        let text = usage.render().to_string();
+        return Err(Failure::new(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
+    }
+    outcome::print(usage.render().to_string().as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_is_sound() {
+        super::command().debug_assert();
+    }
+}

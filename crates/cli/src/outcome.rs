@@ -1,0 +1,64 @@
+//! How a run ends: what is printed last, and the exit code.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use hugewise_host::Source;
+
+/// A run that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing wrong.
+    Fine,
+    /// Findings at or above the level that was asked for.
+    Found,
+    /// A verdict is missing because facts could not be read.
+    Incomplete,
+}
+
+/// A run that could not do its work: what happened, to what, and what to do.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// This machine, or what was captured of another one.
+pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
+    hugewise_host::source::open(root).map_err(|error| Failure::new(format!("cannot read {error}")))
+}
+
+/// Writes to standard output. A reader that went away is no failure: it has seen enough.
+pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Says on standard error what went wrong, and turns the result into an exit code.
+pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
+    match result {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::Incomplete) => ExitCode::from(3),
+        Err(Failure(message)) => {
+            let mut text = String::from("hugewise: ");
+            for (at, line) in message.lines().enumerate() {
+                if at > 0 {
+                    text.push('\n');
+                }
+                text.push_str(&hugewise_report::plain::clean(line));
+            }
+            // Nobody is left to tell where standard error is closed; the exit code still tells.
+            let _ = writeln!(io::stderr().lock(), "{text}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What is known of whoever looks at the output. The only place that reads the environment.
+
+use std::io::{self, IsTerminal};
+
+use hugewise_report::{Layout, Palette};
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Columns where nobody says.
+const USUAL_WIDTH: usize = 80;
+
+/// How to lay out text on standard output.
+pub(crate) fn layout(color: ColorChoice) -> Layout {
+    let colourful = match color {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => io::stdout().is_terminal() && wants_colour(),
+    };
+    Layout { width: width(), palette: if colourful { Palette::Colour } else { Palette::Plain } }
+}
+
+fn wants_colour() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+}
+
+fn width() -> usize {
+    let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let told = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
+    terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
+}

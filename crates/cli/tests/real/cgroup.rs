@@ -1,0 +1,103 @@
+//! A hugetlb cgroup that gives less than the server needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use hugewise_lab::require;
+use hugewise_model::{PageCount, PageSize};
+
+use crate::harness::{self, MIB, kernel};
+use crate::oracle::Oracle;
+use crate::postgresql::Cluster;
+
+/// A cgroup of the unified hierarchy with the hugetlb controller; removed when dropped.
+struct Cgroup {
+    folder: PathBuf,
+    root: PathBuf,
+    switched_on: bool,
+}
+
+impl Cgroup {
+    fn new(name: &str) -> Result<Self, Skip> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let unified =
+            mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
+        let root = PathBuf::from(unified.ok_or_else(|| Skip("no cgroup2 is mounted".into()))?[1]);
+        let holds = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default().contains("hugetlb");
+        if !holds("cgroup.controllers") {
+            return Err(Skip(format!("{}: no hugetlb controller", root.display())));
+        }
+        let switched_on = !holds("cgroup.subtree_control");
+        if switched_on {
+            fs::write(root.join("cgroup.subtree_control"), "+hugetlb").map_err(|error| Skip(error.to_string()))?;
+        }
+        let folder = root.join(format!("hugewise-real-{name}-{}", std::process::id()));
+        let made = Self { folder, root, switched_on };
+        fs::create_dir(&made.folder).map_err(|error| Skip(format!("{}: {error}", made.folder.display())))?;
+        Ok(made)
+    }
+
+    fn limit(&self, file: &str, bytes: u64) {
+        fs::write(self.folder.join(file), bytes.to_string()).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // A cgroup can go when its last process is reaped.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        if self.switched_on {
+            let _ = fs::write(self.root.join("cgroup.subtree_control"), "-hugetlb");
+        }
+    }
+}
+
+/// A reservation limit refuses at once, so a server that may fall back does.
+#[test]
+fn a_reservation_limit_below_the_demand_breaks_the_chain() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(300)));
+    let cgroup = require!(Cgroup::new("rsvd"));
+    cgroup.limit("hugetlb.2MB.rsvd.max", 32 * MIB);
+
+    let arguments = ["--segments", "300M", "--pages", "2M", "--fall-back"];
+    let oracle = Oracle::start_within(Some(cgroup.path()), "CAGED", "", &arguments);
+    harness::check().assert_verdict("oracle", oracle.pid, "none", Some("cgroup"));
+    drop(oracle);
+
+    let cluster = require!(Cluster::debian("postgres"));
+    cluster.configure("shared_buffers = 128MB");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "echo $$ > \"$1\"/cgroup.procs; shift; exec \"$@\"", "sh"]).arg(cgroup.path());
+    let postgres = cluster.command("postgres");
+    command.arg(postgres.get_program()).args(postgres.get_args()).arg("-D").arg(cluster.data()).current_dir("/");
+    let server = cluster.start_as(&mut command);
+    assert_eq!(kernel::hugetlb_bytes(server.pid), 0);
+    harness::check().assert_verdict("postgresql", server.pid, "none", Some("cgroup"));
+}
+
+/// A fault limit lets the server start, and kills it with SIGBUS when it touches one page too many.
+#[test]
+fn a_fault_limit_below_the_demand_is_a_finding_while_all_looks_well() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(300)));
+    let cgroup = require!(Cgroup::new("fault"));
+    cgroup.limit("hugetlb.2MB.max", 64 * MIB);
+    let arguments = ["--segments", "300M", "--pages", "2M", "--touch", "5"];
+    let oracle = Oracle::start_within(Some(cgroup.path()), "EDGE", "", &arguments);
+    let checked = harness::check();
+    let instance = checked.instance("oracle", oracle.pid);
+    assert_eq!(instance["huge_pages"], "all", "{instance:#}");
+    let found = checked.findings_of(instance);
+    assert!(found.iter().any(|(code, name)| code.starts_with("HW7") && name.contains("cgroup")), "{found:?}");
+}

@@ -1,0 +1,60 @@
+//! A Java virtual machine: OpenJDK of Debian, running a service of its own runtime.
+
+use std::process::Command;
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use hugewise_lab::require;
+use hugewise_model::{PageCount, PageSize};
+use rustix::process::Signal;
+
+use crate::harness::{self, MIB, Server, kernel};
+
+const HEAP: u64 = 256 * MIB;
+
+fn start(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server, Skip> {
+    let java = harness::program(&["/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "/usr/bin/java"])?;
+    let mut command = Command::new(java);
+    command.args(["-Xms256m", "-Xmx256m", "-XX:+AlwaysPreTouch", "-XX:+UseParallelGC"]).args(flags);
+    // A free port; the registry's class is in every runtime image.
+    command.args(["-m", "java.rmi/sun.rmi.registry.RegistryImpl", "0"]);
+    let mut server = Server::start(&mut command, &folder.path().join("log"), Signal::TERM);
+    server.wait_for("a touched heap and a listening socket", |pid| {
+        let resident = kernel::status(pid, "RssAnon:")? << 10;
+        let listens = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/comm")).is_ok()
+            && kernel::status(pid, "Threads:")? > 8;
+        (listens && resident + kernel::hugetlb_bytes(pid) >= HEAP).then_some(())
+    });
+    Ok(server)
+}
+
+#[test]
+fn in_every_state() {
+    let folder = harness::folder();
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(400)));
+    let server = require!(start(&folder, &[]));
+    let checked = harness::check();
+    checked.assert_verdict("jvm", server.pid, "none", Some("asked"));
+    let instance = checked.instance("jvm", server.pid);
+    assert!(harness::segment_bytes(instance, false) >= HEAP, "{instance:#}");
+    drop(server);
+
+    let server = require!(start(&folder, &["-XX:+UseLargePages"]));
+    assert!(kernel::hugetlb_bytes(server.pid) >= HEAP, "{}", server.log());
+    harness::check().assert_verdict("jvm", server.pid, "all", None);
+    drop(server);
+
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
+    let server = require!(start(&folder, &["-XX:+UseLargePages"]));
+    assert_eq!(kernel::hugetlb_bytes(server.pid), 0);
+    harness::check().assert_verdict("jvm", server.pid, "none", Some("pool"));
+    drop(server);
+
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(100)));
+    let server = require!(start(&folder, &["-XX:+UseLargePages"]));
+    let (huge, base) = kernel::large_mappings(server.pid, 200 * MIB);
+    assert!(huge == 0 && base >= HEAP, "{}", server.log());
+    // Its code and its card tables may have found room where the heap has not.
+    let verdict = if kernel::hugetlb_bytes(server.pid) > 0 { "partly" } else { "none" };
+    harness::check().assert_verdict("jvm", server.pid, verdict, Some("room"));
+}

@@ -1,0 +1,26 @@
+//! `hugewise check` on real servers: each on base pages, on huge pages, and partly where it can be.
+//!
+//! What check must say comes from the kernel or from the server itself, never from hugewise's own code.
+//! The tests change the host's pools, so they run one after the other, each behind a guard that restores them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test stops where this machine is not as expected, and reads the machine past the code under test"
+)]
+
+mod capture;
+mod cgroup;
+mod container;
+mod harness;
+mod jvm;
+mod mariadb;
+mod oracle;
+mod postgresql;
+mod qemu;
+mod redis;
+mod users;

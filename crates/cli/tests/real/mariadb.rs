@@ -1,0 +1,79 @@
+//! MariaDB of Debian: threads in one process, private memory, and every chunk falls back on its own.
+
+use std::fs;
+use std::process::Command;
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use hugewise_lab::require;
+use hugewise_model::{PageCount, PageSize};
+use rustix::process::Signal;
+
+use crate::harness::{self, MIB, Server, User, kernel};
+
+struct Installed {
+    folder: tempfile::TempDir,
+    user: User,
+}
+
+impl Installed {
+    fn new() -> Result<Self, Skip> {
+        harness::program(&["/usr/sbin/mariadbd"])?;
+        let (folder, user) = (harness::folder(), User::named("mysql")?);
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        user.own(folder.path());
+        let mut install = Command::new("mariadb-install-db");
+        install.args(["--no-defaults", "--user=mysql", "--skip-test-db", "--auth-root-authentication-method=normal"]);
+        harness::must(install.arg(format!("--datadir={}", data.display())));
+        Ok(Self { folder, user })
+    }
+
+    fn start(&self, settings: &str) -> Server {
+        let folder = self.folder.path().display();
+        let file = self.folder.path().join("my.cnf");
+        let own = format!("datadir={folder}/data\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n");
+        fs::write(&file, format!("[mariadbd]\n{own}innodb_buffer_pool_size=256M\n{settings}\n")).unwrap();
+        let mut command = self.user.command("/usr/sbin/mariadbd");
+        command.arg(format!("--defaults-file={}", file.display()));
+        let mut server = Server::start(&mut command, &self.folder.path().join("log"), Signal::TERM);
+        let log = self.folder.path().join("log");
+        server.wait_for("MariaDB ready", |_| {
+            fs::read_to_string(&log).unwrap_or_default().contains("ready for connections").then_some(())
+        });
+        server
+    }
+}
+
+#[test]
+fn in_every_state() {
+    let installed = require!(Installed::new());
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(400)));
+    let server = installed.start("");
+    let checked = harness::check();
+    checked.assert_verdict("mariadb", server.pid, "none", Some("asked"));
+    let instance = checked.instance("mariadb", server.pid);
+    assert!(harness::segment_bytes(instance, false) >= 256 * MIB, "{instance:#}");
+    drop(server);
+
+    let server = installed.start("large-pages");
+    let (huge, base) = kernel::large_mappings(server.pid, 200 * MIB);
+    assert!(huge >= 256 * MIB && base == 0, "the buffer pool: {huge} huge, {base} base\n{}", server.log());
+    harness::check().assert_verdict("mariadb", server.pid, "all", None);
+    drop(server);
+
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
+    let server = installed.start("large-pages");
+    assert_eq!(kernel::hugetlb_bytes(server.pid), 0);
+    harness::check().assert_verdict("mariadb", server.pid, "none", Some("pool"));
+    drop(server);
+
+    // Enough for its small pieces, not for its buffer pool.
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(100)));
+    let server = installed.start("large-pages");
+    let on_huge = kernel::hugetlb_bytes(server.pid);
+    let (_, base) = kernel::large_mappings(server.pid, 100 * MIB);
+    assert!(base > 0, "{}", server.log());
+    let checked = harness::check();
+    checked.assert_verdict("mariadb", server.pid, if on_huge > 0 { "partly" } else { "none" }, Some("room"));
+}

@@ -1,0 +1,215 @@
+//! The stand-in with Oracle's process names around System V segments or files of /dev/shm.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use hugewise_lab::guard::PoolGuard;
+use hugewise_lab::require;
+use hugewise_model::{PageCount, PageSize};
+use serde_json::{Value, json};
+
+use crate::harness::{self, MIB, User, kernel};
+
+const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
+
+/// The stand-in's program, built beside the program under test.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = Path::new(harness::HUGEWISE).parent().unwrap();
+        let target = folder.parent().unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "hugewise-lab", "--bin", "standin", "--target-dir"]).arg(target);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        harness::must(&mut build);
+        folder.join("standin")
+    })
+}
+
+/// A running stand-in in an Oracle home of its own.
+pub(crate) struct Oracle {
+    child: Child,
+    /// PMON's.
+    pub(crate) pid: u32,
+    /// What it said of refusals.
+    refused: Vec<String>,
+    home: tempfile::TempDir,
+}
+
+impl Oracle {
+    /// Starts it; `settings` is the text of its init.ora.
+    pub(crate) fn start(sid: &str, settings: &str, arguments: &[&str]) -> Self {
+        Self::start_within(None, sid, settings, arguments)
+    }
+
+    /// Starts it in that cgroup.
+    pub(crate) fn start_within(cgroup: Option<&Path>, sid: &str, settings: &str, arguments: &[&str]) -> Self {
+        let home = harness::folder();
+        for folder in ["bin", "dbs"] {
+            fs::create_dir(home.path().join(folder)).unwrap();
+        }
+        fs::write(home.path().join(format!("dbs/init{sid}.ora")), format!("{settings}\n")).unwrap();
+        let oracle = home.path().join("bin/oracle");
+        fs::copy(program(), &oracle).unwrap();
+        fs::set_permissions(&oracle, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new("sh");
+        let join = cgroup.map_or(String::new(), |folder| format!("echo $$ > {}/cgroup.procs; ", folder.display()));
+        command.args(["-c", &format!("{join}exec \"$@\""), "sh"]).arg(&oracle);
+        command.env("ORACLE_HOME", home.path()).env("ORACLE_SID", sid).current_dir(home.path().join("dbs"));
+        command.args(["--as", &format!("oracle:{sid}")]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut refused = Vec::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            match line.unwrap().strip_prefix("fell back: ") {
+                Some(why) => refused.push(why.to_owned()),
+                None => break,
+            }
+        }
+        let title = format!("ora_pmon_{sid}\0");
+        let pid = kernel::processes(|command| command == title).pop();
+        let pid = pid.unwrap_or_else(|| panic!("the stand-in did not start: {arguments:?}"));
+        Self { child, pid, refused, home }
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+        assert!(self.home.path().exists());
+    }
+}
+
+fn sizes(instance: &Value) -> Vec<u64> {
+    let segments = instance["segments"].as_array().expect("segments");
+    segments.iter().map(|segment| segment["size_bytes"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn on_base_pages_without_a_pool() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
+    let oracle = Oracle::start("BASE", "", &["--segments", "18M,300M", "--sessions", "5"]);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "none", Some("pool"));
+    let instance = checked.instance("oracle", oracle.pid);
+    assert_eq!(instance["name"], "BASE");
+    assert_eq!(instance["sessions"], 5, "{instance:#}");
+    assert_eq!(sizes(instance), [300 * MIB, 18 * MIB], "{instance:#}");
+    for segment in instance["segments"].as_array().unwrap() {
+        assert_eq!(
+            json!([segment["kind"], segment["page_bytes"], segment["huge"], segment["mappers"]]),
+            // Four background processes and five sessions.
+            json!(["sysv", 4096, false, 9])
+        );
+    }
+    let pids = kernel::processes(|command| command.contains("BASE") && !command.contains("--as"));
+    let page_tables: u64 = pids.iter().map(|pid| kernel::status(*pid, "VmPTE:").unwrap() << 10).sum();
+    assert_eq!(instance["page_tables_bytes"], page_tables, "sum of VmPTE over {pids:?}");
+    assert!(
+        checked.findings_of(instance).contains(&("HW201".into(), "no-pool".into())),
+        "{:#}",
+        checked.json["findings"]
+    );
+    assert_eq!(checked.code, 1);
+}
+
+#[test]
+fn wholly_on_huge_pages() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(9 + 150)));
+    let oracle = Oracle::start("HUGE", "use_large_pages=only", &["--segments", "18M,300M", "--pages", "2M"]);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "all", None);
+    let instance = checked.instance("oracle", oracle.pid);
+    // All of it is touched, so the kernel's counter says the same.
+    assert_eq!(harness::segment_bytes(instance, true), kernel::hugetlb_bytes(oracle.pid), "{instance:#}");
+    assert_eq!(sizes(instance), [300 * MIB, 18 * MIB]);
+}
+
+#[test]
+fn untouched_huge_pages_count_too() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(150)));
+    let oracle = Oracle::start("FRESH", "", &["--segments", "300M", "--pages", "2M", "--touch", "0"]);
+    assert!(kernel::hugetlb_bytes(oracle.pid) <= 2 * MIB);
+    harness::check().assert_verdict("oracle", oracle.pid, "all", None);
+}
+
+#[test]
+fn partly_on_huge_pages() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(100)));
+    let oracle = Oracle::start("MIXED", "", &["--segments", "200M,300M", "--pages", "mixed"]);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "partly", Some("room"));
+    let instance = checked.instance("oracle", oracle.pid);
+    assert_eq!(kernel::hugetlb_bytes(oracle.pid), 200 * MIB);
+    assert_eq!(harness::segment_bytes(instance, true), 200 * MIB, "{instance:#}");
+    assert_eq!(harness::segment_bytes(instance, false), 500 * MIB, "{instance:#}");
+}
+
+#[test]
+fn a_pool_one_page_short() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(149)));
+    let oracle = Oracle::start("SHORT", "", &["--segments", "300M", "--pages", "2M", "--fall-back"]);
+    assert_eq!(oracle.refused, ["Cannot allocate memory (os error 12)"]);
+    harness::check().assert_verdict("oracle", oracle.pid, "none", Some("room"));
+}
+
+#[test]
+fn a_user_without_the_right_to_huge_pages_and_with_it() {
+    let user = require!(User::named("nobody"));
+    let as_user = format!("{}:{}", user.uid, user.gid);
+    let arguments = ["--segments", "300M", "--pages", "2M", "--fall-back", "--user", &as_user];
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(200)));
+    require!(guard.set_switch(SHM_GROUP, "0"));
+    let oracle = Oracle::start("DENIED", "", &arguments);
+    assert_eq!(oracle.refused, ["Operation not permitted (os error 1)"]);
+    harness::check().assert_verdict("oracle", oracle.pid, "none", Some("permission"));
+    drop(oracle);
+
+    require!(guard.set_switch(SHM_GROUP, &user.gid.to_string()));
+    let oracle = Oracle::start("GRANTED", "", &arguments);
+    assert!(oracle.refused.is_empty());
+    harness::check().assert_verdict("oracle", oracle.pid, "all", None);
+}
+
+#[test]
+fn switched_off_in_its_parameters() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(200)));
+    let oracle = Oracle::start("OFF", "*.use_large_pages='FALSE'", &["--segments", "300M"]);
+    harness::check().assert_verdict("oracle", oracle.pid, "none", Some("asked"));
+}
+
+#[test]
+fn automatic_memory_management_rules_huge_pages_out() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(200)));
+    let oracle = Oracle::start("AMM", "memory_target=300M", &["--segments", "300M", "--posix-shm"]);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "none", Some("asked"));
+    let instance = checked.instance("oracle", oracle.pid);
+    assert_eq!(harness::segment_bytes(instance, false), 300 * MIB, "{instance:#}");
+    let found = checked.findings_of(instance);
+    assert!(found.iter().any(|(_, name)| name.contains("amm") || name.contains("automatic-memory")), "{found:?}");
+}
+
+#[test]
+fn on_pages_of_a_gibibyte() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::GIB_1, PageCount(1)));
+    let oracle = Oracle::start("GIANT", "", &["--segments", "1G", "--pages", "1G", "--touch", "1"]);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "all", None);
+    assert_eq!(checked.instance("oracle", oracle.pid)["segments"][0]["page_bytes"], 1024 * MIB);
+}

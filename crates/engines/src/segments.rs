@@ -1,0 +1,291 @@
+//! Puts the mappings of an instance's processes together into segments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::instance::{Segment, SegmentKind};
+use hugewise_model::{Bytes, Host, HugePageUse, Mapping, Observed, PageSize, Process};
+
+/// The segments that the processes `pids` map, of the mappings that are `wanted`, largest first.
+///
+/// Shared mappings of one file are one segment, however many processes map it and in however many
+/// pieces; it is as large as what the process that maps most of it maps. A private mapping is a
+/// segment of its own.
+pub fn of(host: &Host, pids: &[u32], wanted: impl Fn(&Process, &Mapping) -> bool) -> Vec<Segment> {
+    let mut parts = BTreeMap::<(bool, u64, u64), Parts<'_>>::new();
+    for process in pids.iter().filter_map(|pid| host.process(*pid)) {
+        for mapping in process.mappings.known().into_iter().flatten().filter(|mapping| wanted(process, mapping)) {
+            let (first, second) = identity(host, process, mapping);
+            let part = parts.entry((mapping.shared, first, second)).or_insert_with(|| Parts::new(process, mapping));
+            part.add(process, mapping);
+        }
+    }
+    let mut segments: Vec<_> = parts.iter().map(|(key, part)| part.segment(host, (key.1, key.2))).collect();
+    segments.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.name.cmp(&b.name)).then(a.identity.cmp(&b.identity)));
+    segments
+}
+
+/// How much of these segments is on huge pages. A segment of which that is not known leaves the whole
+/// unknown, unless others already show that it is partly so. Without segments nothing is known.
+pub fn huge_page_use(segments: &[Segment]) -> HugePageUse {
+    let any = |state: Observed<bool>| segments.iter().any(|segment| segment.huge == state);
+    let unknown = segments.is_empty() || segments.iter().any(|segment| !segment.huge.is_known());
+    match (any(Observed::Known(true)), any(Observed::Known(false))) {
+        (true, true) => HugePageUse::Partly,
+        _ if unknown => HugePageUse::Unknown,
+        (true, false) => HugePageUse::All,
+        (false, _) => HugePageUse::None,
+    }
+}
+
+/// What a mapping is a part of. A shared one that is nothing else is taken for a file on some tmpfs.
+pub fn kind(host: &Host, mapping: &Mapping) -> SegmentKind {
+    let name = mapping.name.as_str();
+    let huge = mapping_is_huge(host, mapping).get() == Some(true);
+    if !mapping.shared {
+        SegmentKind::Private
+    } else if name.starts_with("/SYSV") {
+        SegmentKind::SystemV
+    } else if name.starts_with("/anon_hugepage") || plain(name) == "/dev/zero" {
+        SegmentKind::AnonymousShared
+    } else if name.starts_with("/memfd:") || name.starts_with("/dev/shm/") {
+        SegmentKind::Posix
+    } else if huge || below_hugetlbfs(host, name) {
+        // A container's hugetlbfs is not among the mounts of the host: its pages tell.
+        SegmentKind::Hugetlbfs
+    } else {
+        SegmentKind::Posix
+    }
+}
+
+/// Whether a mapping's pages are larger than the base page.
+pub fn mapping_is_huge(host: &Host, mapping: &Mapping) -> Observed<bool> {
+    let measured = mapping.page_size.as_ref().and_then(|size| host.base_page.as_ref().map(|base| size > base));
+    match (measured.is_known(), mapping.name.as_str()) {
+        (true, _) => measured,
+        // The kernel gives these names to hugetlb and to ordinary shared memory and to nothing else.
+        (false, name) if name.starts_with("/anon_hugepage") => Observed::Known(true),
+        (false, name) if mapping.shared && plain(name) == "/dev/zero" => Observed::Known(false),
+        _ => measured,
+    }
+}
+
+/// The name of a mapping's file without the mark of an unlinked one.
+pub fn plain(name: &str) -> &str {
+    name.strip_suffix(" (deleted)").unwrap_or(name)
+}
+
+fn below_hugetlbfs(host: &Host, name: &str) -> bool {
+    host.hugetlbfs_mounts
+        .known()
+        .into_iter()
+        .flatten()
+        .any(|mount| name.strip_prefix(mount.path.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// Device and inode; pid and address of a private mapping. The inode of a System V segment is its
+/// shmid, which is unique only in its ipc namespace: a foreign namespace becomes part of the key.
+pub fn identity(host: &Host, process: &Process, mapping: &Mapping) -> (u64, u64) {
+    match kind(host, mapping) {
+        SegmentKind::Private => (u64::from(process.pid), mapping.start),
+        SegmentKind::SystemV => match foreign_ipc(host, process) {
+            Some(namespace) => (mapping.device | namespace << 32, mapping.inode),
+            None => (mapping.device, mapping.inode),
+        },
+        _ => (mapping.device, mapping.inode),
+    }
+}
+
+fn foreign_ipc(host: &Host, process: &Process) -> Option<u64> {
+    let theirs = process.namespaces.ipc.get()?;
+    (theirs != host.namespaces.ipc.get()?).then_some(theirs)
+}
+
+/// The mappings of one segment.
+struct Parts<'a> {
+    first: (&'a Process, &'a Mapping),
+    page_size: Observed<PageSize>,
+    /// Stretches of the segment that each process maps, as offsets from and to.
+    by_process: BTreeMap<u32, BTreeSet<(u64, u64)>>,
+}
+
+impl<'a> Parts<'a> {
+    const fn new(process: &'a Process, mapping: &'a Mapping) -> Self {
+        Self { first: (process, mapping), page_size: Observed::Absent, by_process: BTreeMap::new() }
+    }
+
+    fn add(&mut self, process: &Process, mapping: &Mapping) {
+        let end = mapping.offset.saturating_add(mapping.size().get());
+        self.by_process.entry(process.pid).or_default().insert((mapping.offset, end));
+        // One process that may be asked is enough: a segment has one page size.
+        if !self.page_size.is_known() && !mapping.page_size.is_absent() {
+            self.page_size = mapping.page_size.clone();
+        }
+    }
+
+    fn segment(&self, host: &Host, identity: (u64, u64)) -> Segment {
+        let (process, mapping) = self.first;
+        let kind = kind(host, mapping);
+        let mapped = self.by_process.values().map(extent).max().unwrap_or_default();
+        let listed = || host.sysv_segments.known()?.iter().find(|segment| segment.id == mapping.inode);
+        let size = match kind {
+            SegmentKind::SystemV if foreign_ipc(host, process).is_none() => {
+                listed().map_or(mapped, |segment| segment.size)
+            }
+            _ => mapped,
+        };
+        let asked = Mapping { page_size: self.page_size.clone(), ..mapping.clone() };
+        Segment {
+            kind,
+            name: name(kind, mapping),
+            size,
+            page_size: self.page_size.clone(),
+            huge: mapping_is_huge(host, &asked),
+            mappers: u64::try_from(self.by_process.len()).unwrap_or(u64::MAX),
+            identity,
+        }
+    }
+}
+
+fn name(kind: SegmentKind, mapping: &Mapping) -> String {
+    match (kind, plain(&mapping.name)) {
+        (SegmentKind::SystemV, _) => format!("shmid {}", mapping.inode),
+        (_, "") => "anonymous".into(),
+        (_, "[heap]") => "heap".into(),
+        (_, name) => name.into(),
+    }
+}
+
+/// Length of the union of stretches: what a process maps twice counts once.
+fn extent(stretches: &BTreeSet<(u64, u64)>) -> Bytes {
+    let mut length = 0_u64;
+    let mut covered = 0_u64;
+    for (from, to) in stretches {
+        length = length.saturating_add(to.saturating_sub(covered.max(*from)));
+        covered = covered.max(*to);
+    }
+    Bytes(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hugewise_model::host::{HugetlbfsMount, SysvSegment};
+
+    fn mapping(name: &str, at_mib: u64, mib: u64, inode: u64, page: Option<PageSize>) -> Mapping {
+        Mapping {
+            start: at_mib << 20,
+            end: (at_mib + mib) << 20,
+            shared: true,
+            accessible: true,
+            offset: 0,
+            device: 5,
+            inode,
+            name: name.into(),
+            page_size: page.into(),
+        }
+    }
+
+    fn host(processes: Vec<(u32, Vec<Mapping>)>) -> Host {
+        let process = |(pid, mappings)| Process { pid, mappings: Observed::Known(mappings), ..Process::default() };
+        Host {
+            base_page: Observed::Known(PageSize::KIB_4),
+            processes: Observed::Known(processes.into_iter().map(process).collect()),
+            ..Host::default()
+        }
+    }
+
+    #[test]
+    fn what_several_processes_map_is_one_segment_as_large_as_the_most_that_one_maps() {
+        let part = Mapping { offset: 64 << 20, ..mapping("/dev/zero (deleted)", 64, 36, 9, Some(PageSize::KIB_4)) };
+        let host = host(vec![
+            (1, vec![mapping("/dev/zero (deleted)", 0, 64, 9, Some(PageSize::KIB_4)), part]),
+            (2, vec![mapping("/dev/zero (deleted)", 0, 64, 9, Some(PageSize::KIB_4))]),
+        ]);
+        let segments = of(&host, &[1, 2], |_, _| true);
+        assert_eq!(segments.len(), 1);
+        assert_eq!((segments[0].size, segments[0].mappers), (Bytes::from_mib(100), 2));
+        assert_eq!((segments[0].kind, segments[0].name.as_str()), (SegmentKind::AnonymousShared, "/dev/zero"));
+        assert_eq!(huge_page_use(&segments), HugePageUse::None);
+    }
+
+    #[test]
+    fn what_a_process_maps_thrice_counts_once() {
+        let heap = |at| mapping("/memfd:java_heap (deleted)", at, 512, 3, Some(PageSize::MIB_2));
+        let segments = of(&host(vec![(1, vec![heap(0), heap(1 << 20), heap(2 << 20)])]), &[1], |_, _| true);
+        assert_eq!((segments.len(), segments[0].size), (1, Bytes::from_mib(512)));
+        assert_eq!(huge_page_use(&segments), HugePageUse::All);
+    }
+
+    #[test]
+    fn names_tell_the_kind() {
+        let mut host = host(vec![]);
+        host.hugetlbfs_mounts = Observed::Known(vec![HugetlbfsMount {
+            path: "/dev/hugepages".into(),
+            page_size: Observed::Absent,
+            options: String::new(),
+        }]);
+        let of_name = |name: &str| kind(&host, &mapping(name, 0, 2, 1, None));
+        assert_eq!(of_name("/SYSV0052e2c1 (deleted)"), SegmentKind::SystemV);
+        assert_eq!(of_name("/anon_hugepage (deleted)"), SegmentKind::AnonymousShared);
+        assert_eq!(of_name("/dev/zero (deleted)"), SegmentKind::AnonymousShared);
+        assert_eq!(of_name("/dev/shm/ora_PROD_1_0"), SegmentKind::Posix);
+        assert_eq!(of_name("/memfd:heap (deleted)"), SegmentKind::Posix);
+        assert_eq!(of_name("/dev/hugepages/libvirt/qemu/1-vm/ram"), SegmentKind::Hugetlbfs);
+        assert_eq!(of_name("/dev/hugepages-not/file"), SegmentKind::Posix);
+        let in_container = mapping("/mnt/huge/ram", 0, 2, 1, Some(PageSize::MIB_2));
+        assert_eq!(kind(&host, &in_container), SegmentKind::Hugetlbfs);
+        let private = Mapping { shared: false, ..mapping("/anon_hugepage (deleted)", 0, 2, 1, None) };
+        assert_eq!(kind(&host, &private), SegmentKind::Private);
+        assert_eq!(mapping_is_huge(&host, &private), Observed::Known(true));
+    }
+
+    #[test]
+    fn a_system_v_segment_has_the_size_and_the_number_that_the_kernel_lists() {
+        let mut host = host(vec![(1, vec![mapping("/SYSV00000000 (deleted)", 0, 6, 32769, None)])]);
+        host.sysv_segments = Observed::Known(vec![SysvSegment {
+            id: 32769,
+            key: 0,
+            mode: 0o600,
+            size: Bytes(5 << 20),
+            creator: 1,
+            attached: 1,
+            uid: 0,
+            gid: 0,
+            rss: Observed::Absent,
+            swap: Observed::Absent,
+        }]);
+        let segments = of(&host, &[1], |_, _| true);
+        assert_eq!((segments[0].name.as_str(), segments[0].size), ("shmid 32769", Bytes::from_mib(5)));
+        assert_eq!(segments[0].huge, Observed::Absent);
+        assert_eq!(huge_page_use(&segments), HugePageUse::Unknown);
+
+        // In another ipc namespace the same number is another segment.
+        host.namespaces.ipc = Observed::Known(1);
+        if let Observed::Known(processes) = &mut host.processes {
+            processes[0].namespaces.ipc = Observed::Known(2);
+        }
+        let foreign = of(&host, &[1], |_, _| true);
+        assert_eq!(foreign[0].size, Bytes::from_mib(6));
+        assert_ne!(foreign[0].identity, segments[0].identity);
+    }
+
+    #[test]
+    fn an_unknown_segment_matters_only_where_the_others_do_not_decide() {
+        let at = |inode, page| mapping("/dev/shm/x", 0, 1, inode, page);
+        let use_of = |mappings| huge_page_use(&of(&host(vec![(1, mappings)]), &[1], |_, _| true));
+        let (base, huge) = (Some(PageSize::KIB_4), Some(PageSize::MIB_2));
+        assert_eq!(use_of(vec![at(1, base), at(2, huge), at(3, None)]), HugePageUse::Partly);
+        assert_eq!(use_of(vec![at(1, base), at(3, None)]), HugePageUse::Unknown);
+        assert_eq!(use_of(vec![at(2, huge), at(3, None)]), HugePageUse::Unknown);
+        assert_eq!(use_of(vec![]), HugePageUse::Unknown);
+    }
+
+    #[test]
+    fn private_mappings_stay_apart() {
+        let private =
+            |at| Mapping { shared: false, inode: 0, device: 0, ..mapping("", at, 16, 0, Some(PageSize::KIB_4)) };
+        let segments = of(&host(vec![(1, vec![private(0), private(100)])]), &[1], |_, _| true);
+        assert_eq!(segments.len(), 2);
+        assert_eq!((segments[1].identity, segments[1].name.as_str()), ((1, 100 << 20), "anonymous"));
+    }
+}

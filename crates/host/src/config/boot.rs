@@ -1,0 +1,322 @@
+//! The command line that the boot loader will pass to the kernel at the next boot.
+//!
+//! In effect is what the loader reads: grub.cfg or the entries of the Boot Loader Specification.
+//! /etc/default/grub and /etc/kernel/cmdline only feed the tools that write those, see [`pending_words`].
+
+use std::cmp::Ordering;
+
+use hugewise_model::{Observed, configuration::BootEntry};
+
+use super::files::{lines, overlaid, place};
+use super::grub::{self, Variables};
+use super::identity::unquoted;
+use crate::Door;
+
+/// Where the entries of the Boot Loader Specification lie.
+const ENTRIES: [&str; 3] = ["/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries"];
+
+/// The next boot's entry. Absent where there is no loader, as in containers; denied where its files are root's alone.
+pub fn read(door: &mut Door<'_>) -> Observed<BootEntry> {
+    let (file, config) = read_grub_config(door);
+    match config {
+        Observed::Known(bytes) => {
+            let menu = grub::parse(&bytes);
+            let environment = read_environment(door, &file);
+            environment.and_then(|environment| from_grub(door, &file, &menu, environment))
+        }
+        Observed::Absent => read_systemd_boot(door),
+        Observed::Denied => Observed::Denied,
+        Observed::Malformed(why) => Observed::Malformed(why),
+    }
+}
+
+/// grub.cfg: where UEFI started the host and a link of the distribution tells of it, the one on the EFI partition.
+fn read_grub_config(door: &mut Door<'_>) -> (String, Observed<Vec<u8>>) {
+    let mut files = Vec::new();
+    if door.source.list("/sys/firmware/efi").is_known()
+        && let Observed::Known(target) = door.source.link("/etc/grub2-efi.cfg")
+    {
+        files.push(format!("/{}", target.trim_start_matches("../").trim_start_matches('/')));
+    }
+    files.extend(["/boot/grub2/grub.cfg", "/boot/grub/grub.cfg"].map(str::to_owned));
+    for file in files {
+        let bytes = door.read(&file);
+        if !bytes.is_absent() {
+            return (file, bytes);
+        }
+    }
+    (String::new(), Observed::Absent)
+}
+
+/// The environment block beside grub.cfg; on UEFI hosts that one is often a link to /boot/grub2/grubenv.
+fn read_environment(door: &mut Door<'_>, config: &str) -> Observed<Variables> {
+    let folder = config.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let beside = format!("{folder}/grubenv");
+    let found =
+        [beside.as_str(), "/boot/grub2/grubenv", "/boot/grub/grubenv"].iter().fold(Observed::Absent, |block, path| {
+            block.or_else_absent(|| door.parse(path, |bytes| Ok(grub::parse_environment(bytes))))
+        });
+    found.or_else_absent(|| Observed::Known(Variables::new()))
+}
+
+fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Variables) -> Observed<BootEntry> {
+    let mut variables = menu.variables.clone();
+    variables.extend(environment);
+    let one_time = variables.get("next_entry").filter(|entry| !entry.is_empty()).cloned();
+    let default = one_time.unwrap_or_else(|| grub::expand(menu.default.as_deref().unwrap_or("0"), &variables));
+    if menu.bls {
+        let entries = read_entries(door, &ENTRIES);
+        match entries {
+            Observed::Known(entries) if !entries.is_empty() => {
+                let Some(entry) = bls_default(&entries, &default) else { return Observed::Absent };
+                let text = grub::expand(&entry.options.join(" "), &variables);
+                return Observed::Known(BootEntry {
+                    loader: "bls".to_owned(),
+                    command_line: grub::split(&text),
+                    place: place(&entry.file, entry.line),
+                });
+            }
+            Observed::Known(_) | Observed::Absent => {}
+            unknown => return unknown.and_then(|_| Observed::Absent),
+        }
+    }
+    match menu.entry(&default) {
+        Some(grub::MenuEntry { linux: Some((line, words)), .. }) => {
+            let expanded = words.iter().flat_map(|word| expanded_words(word, &variables)).collect();
+            Observed::Known(BootEntry { loader: "grub".to_owned(), command_line: expanded, place: place(file, *line) })
+        }
+        _ => {
+            let unknown = Observed::Malformed(format!("{file}: no entry \"{default}\" that boots Linux"));
+            door.note("boot loader's default entry", &unknown);
+            unknown
+        }
+    }
+}
+
+/// A word with its variables replaced: a variable may hold several words.
+fn expanded_words(word: &str, variables: &Variables) -> Vec<String> {
+    if word.contains('$') { grub::split(&grub::expand(word, variables)) } else { vec![word.to_owned()] }
+}
+
+/// An entry of the Boot Loader Specification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Its file.
+    pub file: String,
+    /// File name without `.conf`.
+    pub id: String,
+    /// `title`.
+    pub title: String,
+    /// `version`.
+    pub version: String,
+    /// `sort-key`.
+    pub sort_key: String,
+    /// `options`, one for each line of that name.
+    pub options: Vec<String>,
+    /// Line of the first `options`.
+    pub line: u64,
+    /// Whether it boots a Linux kernel.
+    pub linux: bool,
+}
+
+/// One file of /boot/loader/entries.
+pub fn parse_entry(file: &str, bytes: &[u8]) -> Entry {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let id = name.strip_suffix(".conf").unwrap_or(name).to_owned();
+    let mut entry = Entry { file: file.to_owned(), id, ..Entry::default() };
+    for (line, text) in lines(bytes) {
+        let text = text.trim();
+        let Some((key, value)) = text.split_once(char::is_whitespace) else { continue };
+        let value = value.trim();
+        match key {
+            "title" => value.clone_into(&mut entry.title),
+            "version" => value.clone_into(&mut entry.version),
+            "sort-key" => value.clone_into(&mut entry.sort_key),
+            "linux" => entry.linux = true,
+            "options" => {
+                if entry.options.is_empty() {
+                    entry.line = line;
+                }
+                entry.options.push(value.to_owned());
+            }
+            _ => {}
+        }
+    }
+    entry
+}
+
+/// Entries that boot Linux.
+fn read_entries(door: &mut Door<'_>, folders: &[&str]) -> Observed<Vec<Entry>> {
+    let paths = overlaid(door, folders, ".conf");
+    let entries =
+        paths.and_then(|paths| super::files::joined(door, &paths, |file, bytes| vec![parse_entry(file, bytes)]));
+    entries.map(|entries| entries.into_iter().filter(|entry| entry.linux).collect())
+}
+
+/// What GRUB's `blscfg` takes for a default: an id, a title, or a number in the menu, which is sorted by file name
+/// with the newest first. One that is not there means the first entry.
+fn bls_default<'a>(entries: &'a [Entry], default: &str) -> Option<&'a Entry> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    sorted.sort_by(|a, b| compare_versions(&b.id, &a.id));
+    let by_number = default.trim().parse::<usize>().ok().and_then(|number| sorted.get(number).copied());
+    let wanted = default.strip_suffix(".conf").unwrap_or(default);
+    by_number
+        .or_else(|| sorted.iter().copied().find(|entry| entry.id == wanted || entry.title == default))
+        .or_else(|| sorted.first().copied())
+}
+
+/// Compares runs of digits as numbers and runs of letters as text, as rpm does; a version with more parts is newer,
+/// one with a `~` older.
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let separator = |c: char| !c.is_ascii_alphanumeric() && c != '~';
+        a = a.trim_start_matches(separator);
+        b = b.trim_start_matches(separator);
+        match (a.strip_prefix('~'), b.strip_prefix('~')) {
+            (Some(rest_a), Some(rest_b)) => {
+                (a, b) = (rest_a, rest_b);
+                continue;
+            }
+            (Some(_), None) => return Ordering::Less,
+            (None, Some(_)) => return Ordering::Greater,
+            (None, None) => {}
+        }
+        if a.is_empty() || b.is_empty() {
+            return a.len().cmp(&b.len());
+        }
+        let digits = a.starts_with(|c: char| c.is_ascii_digit());
+        if digits != b.starts_with(|c: char| c.is_ascii_digit()) {
+            return if digits { Ordering::Greater } else { Ordering::Less };
+        }
+        let run = |text: &str| {
+            let other = |c: char| if digits { !c.is_ascii_digit() } else { !c.is_ascii_alphabetic() };
+            text.find(other).unwrap_or(text.len())
+        };
+        let ((run_a, rest_a), (run_b, rest_b)) = (a.split_at(run(a)), b.split_at(run(b)));
+        let order = if digits {
+            let (x, y) = (run_a.trim_start_matches('0'), run_b.trim_start_matches('0'));
+            x.len().cmp(&y.len()).then_with(|| x.cmp(y))
+        } else {
+            run_a.cmp(run_b)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+        (a, b) = (rest_a, rest_b);
+    }
+}
+
+fn read_systemd_boot(door: &mut Door<'_>) -> Observed<BootEntry> {
+    let config = ["/efi/loader/loader.conf", "/boot/loader/loader.conf", "/boot/efi/loader/loader.conf"]
+        .iter()
+        .fold(Observed::Absent, |found, path| {
+            found.or_else_absent(|| door.parse(path, |bytes| Ok(loader_default(bytes))))
+        });
+    let entries = read_entries(door, &ENTRIES);
+    let entries =
+        entries.and_then(|entries| config.or_else_absent(|| Observed::Known(None)).map(|default| (entries, default)));
+    let known = |(entries, default): (Vec<Entry>, Option<String>)| {
+        let entry = systemd_boot_default(&entries, default.as_deref())?;
+        Some(BootEntry {
+            loader: "systemd-boot".to_owned(),
+            command_line: entry
+                .options
+                .iter()
+                .flat_map(|options| options.split_whitespace().map(str::to_owned))
+                .collect(),
+            place: place(&entry.file, entry.line),
+        })
+    };
+    entries.and_then(|found| Observed::from(known(found))).or_else_absent(|| read_unified(door))
+}
+
+/// A unified kernel image has the command line that /etc/kernel/cmdline had when it was built.
+fn read_unified(door: &mut Door<'_>) -> Observed<BootEntry> {
+    let images = ["/efi/EFI/Linux", "/boot/efi/EFI/Linux", "/boot/EFI/Linux"];
+    let any = images.iter().any(|folder| {
+        door.source.list(folder).known().is_some_and(|names| names.iter().any(|name| name.ends_with(".efi")))
+    });
+    if !any {
+        return Observed::Absent;
+    }
+    let file = "/etc/kernel/cmdline";
+    door.read(file).map(|bytes| BootEntry {
+        loader: "systemd-boot".to_owned(),
+        command_line: String::from_utf8_lossy(&bytes).split_whitespace().map(str::to_owned).collect(),
+        place: place(file, 0),
+    })
+}
+
+/// `default` of loader.conf: a pattern over entries' file names.
+pub fn loader_default(bytes: &[u8]) -> Option<String> {
+    let value = |(_, line): (u64, std::borrow::Cow<'_, str>)| {
+        let (key, value) = line.trim().split_once(char::is_whitespace)?;
+        (key == "default").then(|| value.trim().to_owned())
+    };
+    lines(bytes).filter_map(value).last()
+}
+
+/// The first entry that the pattern fits, or else the first one: by sort key where all have one, newest first.
+fn systemd_boot_default<'a>(entries: &'a [Entry], default: Option<&str>) -> Option<&'a Entry> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    sorted.sort_by(|a, b| {
+        let keyless = a.sort_key.is_empty().cmp(&b.sort_key.is_empty());
+        let newest_first = compare_versions(&b.version, &a.version).then_with(|| compare_versions(&b.id, &a.id));
+        keyless.then_with(|| a.sort_key.cmp(&b.sort_key)).then(newest_first)
+    });
+    let fits = |entry: &&&Entry| {
+        default.is_some_and(|pattern| matches(pattern, &entry.id) || matches(pattern, &format!("{}.conf", entry.id)))
+    };
+    sorted.iter().find(fits).or_else(|| sorted.first()).copied()
+}
+
+/// A pattern with `*` and `?`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(character) if *character == '?' || text.get(t) == Some(character) => (p, t) = (p + 1, t + 1),
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    (p, t) = (at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|rest| *rest == '*')
+}
+
+/// Words that the next run of update-grub or grub2-mkconfig would bring and that the entry in effect lacks:
+/// an edit that nobody has carried over.
+pub fn pending_words(door: &mut Door<'_>, in_effect: &BootEntry) -> Observed<Vec<String>> {
+    let more = overlaid(door, &["/etc/default/grub.d"], ".cfg").or_else_absent(|| Observed::Known(Vec::new()));
+    let found = more.and_then(|more| {
+        let paths: Vec<String> = std::iter::once("/etc/default/grub".to_owned()).chain(more).collect();
+        super::files::joined(door, &paths, |_, bytes| parse_grub_defaults(bytes))
+    });
+    found.map(|assignments| {
+        let value =
+            |name: &str| assignments.iter().rfind(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+        let words = [value("GRUB_CMDLINE_LINUX"), value("GRUB_CMDLINE_LINUX_DEFAULT")];
+        let all = words.iter().flat_map(|value| value.split_whitespace());
+        all.filter(|word| !in_effect.command_line.iter().any(|other| other == word)).map(str::to_owned).collect()
+    })
+}
+
+/// Assignments of /etc/default/grub, a shell script: those without substitution.
+pub fn parse_grub_defaults(bytes: &[u8]) -> Vec<(String, String)> {
+    let assignment = |(_, line): (u64, std::borrow::Cow<'_, str>)| {
+        let (key, value) = line.trim().split_once('=')?;
+        (key.starts_with("GRUB_") && !value.contains('$')).then(|| (key.to_owned(), unquoted(value)))
+    };
+    lines(bytes).filter_map(assignment).collect()
+}

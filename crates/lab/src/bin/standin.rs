@@ -1,0 +1,173 @@
+//! A stand-in for a server of many processes around shared memory, for tests and measurements.
+//!
+//! It starts processes that look like the server's, each attached to the same segments, prints `ready` on
+//! standard output when all are, and ends with everything removed when its standard input closes.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use hugewise_lab::segment::{self, Kind, Pages, Segment};
+use hugewise_lab::session::{self, Sessions};
+use hugewise_model::{Bytes, PageSize};
+
+/// A stand-in for a server of many processes around shared memory.
+#[derive(Parser)]
+struct Arguments {
+    /// What to look like: `oracle:SID`.
+    #[arg(long = "as", value_name = "ENGINE:NAME", value_parser = look)]
+    look: String,
+    /// Sizes of the shared segments.
+    #[arg(long, value_delimiter = ',', value_parser = size, required = true)]
+    segments: Vec<Bytes>,
+    /// Pages to ask for; `mixed` puts the first segment on 2 MiB pages and the others on base pages.
+    #[arg(long, default_value = "base", value_parser = ["base", "2M", "1G", "mixed"])]
+    pages: String,
+    /// Take base pages where the kernel refuses huge ones, and say so on standard output.
+    #[arg(long)]
+    fall_back: bool,
+    /// Share of every segment that each process touches.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
+    touch: u8,
+    /// Client sessions, beside the server's background processes.
+    #[arg(long, default_value_t = 4)]
+    sessions: u32,
+    /// Run as this user and group, without supplementary groups.
+    #[arg(long, value_name = "UID:GID", value_parser = user)]
+    user: Option<(u32, u32)>,
+    /// Automatic memory management: the segments are files below /dev/shm.
+    #[arg(long)]
+    posix_shm: bool,
+}
+
+fn look(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some(("oracle", sid)) if !sid.is_empty() && sid.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            Ok(sid.to_owned())
+        }
+        _ => Err("oracle:SID is what it can look like".into()),
+    }
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    let (number, unit): (&str, fn(u64) -> Bytes) = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((number, "K")) => (number, Bytes::from_kib),
+        Some((number, "M")) => (number, Bytes::from_mib),
+        Some((number, "G")) => (number, Bytes::from_gib),
+        _ => (text, Bytes),
+    };
+    number.parse().map(unit).map_err(|_| "a number with K, M or G".to_owned())
+}
+
+fn user(text: &str) -> Result<(u32, u32), String> {
+    let (uid, gid) = text.split_once(':').ok_or("UID:GID")?;
+    Ok((uid.parse().map_err(|_| "UID:GID")?, gid.parse().map_err(|_| "UID:GID")?))
+}
+
+fn main() -> io::Result<()> {
+    match session::orders() {
+        Some(orders) => be_a_session(&orders),
+        None => be_the_server(&Arguments::parse()),
+    }
+}
+
+fn be_the_server(arguments: &Arguments) -> io::Result<()> {
+    if let Some((uid, gid)) = arguments.user {
+        segment::become_user(uid, gid)?;
+    }
+    let mut output = io::stdout();
+    let segments = create(arguments, &mut output)?;
+    let names = segments.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+
+    let sid = &arguments.look;
+    let mut sessions = Sessions::new()?;
+    // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
+    sessions.start(&format!("ora_pmon_{sid}"), &format!("adopt {} {names}", arguments.touch))?;
+    for role in ["dbw0", "lgwr", "smon"] {
+        sessions.start(&format!("ora_{role}_{sid}"), &format!("attach {} {names}", arguments.touch))?;
+    }
+    for _ in 0..arguments.sessions {
+        sessions.start(&format!("oracle{sid} (LOCAL=NO)"), &format!("attach {} {names}", arguments.touch))?;
+    }
+    sessions.wait_until_attached()?;
+    // The server itself is nobody's process: only the ones that it started shall be found.
+    drop_mappings(segments);
+    writeln!(output, "ready")?;
+    output.flush()?;
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    Ok(())
+}
+
+/// Detaches without removing: PMON has adopted the segments.
+fn drop_mappings(segments: Vec<(String, Segment)>) {
+    for (_, mut segment) in segments {
+        segment.disown();
+    }
+}
+
+/// Makes the segments, each with the name that a session attaches it by.
+fn create(arguments: &Arguments, output: &mut impl Write) -> io::Result<Vec<(String, Segment)>> {
+    if arguments.posix_shm {
+        return create_files(arguments);
+    }
+    let mut segments = Vec::new();
+    for (at, size) in arguments.segments.iter().enumerate() {
+        let pages = match arguments.pages.as_str() {
+            "2M" => Pages::Huge(PageSize::MIB_2),
+            "1G" => Pages::Huge(PageSize::GIB_1),
+            "mixed" if at == 0 => Pages::Huge(PageSize::MIB_2),
+            _ => Pages::Base,
+        };
+        let segment = match Segment::create(Kind::SystemV, *size, pages) {
+            Err(error) if arguments.fall_back && pages != Pages::Base => {
+                writeln!(output, "fell back: {error}")?;
+                Segment::create(Kind::SystemV, *size, Pages::Base)?
+            }
+            made => made?,
+        };
+        let id = segment.id().unwrap_or(-1);
+        segments.push((id.to_string(), segment));
+    }
+    Ok(segments)
+}
+
+/// One file a granule, as the real one makes them.
+fn create_files(arguments: &Arguments) -> io::Result<Vec<(String, Segment)>> {
+    const GRANULE: Bytes = Bytes::from_mib(16);
+    let mut files = Vec::new();
+    let id = std::process::id();
+    for size in &arguments.segments {
+        let mut left = *size;
+        while left > Bytes::ZERO {
+            let part = left.min(GRANULE);
+            let path = format!("/dev/shm/ora_{}_{id}_{}", arguments.look, files.len());
+            let segment = Segment::create_file(Path::new(&path), part)?;
+            files.push((path, segment));
+            left = left.saturating_sub(part);
+        }
+    }
+    Ok(files)
+}
+
+fn be_a_session(orders: &OsString) -> io::Result<()> {
+    session::take_title();
+    let orders = String::from_utf8_lossy(orders.as_bytes());
+    let mut words = orders.split_ascii_whitespace();
+    let adopts = words.next() == Some("adopt");
+    let percent = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let mut segments = Vec::new();
+    for name in words {
+        let mut segment = match name.parse() {
+            Ok(id) => Segment::attach(id)?,
+            Err(_) => Segment::attach_file(&PathBuf::from(name))?,
+        };
+        segment.touch(percent);
+        if adopts {
+            segment.adopt();
+        }
+        segments.push(segment);
+    }
+    session::stay()
+}

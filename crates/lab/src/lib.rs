@@ -1,0 +1,10 @@
+//! The room where memory is handled by hand: [`segment`]s by page-size policy, [`session`]s as processes,
+//! and the [`guard`] that takes a host's pools for a test and gives them back as they were.
+//!
+//! Every block of unsafe code says why it is sound.
+
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+pub mod guard;
+pub mod segment;
+pub mod session;

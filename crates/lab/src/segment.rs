@@ -1,0 +1,341 @@
+//! Stretches of memory, asked of the kernel by kind and page size, and given back when dropped.
+
+#![allow(unsafe_code, reason = "memory is asked of the kernel by system calls, and touched through raw addresses")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+
+use hugewise_model::{Bytes, PageSize};
+
+/// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the logarithm of a huge page's size
+/// stands from this bit up in the flags of shmget, mmap and memfd_create alike.
+const SIZE_SHIFT: u32 = 26;
+
+/// The pages that a segment asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// The base page.
+    Base,
+    /// Huge pages of the kernel's default size.
+    DefaultHuge,
+    /// Huge pages of this size.
+    Huge(PageSize),
+}
+
+impl Pages {
+    /// `huge` and the size in bits for a system call that takes both; nothing for base pages.
+    fn flags(self, huge: libc::c_int) -> libc::c_int {
+        match self {
+            Self::Base => 0,
+            Self::DefaultHuge => huge,
+            Self::Huge(page) => {
+                let exponent = page.bytes().get().trailing_zeros();
+                huge | libc::c_int::try_from(exponent << SIZE_SHIFT).unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// How a segment is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `shmget`: lives in the host's ipc namespace until it is removed.
+    SystemV,
+    /// `mmap(MAP_SHARED|MAP_ANONYMOUS)`: inherited by fork alone.
+    AnonymousShared,
+    /// `memfd_create` and a shared mapping of it.
+    Memfd,
+}
+
+/// What has to be removed beside the mapping.
+#[derive(Debug)]
+enum Holds {
+    Nothing,
+    SystemV { id: libc::c_int, remove: bool },
+    Descriptor(#[allow(dead_code, reason = "held open so that the memory can be passed on")] OwnedFd),
+    File { path: PathBuf, remove: bool },
+}
+
+/// A mapped stretch of memory. Unmapped, and removed where this process made it, when dropped.
+#[derive(Debug)]
+pub struct Segment {
+    start: NonNull<u8>,
+    length: usize,
+    holds: Holds,
+}
+
+impl Segment {
+    /// Asks the kernel for `size` bytes of `kind` on `pages` and maps them.
+    ///
+    /// # Errors
+    /// The kernel's: `EPERM` without the right to `SHM_HUGETLB`, `ENOMEM` where the pool is short,
+    /// `EINVAL` for a page size that it does not offer.
+    pub fn create(kind: Kind, size: Bytes, pages: Pages) -> io::Result<Self> {
+        let length = whole_pages(size, pages)?;
+        match kind {
+            Kind::SystemV => {
+                let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600 | pages.flags(libc::SHM_HUGETLB);
+                // SAFETY: shmget takes plain numbers and touches no memory of ours.
+                let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, flags) };
+                if id < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                attach_system_v(id, true)
+            }
+            Kind::AnonymousShared => {
+                let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | pages.flags(libc::MAP_HUGETLB);
+                let start = map(length, flags, -1)?;
+                Ok(Self { start, length, holds: Holds::Nothing })
+            }
+            Kind::Memfd => {
+                let flags = pages.flags(libc::c_int::try_from(libc::MFD_HUGETLB).unwrap_or(0));
+                let flags = libc::MFD_CLOEXEC | libc::c_uint::try_from(flags).unwrap_or(0);
+                // SAFETY: the name is a C string that lives through the call.
+                let descriptor = unsafe { libc::memfd_create(c"hugewise-lab".as_ptr(), flags) };
+                if descriptor < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                // SAFETY: the kernel has just opened it for us, and nobody else owns it.
+                let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+                set_length(&descriptor, length)?;
+                let start = map(length, libc::MAP_SHARED, descriptor.as_raw_fd())?;
+                Ok(Self { start, length, holds: Holds::Descriptor(descriptor) })
+            }
+        }
+    }
+
+    /// Attaches a System V segment that another process made; dropping detaches and does not remove it.
+    ///
+    /// # Errors
+    /// The kernel's: `EINVAL` where there is no such segment, `EACCES` without permission.
+    pub fn attach(id: i32) -> io::Result<Self> {
+        attach_system_v(id, false)
+    }
+
+    /// Creates a file of `size` bytes (on /dev/shm: POSIX shared memory) and maps it; dropping removes it.
+    ///
+    /// # Errors
+    /// The file system's, `AlreadyExists` among them.
+    pub fn create_file(path: &Path, size: Bytes) -> io::Result<Self> {
+        let length = usize::try_from(size.get()).map_err(io::Error::other)?;
+        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let made = Removed(path);
+        file.set_len(size.get())?;
+        let start = map(length, libc::MAP_SHARED, file.as_raw_fd())?;
+        std::mem::forget(made);
+        Ok(Self { start, length, holds: Holds::File { path: path.to_owned(), remove: true } })
+    }
+
+    /// Maps a file that another process made; dropping leaves the file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn attach_file(path: &Path) -> io::Result<Self> {
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+        let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let start = map(length, libc::MAP_SHARED, file.as_raw_fd())?;
+        Ok(Self { start, length, holds: Holds::File { path: path.to_owned(), remove: false } })
+    }
+
+    /// The shmid of a System V segment.
+    pub const fn id(&self) -> Option<i32> {
+        match self.holds {
+            Holds::SystemV { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Its length as the kernel maps it.
+    pub fn size(&self) -> Bytes {
+        Bytes(u64::try_from(self.length).unwrap_or(u64::MAX))
+    }
+
+    /// From now on this process removes what it has mapped when it drops the segment: its maker may be gone by then.
+    pub const fn adopt(&mut self) {
+        if let Holds::SystemV { remove, .. } | Holds::File { remove, .. } = &mut self.holds {
+            *remove = true;
+        }
+    }
+
+    /// Dropping detaches and removes nothing from now on: another process has adopted what is mapped.
+    pub const fn disown(&mut self) {
+        if let Holds::SystemV { remove, .. } | Holds::File { remove, .. } = &mut self.holds {
+            *remove = false;
+        }
+    }
+
+    /// Reads one byte in each base page of the first `percent` of the segment,
+    /// so that the kernel fills in the page tables of this process.
+    pub fn touch(&self, percent: u8) {
+        const STEP: usize = 4096;
+        let end = self.length / 100 * usize::from(percent.min(100)) + self.length % 100;
+        for at in (0..end.min(self.length)).step_by(STEP) {
+            // SAFETY: `at` is below `length`, and the whole length is mapped readable as long as `self` lives.
+            // Other processes may write there meanwhile: the byte is read volatile, and its value is not used.
+            let _ = unsafe { self.start.as_ptr().add(at).read_volatile() };
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        match &self.holds {
+            Holds::SystemV { id, remove } => {
+                // SAFETY: shmat gave this address, and no reference into the segment is ever handed out.
+                unsafe { libc::shmdt(self.start.as_ptr().cast()) };
+                if *remove {
+                    remove_system_v(*id);
+                }
+            }
+            holds => {
+                // SAFETY: mmap gave this address and length, and no reference into the mapping is ever handed out.
+                unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+                if let Holds::File { path, remove: true } = holds {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+    }
+}
+
+/// A file that goes when its making fails half-way.
+struct Removed<'a>(&'a Path);
+
+impl Drop for Removed<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+/// The length of a mapping: whole pages, as the kernel asks of a huge mapping.
+fn whole_pages(size: Bytes, pages: Pages) -> io::Result<usize> {
+    let bytes = match pages {
+        Pages::Base => size,
+        Pages::DefaultHuge => PageSize::MIB_2.pages_for(size).of(PageSize::MIB_2),
+        Pages::Huge(page) => page.pages_for(size).of(page),
+    };
+    usize::try_from(bytes.get()).map_err(io::Error::other)
+}
+
+fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int) -> io::Result<NonNull<u8>> {
+    // SAFETY: the kernel chooses the address, so that no memory in use is mapped over.
+    let start =
+        unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave address 0"))
+}
+
+fn set_length(descriptor: &OwnedFd, length: usize) -> io::Result<()> {
+    let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open, and ftruncate touches no memory of ours.
+    match unsafe { libc::ftruncate(descriptor.as_raw_fd(), length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn attach_system_v(id: libc::c_int, remove: bool) -> io::Result<Segment> {
+    let attached = system_v_length(id).and_then(|length| {
+        // SAFETY: the kernel chooses the address, so that no memory in use is mapped over.
+        let start = unsafe { libc::shmat(id, ptr::null(), 0) };
+        // shmat answers an error with the address -1, as mmap does.
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("shmat gave address 0"))?;
+        Ok(Segment { start, length, holds: Holds::SystemV { id, remove } })
+    });
+    if attached.is_err() && remove {
+        remove_system_v(id);
+    }
+    attached
+}
+
+fn system_v_length(id: libc::c_int) -> io::Result<usize> {
+    // SAFETY: shmid_ds is plain numbers, for which zero is a value.
+    let mut facts: libc::shmid_ds = unsafe { std::mem::zeroed() };
+    // SAFETY: `facts` is a whole shmid_ds that the kernel may fill in.
+    match unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut facts) } {
+        0 => Ok(facts.shm_segsz),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn remove_system_v(id: libc::c_int) {
+    // SAFETY: IPC_RMID reads no buffer; processes that are still attached keep the memory until they detach.
+    unsafe { libc::shmctl(id, libc::IPC_RMID, ptr::null_mut()) };
+}
+
+/// Gives this process another user and group for good, without supplementary groups.
+///
+/// # Errors
+/// The kernel's: `EPERM` for anyone but root.
+pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
+    // SAFETY: an empty list is read by nobody; setresgid and setresuid take plain numbers.
+    let done = unsafe {
+        libc::setgroups(0, ptr::null()) == 0
+            && libc::setresgid(gid, gid, gid) == 0
+            && libc::setresuid(uid, uid, uid) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Names this thread as `ps` and /proc/PID/comm show it; the kernel keeps the first 15 bytes.
+pub fn set_process_name(name: &str) {
+    let Ok(name) = CString::new(name) else { return };
+    // SAFETY: the name is a C string that lives through the call, and the kernel copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_v_segment_is_gone_when_its_maker_drops_it() {
+        let made = Segment::create(Kind::SystemV, Bytes::from_mib(3), Pages::Base).unwrap();
+        let id = made.id().unwrap();
+        let other = Segment::attach(id).unwrap();
+        assert_eq!(other.size(), Bytes::from_mib(3));
+        other.touch(100);
+        drop(other);
+        assert!(Segment::attach(id).is_ok());
+        drop(made);
+        assert!(Segment::attach(id).is_err());
+    }
+
+    #[test]
+    fn a_file_is_gone_when_its_maker_drops_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ora_PROD_1_0");
+        let made = Segment::create_file(&path, Bytes::from_mib(1)).unwrap();
+        let mut other = Segment::attach_file(&path).unwrap();
+        assert!(Segment::create_file(&path, Bytes(1)).is_err() && path.exists());
+        other.touch(50);
+        other.adopt();
+        drop(other);
+        assert!(!path.exists());
+        drop(made);
+    }
+
+    #[test]
+    fn the_page_size_goes_into_the_flags() {
+        assert_eq!(Pages::Base.flags(libc::MAP_HUGETLB), 0);
+        assert_eq!(Pages::Huge(PageSize::MIB_2).flags(libc::MAP_HUGETLB), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB);
+        assert_eq!(Pages::Huge(PageSize::GIB_1).flags(libc::MAP_HUGETLB), libc::MAP_HUGETLB | libc::MAP_HUGE_1GB);
+    }
+
+    #[test]
+    fn anonymous_and_memfd_segments_map_what_was_asked() {
+        for kind in [Kind::AnonymousShared, Kind::Memfd] {
+            let segment = Segment::create(kind, Bytes::from_mib(1), Pages::Base).unwrap();
+            assert_eq!(segment.size(), Bytes::from_mib(1));
+            segment.touch(100);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The host.
+
+use hugewise_model::host::{NodePool, NumaNode, TlbHolds, TlbLevel};
+use hugewise_model::{Bytes, Observed, PageCount, PageSize};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Reasons;
+use crate::date::rfc3339;
+
+/// One machine's memory set-up at one moment.
+#[derive(Serialize, JsonSchema)]
+pub struct Host {
+    /// Host name.
+    pub name: Option<String>,
+    /// Operating system.
+    pub os: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// `uname -m`.
+    pub architecture: Option<String>,
+    /// Online processors.
+    pub processors: Option<u64>,
+    /// Size of a base page.
+    pub base_page_bytes: Option<u64>,
+    /// Size of a huge page where a program names none.
+    pub default_huge_page_bytes: Option<u64>,
+    /// When the facts were read, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub read_at: Option<String>,
+    /// Whether these are the facts of the running machine, as against a captured one.
+    pub live: bool,
+    /// `MemTotal`.
+    pub memory_bytes: Option<u64>,
+    /// `MemFree`.
+    pub memory_free_bytes: Option<u64>,
+    /// `MemAvailable`.
+    pub memory_available_bytes: Option<u64>,
+    /// `SwapTotal`.
+    pub swap_total_bytes: Option<u64>,
+    /// Swap in use.
+    pub swap_used_bytes: Option<u64>,
+    /// Page tables of all processes.
+    pub page_tables_bytes: Option<u64>,
+    /// Transparent huge pages.
+    pub thp: Thp,
+    /// Pools of huge pages: for each size the whole host, then each NUMA node.
+    pub pools: Option<Vec<Pool>>,
+    /// NUMA nodes.
+    pub nodes: Option<Vec<Node>>,
+    /// Translation buffers by page size.
+    pub tlb: Option<Vec<TlbBuffer>>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// Transparent huge pages.
+#[derive(Serialize, JsonSchema)]
+pub struct Thp {
+    /// `always`, `madvise`, `never`.
+    pub enabled: Option<String>,
+    /// When an allocation may wait for compaction.
+    pub defrag: Option<String>,
+    /// The same switch for shared memory.
+    pub shmem_enabled: Option<String>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// Huge pages of one size, on the whole host or on one NUMA node.
+#[derive(Serialize, JsonSchema)]
+pub struct Pool {
+    /// Page size.
+    pub page_bytes: u64,
+    /// NUMA node; null for the whole host.
+    pub node: Option<u32>,
+    /// Pages in the pool.
+    pub total_pages: Option<u64>,
+    /// Pages not handed out, the reserved ones included.
+    pub free_pages: Option<u64>,
+    /// Pages promised and not yet touched. The kernel keeps these for the whole host only.
+    pub reserved_pages: Option<u64>,
+    /// Pages above the configured number.
+    pub surplus_pages: Option<u64>,
+    /// Surplus pages that may be had on demand. For the whole host only.
+    pub overcommit_pages: Option<u64>,
+    /// total - free + reserved.
+    pub committed_pages: Option<u64>,
+    /// free - reserved.
+    pub available_pages: Option<u64>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// One NUMA node.
+#[derive(Serialize, JsonSchema)]
+pub struct Node {
+    /// Its number.
+    pub node: u32,
+    /// Memory on it.
+    pub memory_bytes: Option<u64>,
+    /// Free memory on it.
+    pub memory_free_bytes: Option<u64>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// Entries of one translation buffer for one page size.
+#[derive(Serialize, JsonSchema)]
+pub struct TlbBuffer {
+    /// 1 is nearest to the core.
+    pub level: u8,
+    /// What it serves.
+    #[schemars(extend("enum" = ["data", "instructions", "both"]))]
+    pub holds: &'static str,
+    /// Page size of these entries.
+    pub page_bytes: u64,
+    /// Number of entries.
+    pub entries: u32,
+}
+
+impl From<&hugewise_model::Host> for Host {
+    fn from(host: &hugewise_model::Host) -> Self {
+        let mut reasons = Reasons::default();
+        let memory = &host.memory;
+        let mut bytes = |field, fact: &Observed<Bytes>| reasons.take(field, fact).map(Bytes::get);
+        let memory_bytes = bytes("memory_bytes", &memory.total);
+        let memory_free_bytes = bytes("memory_free_bytes", &memory.free);
+        let memory_available_bytes = bytes("memory_available_bytes", &memory.available);
+        let swap_total_bytes = bytes("swap_total_bytes", &memory.swap_total);
+        let page_tables_bytes = bytes("page_tables_bytes", &memory.page_tables);
+        let swap_free = memory.swap_total.reason().or_else(|| memory.swap_free.reason()).unwrap_or_default();
+        let swap_used_bytes = reasons.derive("swap_used_bytes", memory.swap_used().map(Bytes::get), &swap_free);
+        let read_at = host.read_at.clone().and_then(|seconds| match rfc3339(seconds) {
+            Some(text) => Observed::Known(text),
+            None => Observed::Malformed(format!("{seconds} s after the epoch")),
+        });
+        Self {
+            name: reasons.take("name", &host.name),
+            os: reasons.take("os", &host.os),
+            kernel: reasons.take("kernel", &host.kernel).map(|kernel| kernel.text),
+            architecture: reasons.take("architecture", &host.architecture),
+            processors: reasons.take("processors", &host.processors.online),
+            base_page_bytes: reasons.take("base_page_bytes", &host.base_page).map(u64::from),
+            default_huge_page_bytes: reasons.take("default_huge_page_bytes", &host.default_huge_page).map(u64::from),
+            read_at: reasons.take("read_at", &read_at),
+            live: host.live,
+            memory_bytes,
+            memory_free_bytes,
+            memory_available_bytes,
+            swap_total_bytes,
+            swap_used_bytes,
+            page_tables_bytes,
+            thp: Thp::from(&host.thp),
+            pools: reasons.take("pools", &host.pools).map(|pools| pools.iter().flat_map(Pool::of).collect()),
+            nodes: reasons.take("nodes", &host.nodes).map(|nodes| nodes.iter().map(Node::from).collect()),
+            tlb: reasons.take("tlb", &host.processors.tlb).map(|tlb| tlb.iter().map(TlbBuffer::from).collect()),
+            reasons,
+        }
+    }
+}
+
+impl From<&hugewise_model::host::Thp> for Thp {
+    fn from(thp: &hugewise_model::host::Thp) -> Self {
+        let mut reasons = Reasons::default();
+        Self {
+            enabled: reasons.take("enabled", &thp.enabled),
+            defrag: reasons.take("defrag", &thp.defrag),
+            shmem_enabled: reasons.take("shmem_enabled", &thp.shmem_enabled),
+            reasons,
+        }
+    }
+}
+
+impl Pool {
+    fn of(pool: &hugewise_model::Pool) -> Vec<Self> {
+        let nodes = pool.nodes.iter().map(|node| Self::on_node(pool.page_size, node));
+        std::iter::once(Self::on_host(pool)).chain(nodes).collect()
+    }
+
+    fn on_host(pool: &hugewise_model::Pool) -> Self {
+        let mut reasons = Reasons::default();
+        let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
+        let total_pages = pages("total_pages", &pool.total);
+        let free_pages = pages("free_pages", &pool.free);
+        let reserved_pages = pages("reserved_pages", &pool.reserved);
+        let surplus_pages = pages("surplus_pages", &pool.surplus);
+        let overcommit_pages = pages("overcommit_pages", &pool.overcommit);
+        let missing =
+            [&pool.total, &pool.free, &pool.reserved].into_iter().find_map(Observed::reason).unwrap_or_default();
+        Self {
+            page_bytes: pool.page_size.into(),
+            node: None,
+            total_pages,
+            free_pages,
+            reserved_pages,
+            surplus_pages,
+            overcommit_pages,
+            committed_pages: reasons.derive("committed_pages", pool.committed().map(PageCount::get), &missing),
+            available_pages: reasons.derive("available_pages", pool.available().map(PageCount::get), &missing),
+            reasons,
+        }
+    }
+
+    fn on_node(page_size: PageSize, node: &NodePool) -> Self {
+        const WHOLE_HOST: &str = "absent: the kernel keeps it for the whole host only";
+        let mut reasons = Reasons::default();
+        let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
+        let total_pages = pages("total_pages", &node.total);
+        let free_pages = pages("free_pages", &node.free);
+        let surplus_pages = pages("surplus_pages", &node.surplus);
+        Self {
+            page_bytes: page_size.into(),
+            node: Some(node.node),
+            total_pages,
+            free_pages,
+            reserved_pages: reasons.derive("reserved_pages", None, WHOLE_HOST),
+            surplus_pages,
+            overcommit_pages: reasons.derive("overcommit_pages", None, WHOLE_HOST),
+            committed_pages: reasons.derive("committed_pages", None, WHOLE_HOST),
+            available_pages: reasons.derive("available_pages", None, WHOLE_HOST),
+            reasons,
+        }
+    }
+}
+
+impl From<&NumaNode> for Node {
+    fn from(node: &NumaNode) -> Self {
+        let mut reasons = Reasons::default();
+        Self {
+            node: node.id,
+            memory_bytes: reasons.take("memory_bytes", &node.total).map(Bytes::get),
+            memory_free_bytes: reasons.take("memory_free_bytes", &node.free).map(Bytes::get),
+            reasons,
+        }
+    }
+}
+
+impl From<&TlbLevel> for TlbBuffer {
+    fn from(buffer: &TlbLevel) -> Self {
+        let holds = match buffer.holds {
+            TlbHolds::Data => "data",
+            TlbHolds::Instructions => "instructions",
+            TlbHolds::Both => "both",
+        };
+        Self { level: buffer.level, holds, page_bytes: buffer.page_size.into(), entries: buffer.entries }
+    }
+}

@@ -1,0 +1,170 @@
+//! Instances.
+
+use hugewise_model::{Asked, Bytes, DemandSource, Limit, Observed};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{ChainLink, Reasons};
+use crate::Checked;
+
+/// One running database server.
+#[derive(Serialize, JsonSchema)]
+pub struct Instance {
+    /// Kind of server: `oracle`, `postgresql`, ...
+    pub engine: &'static str,
+    /// What its people call it; unique among the engine's instances on the host.
+    pub name: String,
+    /// Main process.
+    pub pid: u32,
+    /// Server version.
+    pub version: Option<String>,
+    /// Operating system user.
+    pub owner: String,
+    /// Data directory, as the server's own mount namespace names it.
+    pub data_directory: Option<String>,
+    /// Ports and sockets.
+    pub endpoints: Vec<String>,
+    /// Whether it lives in another mount namespace than the reader.
+    pub containered: bool,
+    /// Client sessions now.
+    pub sessions: Option<u64>,
+    /// Sessions that the settings allow.
+    pub max_sessions: Option<u64>,
+    /// Whether the settings ask for huge pages.
+    #[schemars(extend("enum" = ["no", "try", "must", "raises", "cannot", "unknown"]))]
+    pub asked: &'static str,
+    /// The setting that decides it, with its file and line.
+    pub setting: Option<String>,
+    /// How much of its memory is on huge pages.
+    #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
+    pub huge_pages: &'static str,
+    /// Pages that it needs to be wholly on huge pages.
+    pub demand: Option<Demand>,
+    /// Page tables of all its processes.
+    pub page_tables_bytes: Option<u64>,
+    /// The systemd unit that it runs under.
+    pub unit: Option<String>,
+    /// Soft limit of locked memory of the main process; null where unlimited or not known: `reasons` tells which.
+    pub memlock_bytes: Option<u64>,
+    /// Memory that huge pages could back, largest first.
+    pub segments: Vec<Segment>,
+    /// Links between the instance and its huge pages; empty where it is wholly on them.
+    pub chain: Vec<ChainLink>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// Pages that an instance needs.
+#[derive(Serialize, JsonSchema)]
+pub struct Demand {
+    /// Of this size.
+    pub page_bytes: u64,
+    /// So many.
+    pub pages: u64,
+    /// Whether the server itself says so, its mappings do, or a formula.
+    #[schemars(extend("enum" = ["engine", "measured", "estimated"]))]
+    pub source: &'static str,
+    /// Largest error of the formula seen, in percent; null for other sources.
+    pub error_percent: Option<u8>,
+}
+
+/// A stretch of memory.
+#[derive(Serialize, JsonSchema)]
+pub struct Segment {
+    /// What it is.
+    #[schemars(extend("enum" = ["sysv", "posix", "anonymous_shared", "hugetlbfs", "private"]))]
+    pub kind: &'static str,
+    /// Its name for people.
+    pub name: String,
+    /// Its size as mapped.
+    pub size_bytes: u64,
+    /// Kernel page size of the mapping.
+    pub page_bytes: Option<u64>,
+    /// Whether that is more than the base page.
+    pub huge: Option<bool>,
+    /// Processes that map it.
+    pub mappers: u64,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+impl Instance {
+    pub(super) fn new(instance: &hugewise_model::Instance, checked: &Checked<'_>) -> Self {
+        let mut reasons = Reasons::default();
+        let title = instance.title();
+        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == title);
+        let memlock = match checked.host.process(instance.pid) {
+            Some(process) => process.memlock.clone().map(|limits| limits.soft),
+            None => Observed::Absent,
+        };
+        let memlock_bytes = match reasons.take("memlock_bytes", &memlock) {
+            Some(Limit::At(bytes)) => Some(bytes.get()),
+            Some(Limit::Unlimited) => reasons.derive("memlock_bytes", None, "unlimited"),
+            None => None,
+        };
+        let demand = instance.demand.as_ref().map(Demand::from);
+        Self {
+            engine: instance.engine.as_str(),
+            name: instance.name.clone(),
+            pid: instance.pid,
+            version: reasons.take("version", &instance.version),
+            owner: instance.owner.clone(),
+            data_directory: reasons.take("data_directory", &instance.data_directory),
+            endpoints: instance.endpoints.clone(),
+            containered: instance.containered,
+            sessions: reasons.take("sessions", &instance.sessions),
+            max_sessions: reasons.take("max_sessions", &instance.max_sessions),
+            asked: asked(instance.asked),
+            setting: reasons.derive("setting", instance.setting.as_ref().map(ToString::to_string), "absent"),
+            huge_pages: instance.huge_pages.as_str(),
+            demand: reasons.derive("demand", demand, "absent"),
+            page_tables_bytes: reasons.take("page_tables_bytes", &instance.page_tables).map(Bytes::get),
+            unit: reasons.derive("unit", instance.unit.clone(), "absent"),
+            memlock_bytes,
+            segments: instance.segments.iter().map(Segment::from).collect(),
+            chain: chain.map(|chain| chain.links.iter().map(ChainLink::from).collect()).unwrap_or_default(),
+            reasons,
+        }
+    }
+}
+
+const fn asked(asked: Asked) -> &'static str {
+    match asked {
+        Asked::No => "no",
+        Asked::Try => "try",
+        Asked::Must => "must",
+        Asked::Raises => "raises",
+        Asked::Cannot => "cannot",
+        Asked::Unknown => "unknown",
+    }
+}
+
+impl From<&hugewise_model::Demand> for Demand {
+    fn from(demand: &hugewise_model::Demand) -> Self {
+        let (source, error_percent) = match demand.source {
+            DemandSource::Engine => ("engine", None),
+            DemandSource::Measured => ("measured", None),
+            DemandSource::Estimated { error_percent } => ("estimated", Some(error_percent)),
+        };
+        Self { page_bytes: demand.page_size.into(), pages: demand.pages.get(), source, error_percent }
+    }
+}
+
+impl From<&hugewise_model::Segment> for Segment {
+    fn from(segment: &hugewise_model::Segment) -> Self {
+        let mut reasons = Reasons::default();
+        Self {
+            kind: segment.kind.as_str(),
+            name: segment.name.clone(),
+            size_bytes: segment.size.get(),
+            page_bytes: reasons.take("page_bytes", &segment.page_size).map(u64::from),
+            huge: reasons.take("huge", &segment.huge),
+            mappers: segment.mappers,
+            reasons,
+        }
+    }
+}

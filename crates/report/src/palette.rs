@@ -1,0 +1,61 @@
+//! Colours by what they mean.
+
+use anstyle::{AnsiColor, Style};
+use hugewise_model::Level;
+
+/// Whether text carries colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Palette {
+    /// None: pipes, files, and terminals that asked for none.
+    Plain,
+    /// The terminal's own sixteen colours.
+    Colour,
+}
+
+/// What a piece of text means to its reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Text.
+    #[default]
+    Text,
+    /// What the eye looks for: names.
+    Strong,
+    /// What it may skip: labels, headings.
+    Quiet,
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Info,
+    /// It will hurt.
+    Warn,
+    /// It hurts.
+    Error,
+}
+
+impl From<Level> for Role {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Info => Self::Info,
+            Level::Warn => Self::Warn,
+            Level::Error => Self::Error,
+        }
+    }
+}
+
+impl Palette {
+    /// The style of a role; one that does nothing where there is no colour.
+    pub fn style(self, role: Role) -> Style {
+        if self == Self::Plain {
+            return Style::new();
+        }
+        match role {
+            Role::Text => Style::new(),
+            Role::Strong => Style::new().bold(),
+            Role::Quiet => Style::new().dimmed(),
+            Role::Good => AnsiColor::Green.on_default(),
+            Role::Info => AnsiColor::Cyan.on_default(),
+            Role::Warn => AnsiColor::Yellow.on_default().bold(),
+            Role::Error => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}

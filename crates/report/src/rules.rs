@@ -1,0 +1,134 @@
+//! Rules as people read about them.
+
+use std::io;
+
+use hugewise_advice::Rule;
+use hugewise_advice::docs::first_sentence;
+use serde::Serialize;
+
+use crate::Layout;
+use crate::palette::Role;
+use crate::screen::{Screen, Spans};
+use crate::table::{self, Cell, Column};
+
+const COLUMNS: [Column; 4] = [
+    Column { heading: "code", short: "code", right: false, least: None },
+    Column { heading: "level", short: "level", right: false, least: None },
+    Column { heading: "name", short: "name", right: false, least: None },
+    Column { heading: "looks for", short: "looks for", right: false, least: Some(12) },
+];
+
+/// Writes one line a rule.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+    let row = |rule: &&Rule| {
+        vec![
+            Cell::new(Role::Text, rule.code),
+            Cell::new(rule.level.into(), rule.level.as_str()),
+            Cell::new(Role::Strong, rule.name),
+            Cell::new(Role::Text, first_sentence(rule.docs.what).trim_end_matches('.')),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = rules.iter().map(row).collect();
+    table::write(&mut Screen::new(out, layout), &COLUMNS, &rows)
+}
+
+/// What `hugewise rules --format json` prints.
+#[derive(Serialize)]
+struct Rules {
+    schema: &'static str,
+    rules: Vec<Page>,
+}
+
+#[derive(Serialize)]
+struct Page {
+    code: &'static str,
+    name: &'static str,
+    level: &'static str,
+    what: &'static str,
+    why: &'static str,
+    fix: &'static str,
+    sources: &'static [&'static str],
+}
+
+/// Writes rules whole, schema `hugewise.rules/1`.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
+    let page = |rule: &&Rule| Page {
+        code: rule.code,
+        name: rule.name,
+        level: rule.level.as_str(),
+        what: rule.docs.what,
+        why: rule.docs.why,
+        fix: rule.docs.fix,
+        sources: rule.docs.sources,
+    };
+    let rules = Rules { schema: "hugewise.rules/1", rules: rules.iter().map(page).collect() };
+    serde_json::to_writer_pretty(&mut *out, &rules)?;
+    writeln!(out)
+}
+
+/// Writes one rule's page.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_page(rule: &Rule, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+    let mut screen = Screen::new(out, layout);
+    let heading = Spans::new()
+        .add(Role::Strong, &format!("{} {}", rule.code, rule.name))
+        .add(Role::Text, "  at worst ")
+        .add(rule.level.into(), rule.level.as_str());
+    screen.line(&heading)?;
+    let sources = rule.docs.sources.iter().map(|source| format!("- {source}")).collect::<Vec<_>>().join("\n");
+    for (title, text) in [
+        ("What it looks for", rule.docs.what),
+        ("Why it hurts", rule.docs.why),
+        ("How to fix it", rule.docs.fix),
+        ("Sources", sources.as_str()),
+    ] {
+        screen.blank()?;
+        screen.line(&Spans::new().add(Role::Strong, title))?;
+        markdown(&mut screen, text.trim())?;
+    }
+    Ok(())
+}
+
+/// Paragraphs are filled, list items hang, and what stands in a code block or is indented stays as it is.
+fn markdown(screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
+    let mut paragraph = String::new();
+    let mut code = false;
+    for line in text.lines() {
+        let item = line.starts_with("- ");
+        let fence = line.starts_with("```");
+        let verbatim = code || line.starts_with("    ") || line.starts_with('|');
+        if item || fence || verbatim || line.trim().is_empty() {
+            flush(screen, &mut paragraph)?;
+        }
+        if fence {
+            code = !code;
+        } else if verbatim {
+            screen.line(&Spans::from(format!("  {line}").as_str()))?;
+        } else if line.trim().is_empty() {
+            screen.blank()?;
+        } else {
+            if !paragraph.is_empty() {
+                paragraph.push(' ');
+            }
+            paragraph.push_str(line.trim());
+        }
+    }
+    flush(screen, &mut paragraph)
+}
+
+fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
+    if !paragraph.is_empty() {
+        let hang = if paragraph.starts_with("- ") { 4 } else { 2 };
+        screen.flow(hang, &Spans::from(format!("  {paragraph}").as_str()))?;
+        paragraph.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Hosts made by hand for the snapshots.
+
+use std::collections::BTreeMap;
+
+use hugewise_advice::Assessment;
+use hugewise_model::configuration::Place;
+use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
+use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
+use hugewise_model::{
+    Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, KernelRelease, Level,
+    Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Segment, UnknownVerdict, Unread,
+};
+
+use crate::{Checked, Layout, Palette};
+
+/// Everything that a report shows.
+pub(crate) struct Sample {
+    pub(crate) host: Host,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) assessment: Assessment,
+    pub(crate) unread: Vec<Unread>,
+}
+
+impl Sample {
+    pub(crate) fn checked(&self) -> Checked<'_> {
+        let Self { host, instances, assessment, unread } = self;
+        Checked { host, instances, assessment, unread }
+    }
+
+    pub(crate) fn text(&self, width: usize) -> String {
+        self.shown(Layout::plain(width))
+    }
+
+    pub(crate) fn coloured(&self, width: usize) -> String {
+        self.shown(Layout { width, palette: Palette::Colour })
+    }
+
+    fn shown(&self, layout: Layout) -> String {
+        let mut out = Vec::new();
+        self.checked().write_text(&mut out, layout).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let mut out = Vec::new();
+        self.checked().write_json(&mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+}
+
+fn known(text: &str) -> Observed<String> {
+    Observed::Known(text.into())
+}
+
+fn pool(total: u64, free: u64, reserved: u64) -> Pool {
+    let pages = |count| Observed::Known(PageCount(count));
+    let node = |node, total, free| NodePool { node, total: pages(total), free: pages(free), surplus: pages(0) };
+    Pool {
+        page_size: PageSize::MIB_2,
+        total: pages(total),
+        free: pages(free),
+        reserved: pages(reserved),
+        surplus: pages(0),
+        overcommit: pages(0),
+        nodes: vec![node(0, total / 2, free), node(1, total / 2, 0)],
+    }
+}
+
+fn host() -> Host {
+    let node =
+        |id| NumaNode { id, total: Observed::Known(Bytes::from_gib(64)), free: Observed::Known(Bytes::from_mib(307)) };
+    Host {
+        live: true,
+        name: known("db7"),
+        os: known("Oracle Linux Server 8.9"),
+        kernel: Observed::Known(KernelRelease { text: "5.15.0-200.el8uek.x86_64".into(), major: 5, minor: 15 }),
+        architecture: known("x86_64"),
+        read_at: Observed::Known(1_700_000_000),
+        read_as: Observed::Known(0),
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processors: Processors { online: Observed::Known(4), ..Processors::default() },
+        memory: Memory {
+            total: Observed::Known(Bytes::from_gib(128)),
+            free: Observed::Known(Bytes::from_mib(614)),
+            available: Observed::Known(Bytes::from_gib(3)),
+            page_tables: Observed::Known(Bytes::from_gib(12)),
+            swap_total: Observed::Known(Bytes::from_gib(8)),
+            swap_free: Observed::Known(Bytes::from_mib(8090)),
+            ..Memory::default()
+        },
+        nodes: Observed::Known(vec![node(0), node(1)]),
+        pools: Observed::Known(vec![pool(3200, 12, 3)]),
+        thp: Thp { enabled: known("always"), defrag: known("madvise"), ..Thp::default() },
+        processes: Observed::Known(Vec::new()),
+        ..Host::default()
+    }
+}
+
+fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUse) -> Instance {
+    Instance {
+        engine,
+        name: name.into(),
+        pid: 4711,
+        pids: (4711..5113).collect(),
+        version: known("19c"),
+        owner: "oracle".into(),
+        data_directory: Observed::Absent,
+        endpoints: vec!["1521".into()],
+        sessions: Observed::Known(402),
+        max_sessions: Observed::Known(1000),
+        session_model: SessionModel::Processes,
+        asked: Asked::Try,
+        setting: Some(Setting {
+            name: "use_large_pages".into(),
+            value: "TRUE".into(),
+            place: Some(Place { file: "/u01/app/oracle/dbs/spfilePROD.ora".into(), line: 0 }),
+        }),
+        asked_page_size: Observed::Known(PageSize::MIB_2),
+        mechanism: Mechanism::SysvShm,
+        segments: vec![segment],
+        huge_pages,
+        demand: Some(Demand {
+            page_size: PageSize::MIB_2,
+            pages: PageCount(17_411),
+            source: DemandSource::Estimated { error_percent: 1 },
+        }),
+        page_tables: Observed::Known(Bytes::from_mib(11_469)),
+        unit: None,
+        containered: false,
+        settings: BTreeMap::new(),
+        traits: Vec::new(),
+    }
+}
+
+fn segment(size: Bytes, page_size: PageSize) -> Segment {
+    Segment {
+        kind: SegmentKind::SystemV,
+        name: "shmid 32769".into(),
+        size,
+        page_size: Observed::Known(page_size),
+        huge: Observed::Known(page_size != PageSize::KIB_4),
+        mappers: 402,
+        identity: (0, 32769),
+    }
+}
+
+fn link(name: LinkName, state: LinkState, evidence: &str) -> Link {
+    Link { name, state, evidence: evidence.into() }
+}
+
+fn chain(instance: &str) -> Chain {
+    let links = vec![
+        link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)"),
+        link(LinkName::Pool, LinkState::Ok, "2 MiB: 3,200 pages"),
+        link(LinkName::Room, LinkState::Broken, "17,411 pages needed, 9 available"),
+        link(LinkName::Permission, LinkState::Ok, "CAP_IPC_LOCK"),
+        link(LinkName::Cgroup, LinkState::Unknown, ""),
+        link(LinkName::Mapped, LinkState::Broken, "34.0 GiB on 4 KiB pages"),
+    ];
+    Chain { instance: instance.into(), links }
+}
+
+/// An Oracle server on base pages beside a PostgreSQL on huge ones.
+pub(crate) fn prod() -> Sample {
+    let oracle = instance(Engine::Oracle, "PROD", segment(Bytes::from_gib(34), PageSize::KIB_4), HugePageUse::None);
+    let postgresql = Instance {
+        version: known("15.20"),
+        sessions: Observed::Known(60),
+        pids: (900..966).collect(),
+        page_tables: Observed::Known(Bytes(14_784_921)),
+        ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
+    };
+    let findings = vec![
+        Finding {
+            code: "HW201",
+            name: "no-pool",
+            level: Level::Error,
+            instance: Some("oracle PROD".into()),
+            summary: "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it".into(),
+            evidence: vec!["nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)".into()],
+            cost: Some("11.2 GiB of page tables now, 27.9 GiB at processes=1000".into()),
+            fix: vec![
+                "# the pool for what runs here, until the next boot; ask for it soon after a boot, as memory fragments"
+                    .into(),
+                "sysctl -w vm.nr_hugepages=20611".into(),
+                "printf '%s\\n' 'vm.nr_hugepages = 20611' | sudo tee /etc/sysctl.d/90-hugepages.conf".into(),
+            ],
+        },
+        Finding {
+            code: "HW401",
+            name: "silent-fallback",
+            level: Level::Warn,
+            instance: Some("oracle PROD".into()),
+            summary: "use_large_pages=TRUE starts without huge pages when they don't reach".into(),
+            evidence: Vec::new(),
+            cost: None,
+            fix: vec!["alter system set use_large_pages=only scope=spfile;".into()],
+        },
+        Finding {
+            code: "HW501",
+            name: "thp-always",
+            level: Level::Warn,
+            instance: None,
+            summary: "Oracle 19c asks for madvise or never".into(),
+            evidence: ["one", "two", "three", "four"].map(|fact| format!("fact {fact}")).into(),
+            cost: None,
+            fix: Vec::new(),
+        },
+    ];
+    let assessment = Assessment { chains: vec![chain("oracle PROD")], findings, unknown: Vec::new() };
+    Sample { host: host(), instances: vec![oracle, postgresql], assessment, unread: Vec::new() }
+}
+
+/// A host on which no database runs.
+pub(crate) fn empty() -> Sample {
+    let host = Host { pools: Observed::Known(vec![pool(0, 0, 0)]), ..host() };
+    Sample { host, instances: Vec::new(), assessment: Assessment::default(), unread: Vec::new() }
+}
+
+/// The same host as `prod` as an ordinary user sees it.
+pub(crate) fn unprivileged() -> Sample {
+    let mut sample = prod();
+    sample.host.read_as = Observed::Known(1000);
+    for instance in &mut sample.instances {
+        instance.page_tables = Observed::Denied;
+        instance.version = Observed::Absent;
+        instance.huge_pages = HugePageUse::Unknown;
+        instance.segments.clear();
+    }
+    sample.assessment.findings.clear();
+    for link in sample.assessment.chains.iter_mut().flat_map(|chain| &mut chain.links) {
+        (link.state, link.evidence) = (LinkState::Unknown, "/proc/4711/maps: denied".into());
+    }
+    sample.assessment.unknown = vec![UnknownVerdict {
+        code: "HW201",
+        name: "no-pool",
+        instance: Some("oracle PROD".into()),
+        missing: "/proc/4711/maps: denied".into(),
+    }];
+    let mut unread: Vec<Unread> =
+        (4711..5113).map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: "denied".into() }).collect();
+    unread.push(Unread { what: "/etc/sysctl.d/90-a.conf".into(), why: "malformed: line 3: no `=`".into() });
+    sample.unread = unread;
+    sample
+}
+
+/// A host whose names attack the terminal.
+pub(crate) fn hostile() -> Sample {
+    let mut sample = prod();
+    sample.host.name = known("db7\x1b]0;owned\x07");
+    for instance in &mut sample.instances {
+        instance.name = format!("{}\x1b[2J\u{202e}\n\u{9b}31m", instance.name);
+    }
+    let title = sample.instances[0].title();
+    sample.assessment.chains = vec![Chain {
+        instance: title.clone(),
+        links: vec![link(LinkName::Asked, LinkState::Broken, "huge_pages=off (/tmp/\x1b[31m\r\n/postgresql.conf:1)")],
+    }];
+    for finding in &mut sample.assessment.findings {
+        finding.summary = format!("{title} is bad\x08\x08\x08good");
+        finding.fix = vec!["rm '\x1b[8m'".into()];
+    }
+    sample.unread = vec![Unread { what: "/proc/1/root/\x1bc".into(), why: "denied".into() }];
+    sample
+}

@@ -1,0 +1,248 @@
+//! Lines that fit the terminal.
+
+use std::io;
+
+use crate::Layout;
+use crate::palette::Role;
+use crate::plain::clean;
+
+/// Text in pieces of different meaning. Whatever goes in comes out harmless.
+#[derive(Clone, Debug, Default)]
+pub struct Spans(Vec<(Role, String)>);
+
+impl Spans {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a piece; no space comes before or after it of itself.
+    #[must_use]
+    pub fn add(mut self, role: Role, text: &str) -> Self {
+        self.push(role, text);
+        self
+    }
+
+    /// Adds a piece in place.
+    pub fn push(&mut self, role: Role, text: &str) {
+        self.0.push((role, clean(text).into_owned()));
+    }
+
+    /// Columns that it takes on one line.
+    pub fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| columns(text)).sum()
+    }
+
+    /// Words with the number of spaces before each.
+    fn words(&self) -> Vec<Word> {
+        let mut words: Vec<Word> = Vec::new();
+        let mut gap = 0;
+        let mut open = false;
+        for (role, text) in &self.0 {
+            for character in text.chars() {
+                if character == ' ' {
+                    gap += 1;
+                    open = false;
+                    continue;
+                }
+                match words.last_mut() {
+                    Some(word) if open => word.put(*role, character),
+                    _ => {
+                        let mut word = Word { gap, pieces: Vec::new(), width: 0 };
+                        word.put(*role, character);
+                        words.push(word);
+                        (gap, open) = (0, true);
+                    }
+                }
+            }
+        }
+        words
+    }
+}
+
+impl From<&str> for Spans {
+    fn from(text: &str) -> Self {
+        Self::new().add(Role::Text, text)
+    }
+}
+
+struct Word {
+    gap: usize,
+    pieces: Vec<(Role, String)>,
+    width: usize,
+}
+
+impl Word {
+    fn put(&mut self, role: Role, character: char) {
+        self.width += 1;
+        match self.pieces.last_mut() {
+            Some((last, text)) if *last == role => text.push(character),
+            _ => self.pieces.push((role, character.into())),
+        }
+    }
+}
+
+/// Columns of a text.
+pub fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Where lines are written.
+pub struct Screen<'a> {
+    out: &'a mut dyn io::Write,
+    layout: Layout,
+}
+
+/// Narrower than this no table can be read; lines run over instead.
+const NARROWEST: usize = 40;
+
+/// Columns between fields.
+const FIELD_GAP: usize = 2;
+
+impl<'a> Screen<'a> {
+    /// A screen on `out`.
+    pub fn new(out: &'a mut dyn io::Write, layout: Layout) -> Self {
+        Self { out, layout: Layout { width: layout.width.max(NARROWEST), ..layout } }
+    }
+
+    /// Columns.
+    pub const fn width(&self) -> usize {
+        self.layout.width
+    }
+
+    /// An empty line.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn blank(&mut self) -> io::Result<()> {
+        writeln!(self.out)
+    }
+
+    /// One line as it stands, however long.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn line(&mut self, spans: &Spans) -> io::Result<()> {
+        for (role, text) in &spans.0 {
+            self.paint(*role, text)?;
+        }
+        writeln!(self.out)
+    }
+
+    /// A paragraph: lines after the first start at column `hang`. Words longer than a line are cut.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn flow(&mut self, hang: usize, spans: &Spans) -> io::Result<()> {
+        let hang = hang.min(self.layout.width / 2);
+        let mut at = 0;
+        let mut first = true;
+        for word in spans.words() {
+            let starts_line = !first && at + word.gap + word.width > self.layout.width;
+            if starts_line {
+                writeln!(self.out)?;
+                write!(self.out, "{:hang$}", "")?;
+                at = hang;
+            } else {
+                write!(self.out, "{:1$}", "", word.gap)?;
+                at += word.gap;
+            }
+            first = false;
+            at = self.put_word(&word, at, hang)?;
+        }
+        writeln!(self.out)
+    }
+
+    /// Fields two spaces apart; one that does not fit whole starts the next line, at column `hang`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn fields(&mut self, hang: usize, fields: &[Spans]) -> io::Result<()> {
+        let indent = Spans::new().add(Role::Text, &" ".repeat(hang));
+        let mut line = Spans::new();
+        for field in fields {
+            if line.0.is_empty() {
+                line = field.clone();
+            } else if line.width() + FIELD_GAP + field.width() <= self.layout.width {
+                line.push(Role::Text, &" ".repeat(FIELD_GAP));
+                line.0.extend(field.0.iter().cloned());
+            } else {
+                self.flow(hang, &line)?;
+                line = indent.clone();
+                line.0.extend(field.0.iter().cloned());
+            }
+        }
+        self.flow(hang, &line)
+    }
+
+    /// Writes a word from column `at` on; says at which column it ended.
+    fn put_word(&mut self, word: &Word, mut at: usize, hang: usize) -> io::Result<usize> {
+        for (role, text) in &word.pieces {
+            let mut rest = text.as_str();
+            while !rest.is_empty() {
+                if at >= self.layout.width {
+                    writeln!(self.out)?;
+                    write!(self.out, "{:hang$}", "")?;
+                    at = hang;
+                }
+                let room = self.layout.width.saturating_sub(at).max(1);
+                let cut = rest.char_indices().nth(room).map_or(rest.len(), |(byte, _)| byte);
+                let (now, later) = rest.split_at(cut);
+                self.paint(*role, now)?;
+                at += columns(now);
+                rest = later;
+            }
+        }
+        Ok(at)
+    }
+
+    fn paint(&mut self, role: Role, text: &str) -> io::Result<()> {
+        let style = self.layout.palette.style(role);
+        write!(self.out, "{style}{text}{style:#}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Palette;
+
+    fn flow(width: usize, hang: usize, spans: &Spans) -> String {
+        let mut out = Vec::new();
+        Screen::new(&mut out, Layout::plain(width)).flow(hang, spans).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn paragraphs_hang() {
+        let spans = Spans::from("warn  one two three four five six seven eight nine ten");
+        assert_eq!(flow(40, 6, &spans), "warn  one two three four five six seven\n      eight nine ten\n");
+    }
+
+    #[test]
+    fn colour_never_moves_a_line_break() {
+        let spans = Spans::new().add(Role::Error, "error").add(Role::Text, " no-pool, ").add(Role::Strong, "PROD");
+        let mut out = Vec::new();
+        let layout = Layout { width: 80, palette: Palette::Colour };
+        Screen::new(&mut out, layout).flow(0, &spans).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "\u{1b}[1m\u{1b}[31merror\u{1b}[0m no-pool, \u{1b}[1mPROD\u{1b}[0m\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_screen(text in any::<String>(), width in 40_usize..120, hang in 0_usize..30) {
+            let shown = flow(width, hang, &Spans::from(text.as_str()));
+            for line in shown.lines() {
+                prop_assert!(columns(line) <= width, "{line:?}");
+            }
+            // Nothing but spaces and line ends is added or lost.
+            let squeeze = |text: &str| text.chars().filter(|c| !matches!(c, ' ' | '\n')).collect::<String>();
+            prop_assert_eq!(squeeze(&shown), squeeze(&clean(&text)));
+        }
+    }
+}

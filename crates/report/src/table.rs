@@ -1,0 +1,140 @@
+//! Tables that shrink to the terminal.
+
+use std::io;
+
+use crate::palette::Role;
+use crate::plain::clean;
+use crate::screen::{Screen, Spans, columns};
+
+/// A column.
+pub struct Column {
+    /// Its heading where there is room.
+    pub heading: &'static str,
+    /// Its heading where there is not.
+    pub short: &'static str,
+    /// Numbers stand to the right.
+    pub right: bool,
+    /// How far its cells may be cut; `None` for cells that are never cut.
+    pub least: Option<usize>,
+}
+
+/// A cell.
+pub struct Cell {
+    /// Meaning.
+    pub role: Role,
+    /// Text.
+    pub text: String,
+}
+
+impl Cell {
+    /// A cell of plain text.
+    pub fn new(role: Role, text: impl Into<String>) -> Self {
+        Self { role, text: clean(&text.into()).into_owned() }
+    }
+}
+
+/// Columns between columns.
+const GAP: usize = 2;
+
+/// Writes a table; rows have as many cells as there are columns.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(screen: &mut Screen<'_>, table: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
+    let long = widths(table, rows, |column| column.heading);
+    let short = total(&long) > screen.width();
+    let heading = |column: &Column| if short { column.short } else { column.heading };
+    let mut widths = if short { widths(table, rows, heading) } else { long };
+    shrink(table, &mut widths, screen.width());
+
+    let headings = table.iter().map(|column| Cell::new(Role::Quiet, heading(column))).collect();
+    for row in std::iter::once(&headings).chain(rows) {
+        screen.line(&line(table, &widths, row))?;
+    }
+    Ok(())
+}
+
+fn widths(table: &[Column], rows: &[Vec<Cell>], heading: impl Fn(&Column) -> &'static str) -> Vec<usize> {
+    let width = |at: usize, column: &Column| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns(&cell.text));
+        cells.max().unwrap_or(0).max(columns(heading(column)))
+    };
+    table.iter().enumerate().map(|(at, column)| width(at, column)).collect()
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// Takes what is too much from the widest of the columns that may be cut, one at a time.
+fn shrink(table: &[Column], widths: &mut [usize], room: usize) {
+    while total(widths) > room {
+        let spare = |(column, width): (&Column, &usize)| column.least.map_or(0, |least| width.saturating_sub(least));
+        let most = (0..widths.len()).max_by_key(|at| match (table.get(*at), widths.get(*at)) {
+            (Some(column), Some(width)) => spare((column, width)),
+            _ => 0,
+        });
+        let Some(at) = most else { return };
+        let (Some(column), Some(width)) = (table.get(at), widths.get_mut(at)) else { return };
+        if spare((column, width)) == 0 {
+            return;
+        }
+        *width -= 1;
+    }
+}
+
+fn line(table: &[Column], widths: &[usize], row: &[Cell]) -> Spans {
+    let mut spans = Spans::new();
+    let last = row.len().saturating_sub(1);
+    for (at, ((column, width), cell)) in table.iter().zip(widths).zip(row).enumerate() {
+        let text = cut(&cell.text, *width);
+        let fill = " ".repeat(width.saturating_sub(columns(&text)));
+        if column.right {
+            spans.push(Role::Text, &fill);
+        }
+        spans.push(cell.role, &text);
+        if at < last {
+            if !column.right {
+                spans.push(Role::Text, &fill);
+            }
+            spans.push(Role::Text, &" ".repeat(GAP));
+        }
+    }
+    spans
+}
+
+/// `text` in at most `width` columns, with `…` where something is missing.
+pub fn cut(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept.push('…');
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    #[test]
+    fn names_give_way_and_numbers_do_not() {
+        let table = [
+            Column { heading: "instance", short: "instance", right: false, least: Some(10) },
+            Column { heading: "page tables", short: "tables", right: true, least: None },
+        ];
+        let rows = [
+            vec![Cell::new(Role::Strong, "oracle A_VERY_LONG_SERVICE_NAME_OF_40"), Cell::new(Role::Text, "11.2 GiB")],
+            vec![Cell::new(Role::Strong, "redis 6379"), Cell::new(Role::Text, "64 KiB")],
+        ];
+        let mut out = Vec::new();
+        write(&mut Screen::new(&mut out, Layout::plain(40)), &table, &rows).unwrap();
+        let expected = "\
+instance                          tables
+oracle A_VERY_LONG_SERVICE_NA…  11.2 GiB
+redis 6379                        64 KiB
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

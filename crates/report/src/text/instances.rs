@@ -1,0 +1,76 @@
+//! The table of instances.
+
+use std::io;
+
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+
+use super::{chain, shown};
+use crate::Checked;
+use crate::palette::Role;
+use crate::screen::{Screen, Spans};
+use crate::table::{self, Cell, Column};
+
+const COLUMNS: [Column; 7] = [
+    Column { heading: "instance", short: "instance", right: false, least: Some(12) },
+    Column { heading: "version", short: "version", right: false, least: Some(7) },
+    Column { heading: "sessions", short: "sess.", right: true, least: None },
+    Column { heading: "segments", short: "segments", right: true, least: None },
+    Column { heading: "on huge pages", short: "huge", right: false, least: None },
+    Column { heading: "page tables", short: "tables", right: true, least: None },
+    Column { heading: "a session", short: "a session", right: true, least: None },
+];
+
+pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
+    let rows: Vec<Vec<Cell>> = checked.instances.iter().map(row).collect();
+    table::write(screen, &COLUMNS, &rows)?;
+
+    let assessment = checked.assessment;
+    let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
+    for chain in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
+        screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance))?;
+        chain::write(screen, chain)?;
+    }
+    Ok(())
+}
+
+fn row(instance: &Instance) -> Vec<Cell> {
+    vec![
+        Cell::new(Role::Strong, instance.title()),
+        Cell::new(Role::Text, shown(&instance.version)),
+        Cell::new(Role::Text, shown(&instance.sessions)),
+        Cell::new(Role::Text, segments(instance)),
+        Cell::new(use_role(instance.huge_pages), instance.huge_pages.as_str()),
+        Cell::new(Role::Text, shown(&instance.page_tables)),
+        Cell::new(Role::Text, shown(&a_session(instance))),
+    ]
+}
+
+fn segments(instance: &Instance) -> String {
+    match (instance.segments.is_empty(), instance.huge_pages) {
+        (true, HugePageUse::Unknown) => "?".into(),
+        (true, _) => "-".into(),
+        (false, _) => instance.segment_bytes().to_string(),
+    }
+}
+
+const fn use_role(huge_pages: HugePageUse) -> Role {
+    match huge_pages {
+        HugePageUse::All => Role::Good,
+        HugePageUse::Partly => Role::Warn,
+        HugePageUse::None => Role::Error,
+        HugePageUse::Unknown => Role::Quiet,
+    }
+}
+
+/// Page tables of one more session: the mean over the instance's processes. Sessions that are
+/// threads share the one set of page tables and cost none of their own.
+fn a_session(instance: &Instance) -> Observed<Bytes> {
+    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
+    match instance.session_model {
+        SessionModel::Threads => Observed::Absent,
+        SessionModel::Processes => {
+            instance.page_tables.clone().and_then(|tables| Observed::from(tables.shared_by(processes)))
+        }
+    }
+}

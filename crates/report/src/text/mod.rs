@@ -1,0 +1,228 @@
+//! The report that a DBA reads in ten seconds: the host, its instances, what is wrong, what was not seen.
+
+use std::io;
+
+use hugewise_model::Observed;
+
+use crate::screen::Screen;
+use crate::{Checked, Layout};
+
+mod chain;
+mod closing;
+mod findings;
+mod host;
+mod instances;
+mod nothing;
+
+pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+    let mut screen = Screen::new(out, layout);
+    host::write(&mut screen, checked.host)?;
+    screen.blank()?;
+    if checked.instances.is_empty() {
+        nothing::write(&mut screen, checked.host)?;
+    } else {
+        instances::write(&mut screen, checked)?;
+    }
+    screen.blank()?;
+    findings::write(&mut screen, checked)?;
+    closing::write(&mut screen, checked)
+}
+
+/// A fact for a table: its value, `-` where there is none, `?` where it could not be read.
+fn shown<T: std::fmt::Display>(fact: &Observed<T>) -> String {
+    match fact {
+        Observed::Known(value) => value.to_string(),
+        Observed::Absent => "-".into(),
+        Observed::Denied | Observed::Malformed(_) => "?".into(),
+    }
+}
+
+/// `1 warning`, `2 warnings`.
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::samples;
+    use crate::screen::columns;
+
+    #[test]
+    fn an_instance_on_base_pages_beside_one_on_huge_pages() {
+        insta::assert_snapshot!(samples::prod().text(80), @r#"
+        db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
+        memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
+        page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
+
+        instance            version  sess.  segments  huge    tables  a session
+        oracle PROD         19c        402  34.0 GiB  none  11.2 GiB   28.5 MiB
+        postgresql 15/main  15.20       60   6.2 GiB  all   14.1 MiB    218 KiB
+
+        error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has
+              room for 18.0 MiB of it
+              chain  asked for  yes  use_large_pages=TRUE
+                                     (/u01/app/oracle/dbs/spfilePROD.ora)
+                     pool       yes  2 MiB: 3,200 pages
+                     room       NO   17,411 pages needed, 9 available
+                     limits     yes  CAP_IPC_LOCK
+                     cgroup     ?
+                     mapped     NO   34.0 GiB on 4 KiB pages
+              cause  room: 17,411 pages needed, 9 available
+              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
+              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
+              fix    # the pool for what runs here, until the next boot; ask for it soon
+                     # after a boot, as memory fragments
+                     sysctl -w vm.nr_hugepages=20611
+                     printf '%s\n' 'vm.nr_hugepages = 20611' | sudo tee \
+                       /etc/sysctl.d/90-hugepages.conf
+        warn  HW401 silent-fallback  use_large_pages=TRUE starts without huge pages when
+              they don't reach
+              fix    alter system set use_large_pages=only scope=spfile;
+        warn  HW501 thp-always  Oracle 19c asks for madvise or never
+              seen   fact one; fact two; fact three; 1 more in --format json
+
+        1 error, 2 warnings; hugewise rules HW201 explains. Everything was read.
+        "#);
+    }
+
+    #[test]
+    fn a_wide_terminal_has_the_full_headings() {
+        insta::assert_snapshot!(samples::prod().text(120), @r#"
+        db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
+        memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
+        page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
+
+        instance            version  sessions  segments  on huge pages  page tables  a session
+        oracle PROD         19c           402  34.0 GiB  none              11.2 GiB   28.5 MiB
+        postgresql 15/main  15.20          60   6.2 GiB  all               14.1 MiB    218 KiB
+
+        error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it
+              chain  asked for  yes  use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)
+                     pool       yes  2 MiB: 3,200 pages
+                     room       NO   17,411 pages needed, 9 available
+                     limits     yes  CAP_IPC_LOCK
+                     cgroup     ?
+                     mapped     NO   34.0 GiB on 4 KiB pages
+              cause  room: 17,411 pages needed, 9 available
+              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
+              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
+              fix    # the pool for what runs here, until the next boot; ask for it soon after a boot, as memory fragments
+                     sysctl -w vm.nr_hugepages=20611
+                     printf '%s\n' 'vm.nr_hugepages = 20611' | sudo tee /etc/sysctl.d/90-hugepages.conf
+        warn  HW401 silent-fallback  use_large_pages=TRUE starts without huge pages when they don't reach
+              fix    alter system set use_large_pages=only scope=spfile;
+        warn  HW501 thp-always  Oracle 19c asks for madvise or never
+              seen   fact one; fact two; fact three; 1 more in --format json
+
+        1 error, 2 warnings; hugewise rules HW201 explains. Everything was read.
+        "#);
+    }
+
+    #[test]
+    fn a_host_without_a_database() {
+        insta::assert_snapshot!(samples::empty().text(80), @r#"
+        db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
+        memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
+        page tables 12.0 GiB, 9.4 %  huge pages none  THP always
+
+        No database runs here. Looked for Oracle, PostgreSQL, MySQL, MariaDB, JVM,
+        Redis, Valkey, MongoDB, QEMU/KVM, and for any other processes that share a
+        segment over 256 MiB.
+        try next  hugewise check --root PATH  checks a captured host or a sosreport, a
+                                              folder or a tar
+                  hugewise rules              lists what is looked for on a host with a
+                                              database
+
+        Nothing wrong was found. Everything was read.
+        "#);
+    }
+
+    #[test]
+    fn an_ordinary_user_learns_what_was_not_seen() {
+        insta::assert_snapshot!(samples::unprivileged().text(80), @r#"
+        db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
+        memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
+        page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
+
+        instance            version  sess.  segments  huge     tables  a session
+        oracle PROD         -          402         ?  unknown       ?          ?
+        postgresql 15/main  -           60         ?  unknown       ?          ?
+        oracle PROD
+              chain  asked for  ?    /proc/4711/maps: denied
+                     pool       ?    /proc/4711/maps: denied
+                     room       ?    /proc/4711/maps: denied
+                     limits     ?    /proc/4711/maps: denied
+                     cgroup     ?    /proc/4711/maps: denied
+                     mapped     ?    /proc/4711/maps: denied
+
+        Nothing wrong was found in what could be read.
+        Undecided: HW201 no-pool of oracle PROD (/proc/4711/maps: denied).
+        Not read: /etc/sysctl.d/90-a.conf (malformed: line 3: no `=`), /proc/PID/maps of
+          402 processes (denied). Run as root to see the rest.
+        "#);
+    }
+
+    #[test]
+    fn hostile_names_reach_no_terminal() {
+        let text = samples::hostile().text(80);
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        assert!(!text.contains('\u{202e}'));
+        insta::assert_snapshot!(text, @r#"
+        db7\x1b]0;owned\x07  Oracle Linux Server 8.9
+          Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
+        memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
+        page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
+
+        instance                     version  sess.  segments  huge    tables  a session
+        oracle PROD\x1b[2J\u{202e}…  19c        402  34.0 GiB  none  11.2 GiB   28.5 MiB
+        postgresql 15/main\x1b[2J\…  15.20       60   6.2 GiB  all   14.1 MiB    218 KiB
+        oracle PROD\x1b[2J\u{202e}\x0a\x9b31m
+              chain  asked for  NO   huge_pages=off
+                                     (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)
+              cause  asked for: huge_pages=off (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)
+
+        error HW201 no-pool  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
+              bad\x08\x08\x08good
+              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
+              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
+              fix    rm '\x1b[8m'
+        warn  HW401 silent-fallback  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
+              bad\x08\x08\x08good
+              fix    rm '\x1b[8m'
+        warn  HW501 thp-always  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
+              bad\x08\x08\x08good
+              seen   fact one; fact two; fact three; 1 more in --format json
+              fix    rm '\x1b[8m'
+
+        1 error, 2 warnings; hugewise rules HW201 explains.
+        Not read: /proc/1/root/\x1bc (denied). Root itself was denied: a container or a
+          security policy stands before it.
+        "#);
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_colour() {
+        let coloured = samples::prod().coloured(80);
+        assert!(coloured.contains("\u{1b}[31m"));
+        let mut plain = String::new();
+        let mut pieces = coloured.split('\u{1b}');
+        plain.push_str(pieces.next().unwrap());
+        for piece in pieces {
+            plain.push_str(piece.split_once('m').unwrap().1);
+        }
+        assert_eq!(plain, samples::prod().text(80));
+    }
+
+    proptest! {
+        #[test]
+        fn no_report_is_wider_than_the_terminal(width in 72_usize..200) {
+            for sample in [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()] {
+                for line in sample.text(width).lines() {
+                    prop_assert!(columns(line) <= width, "{}: {line}", columns(line));
+                }
+            }
+        }
+    }
+}

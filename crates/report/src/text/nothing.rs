@@ -1,0 +1,50 @@
+//! What is said of a host without a database.
+
+use std::io;
+
+use hugewise_model::{Engine, Host};
+
+use crate::palette::Role;
+use crate::screen::{Screen, Spans};
+
+/// What people call the engines that are looked for by name.
+const LOOKED_FOR: [(Engine, &str); 9] = [
+    (Engine::Oracle, "Oracle"),
+    (Engine::PostgreSql, "PostgreSQL"),
+    (Engine::MySql, "MySQL"),
+    (Engine::MariaDb, "MariaDB"),
+    (Engine::Jvm, "JVM"),
+    (Engine::Redis, "Redis"),
+    (Engine::Valkey, "Valkey"),
+    (Engine::MongoDb, "MongoDB"),
+    (Engine::Qemu, "QEMU/KVM"),
+];
+
+/// What to try where nothing was found: each a command of this program and what it is for.
+const TRY_NEXT: [(&str, &str); 2] = [
+    ("hugewise check --root PATH", "checks a captured host or a sosreport, a folder or a tar"),
+    ("hugewise rules", "lists what is looked for on a host with a database"),
+];
+
+pub(super) fn write(screen: &mut Screen<'_>, host: &Host) -> io::Result<()> {
+    if let Some(why) = host.processes.reason() {
+        let text = format!("No instance can be recognised: the processes of this host could not be read ({why}).");
+        screen.flow(0, &Spans::from(text.as_str()))?;
+    } else {
+        let names = LOOKED_FOR.map(|(_, name)| name).join(", ");
+        let text = format!(
+            "No database runs here. Looked for {names}, and for any other processes that share a segment over 256 MiB."
+        );
+        screen.flow(0, &Spans::from(text.as_str()))?;
+    }
+    let widest = TRY_NEXT.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (at, (command, purpose)) in TRY_NEXT.iter().enumerate() {
+        let label = if at == 0 { "try next  " } else { "          " };
+        let line = Spans::new()
+            .add(Role::Quiet, label)
+            .add(Role::Strong, &format!("{command:widest$}"))
+            .add(Role::Text, &format!("  {purpose}"));
+        screen.flow(label.len() + widest + 2, &line)?;
+    }
+    Ok(())
+}
