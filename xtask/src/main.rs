@@ -1,2 +1,89 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask --help` lists them.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a tool for those who work on the project, in its own folder"
+)]
+
+mod bench;
+mod deps;
+mod docs;
+mod fuzz;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the tests need from Debian (as root), and run all of them.
+    Test {
+        /// Further arguments of `cargo test`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Write docs/rules, docs/schema, docs/man and docs/completions anew from the code.
+    Docs {
+        /// Write nothing; fail where a file is not as the code has it.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check that crates depend only on those below them.
+    Deps,
+    /// Measure.
+    Bench {
+        #[command(subcommand)]
+        what: Bench,
+    },
+    /// Run every fuzz target for a while.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// `hugewise check` beside the reading of smaps_rollup of every process, in turn.
+    Check {
+        /// Processes around the shared segment.
+        #[arg(long, default_value_t = 300)]
+        processes: u32,
+        /// How often each is measured.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+    },
+}
+
+/// Why a command failed, for people.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Test { arguments } => test::run(&arguments),
+        Command::Docs { check } => docs::run(check),
+        Command::Deps => deps::run(),
+        Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
+        Command::Fuzz { seconds } => fuzz::run(seconds),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -6,5 +6,6 @@
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod guard;
+pub mod measure;
 pub mod segment;
 pub mod session;

@@ -1,0 +1,55 @@
+//! What a program costs: wall time and peak memory, as the kernel accounts for it.
+
+#![allow(unsafe_code, reason = "the kernel tells a program's peak memory only to wait4")]
+
+use std::io;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hugewise_model::Bytes;
+
+/// One finished run.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// From start to end.
+    pub wall: Duration,
+    /// Largest resident set (`ru_maxrss`).
+    pub peak: Bytes,
+    /// Exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// Where it cannot be started or waited for.
+pub fn run(command: &mut Command) -> io::Result<Cost> {
+    let begun = Instant::now();
+    let child = command.spawn()?;
+    let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to whole values of ours that the kernel may fill in.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    let wall = begun.elapsed();
+    if waited != pid {
+        return Err(io::Error::last_os_error());
+    }
+    let peak = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
+    Ok(Cost { wall, peak, code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_its_code_time_and_memory() {
+        let cost = run(Command::new("sh").args(["-c", "sleep 0.05; exit 7"])).unwrap();
+        assert_eq!(cost.code, Some(7));
+        assert!(cost.wall >= Duration::from_millis(50));
+        assert!(cost.peak > Bytes::from_kib(100) && cost.peak < Bytes::from_mib(100), "{}", cost.peak);
+        assert!(run(&mut Command::new("/nowhere")).is_err());
+    }
+}

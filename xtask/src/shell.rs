@@ -1,0 +1,61 @@
+//! Other programs, run from the workspace's folder.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Failure;
+
+/// The workspace's folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or_else(|| Path::new("."))
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// A program to be run in the workspace's folder.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+/// The cargo that runs this.
+pub(crate) fn cargo() -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs it, its output to ours.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
+    let shown = format!("{} {}", name(command), words(command));
+    println!("$ {}", shown.trim_end());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` ended with {status}").into()),
+        Err(error) => Err(format!("`{shown}`: {error}").into()),
+    }
+}
+
+/// Runs it and takes its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Failure> {
+    let output = command.output().map_err(|error| format!("{}: {error}", name(command)))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{}: {}", name(command), String::from_utf8_lossy(&output.stderr)).into())
+    }
+}
+
+fn name(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn words(command: &Command) -> String {
+    command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
