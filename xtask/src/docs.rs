@@ -80,8 +80,11 @@ fn manuals(command: clap::Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Re
 
 /// Generated files that are missing or differ, and files that nothing generates any more.
 fn stale(root: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Vec<PathBuf>, Failure> {
-    let mut stale: Vec<PathBuf> =
-        wanted.iter().filter(|(path, text)| fs::read(root.join(path)).ok().as_ref() != Some(*text)).map(|(path, _)| path.clone()).collect();
+    let mut stale: Vec<PathBuf> = wanted
+        .iter()
+        .filter(|(path, text)| fs::read(root.join(path)).ok().as_ref() != Some(*text))
+        .map(|(path, _)| path.clone())
+        .collect();
     for folder in FOLDERS {
         let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
         for entry in entries {

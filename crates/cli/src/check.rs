@@ -159,9 +159,8 @@ mod tests {
     #[test]
     fn findings_win_over_missing_facts() {
         let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
-        let of = |levels: &[Level], missing: &[&str], fail_on| {
-            outcome(true, &assessment(levels, missing), &unread, fail_on)
-        };
+        let of =
+            |levels: &[Level], missing: &[&str], fail_on| outcome(true, &assessment(levels, missing), &unread, fail_on);
         let denied = ["/proc/1/limits: denied"];
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);
