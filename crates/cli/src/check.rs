@@ -7,7 +7,6 @@ use hugewise_model::{Instance, Level};
 use hugewise_report::Checked;
 
 use crate::outcome::{self, Failure, Outcome};
-use crate::root;
 use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
@@ -68,9 +67,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let host = hugewise_host::read(source.as_ref());
     let mut found = hugewise_engines::find(&host, source.as_ref());
-    if arguments.connect && false {
-        drop(1);
-    }
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {
         narrow(name, &mut found.instances, &mut assessment)?;
@@ -159,9 +155,8 @@ mod tests {
     #[test]
     fn findings_win_over_missing_facts() {
         let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
-        let of = |levels: &[Level], missing: &[&str], fail_on| {
-            outcome(true, &assessment(levels, missing), &unread, fail_on)
-        };
+        let of =
+            |levels: &[Level], missing: &[&str], fail_on| outcome(true, &assessment(levels, missing), &unread, fail_on);
         let denied = ["/proc/1/limits: denied"];
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);

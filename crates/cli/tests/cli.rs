@@ -1,5 +1,7 @@
 //! The program as its users run it: exit codes, streams, odd arguments.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +43,10 @@ impl Captured {
         host.file("proc/sys/kernel/osrelease", "6.1.0-13-amd64\n");
         host.file("proc/sys/kernel/hostname", "quiet1\n");
         host.file("proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/vda1 quiet\n");
-        host.file("proc/1/status", "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmPTE:\t48 kB\nThreads:\t1\n");
+        host.file(
+            "proc/1/status",
+            "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmPTE:\t48 kB\nThreads:\t1\n",
+        );
         host.file("proc/1/cmdline", "/sbin/init\0");
         host.file("proc/1/maps", "");
         host.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
@@ -277,9 +282,7 @@ fn a_capture_brings_the_same_verdicts() {
     let host = Captured::quiet();
     host.pool(7000, 7000);
     let folder = tempfile::tempdir().unwrap();
-    let report = |root: &Path| -> Value {
-        serde_json::from_slice(&check(root, &["--format", "json"]).stdout).unwrap()
-    };
+    let report = |root: &Path| -> Value { serde_json::from_slice(&check(root, &["--format", "json"]).stdout).unwrap() };
     let before = report(host.path());
     for name in ["host.tar.gz", "host"] {
         let target = folder.path().join(name);
