@@ -67,6 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let host = hugewise_host::read(source.as_ref());
     let mut found = hugewise_engines::find(&host, source.as_ref());
+    if arguments.connect {
+        found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
+    }
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {
         narrow(name, &mut found.instances, &mut assessment)?;
