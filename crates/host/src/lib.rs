@@ -6,7 +6,10 @@
 
 pub mod config;
 pub mod door;
+pub mod kernel;
 pub mod source;
+pub mod sys;
+pub mod tlb;
 
 pub use door::{Door, ParseError};
 pub use source::Source;
