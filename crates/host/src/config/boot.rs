@@ -320,3 +320,140 @@ pub fn parse_grub_defaults(bytes: &[u8]) -> Vec<(String, String)> {
     };
     lines(bytes).filter_map(assignment).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use proptest::prelude::*;
+
+    fn boot(source: &MapSource) -> (String, String, String) {
+        match read(&mut Door::new(source)) {
+            Observed::Known(entry) => (entry.loader, entry.command_line.join(" "), entry.place.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is(source: &MapSource, loader: &str, line: &str, at: &str) {
+        assert_eq!(boot(source), (loader.to_owned(), line.to_owned(), at.to_owned()));
+    }
+
+    const GRUB: &str = "set default=\"${saved_entry}\"\nset extra=\"a b\"\nmenuentry 'One' --id one {\n linux /k1 root=1 $extra\n}\nmenuentry 'Two' --id two {\n linux /k2 root=2 hugepages=8\n}\n";
+
+    #[test]
+    fn grub_follows_its_saved_entry() {
+        let source = MapSource::new().file("/boot/grub/grub.cfg", GRUB);
+        is(&source, "grub", "root=1 a b", "/boot/grub/grub.cfg:4");
+        let saved = source.file("/boot/grub/grubenv", "# GRUB Environment Block\nsaved_entry=two\n####");
+        is(&saved, "grub", "root=2 hugepages=8", "/boot/grub/grub.cfg:7");
+        let once = saved.file("/boot/grub/grubenv", "saved_entry=two\nnext_entry=One\n");
+        is(&once, "grub", "root=1 a b", "/boot/grub/grub.cfg:4");
+    }
+
+    /// RHEL 8 keeps the words in grubenv's `kernelopts`; RHEL 9 in each entry.
+    #[test]
+    fn entries_of_red_hat() {
+        let source = MapSource::new()
+            .file("/boot/grub2/grub.cfg", "set default=\"${saved_entry}\"\nset tuned_params=\"transparent_hugepage=never\"\ninsmod blscfg\nblscfg\n")
+            .file("/boot/grub2/grubenv", "# GRUB Environment Block\nsaved_entry=m-4.18.0-477.el8.x86_64\nkernelopts=root=/dev/sda2 ro hugepages=64 \n##")
+            .file("/boot/loader/entries/m-4.18.0-477.el8.x86_64.conf", "title OL 8\nversion 4.18.0-477.el8.x86_64\nlinux /vmlinuz-4.18.0\noptions $kernelopts $tuned_params\n")
+            .file("/boot/loader/entries/m-4.18.0-80.el8.x86_64.conf", "title old\nlinux /vmlinuz\noptions root=old\n")
+            .file("/boot/loader/entries/m-0-rescue.conf", "title rescue\nlinux /vmlinuz-r\noptions root=rescue\n");
+        let at = "/boot/loader/entries/m-4.18.0-477.el8.x86_64.conf:4";
+        is(&source, "bls", "root=/dev/sda2 ro hugepages=64 transparent_hugepage=never", at);
+        let newest = source.file("/boot/grub2/grubenv", "kernelopts=root=/dev/sda2\n");
+        is(&newest, "bls", "root=/dev/sda2 transparent_hugepage=never", at);
+        let second = newest.file("/boot/grub2/grubenv", "saved_entry=1\n");
+        is(&second, "bls", "root=old", "/boot/loader/entries/m-4.18.0-80.el8.x86_64.conf:3");
+    }
+
+    #[test]
+    fn uefi_hosts_have_their_own_grub_cfg() {
+        let source = MapSource::new()
+            .folder("/sys/firmware/efi")
+            .link("/etc/grub2-efi.cfg", "../boot/efi/EFI/redhat/grub.cfg")
+            .file("/boot/efi/EFI/redhat/grub.cfg", GRUB)
+            .file("/boot/efi/EFI/redhat/grubenv", "saved_entry=Two\n")
+            .file("/boot/grub2/grub.cfg", "");
+        is(&source, "grub", "root=2 hugepages=8", "/boot/efi/EFI/redhat/grub.cfg:7");
+    }
+
+    #[test]
+    fn systemd_boot_takes_its_pattern_or_the_newest() {
+        let source = MapSource::new()
+            .file("/boot/loader/loader.conf", "timeout 3\n")
+            .file("/boot/loader/entries/m-6.1.conf", "title a\nversion 6.1\nlinux /a\noptions root=1\noptions quiet\n")
+            .file("/boot/loader/entries/m-6.10.conf", "title b\nversion 6.10\nlinux /b\noptions root=2\n")
+            .file("/boot/loader/entries/windows.conf", "title w\nefi /w\n");
+        is(&source, "systemd-boot", "root=2", "/boot/loader/entries/m-6.10.conf:4");
+        let pattern = source.file("/boot/loader/loader.conf", "default m-6.1.*\n");
+        is(&pattern, "systemd-boot", "root=1 quiet", "/boot/loader/entries/m-6.1.conf:4");
+        let unified =
+            MapSource::new().file("/efi/EFI/Linux/6.1.efi", "MZ").file("/etc/kernel/cmdline", "root=3 hugepages=1\n");
+        is(&unified, "systemd-boot", "root=3 hugepages=1", "/etc/kernel/cmdline");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        assert_eq!(read(&mut Door::new(&MapSource::new())), Observed::Absent);
+        let denied = MapSource::new().denied("/boot/grub2/grub.cfg");
+        let mut door = Door::new(&denied);
+        assert_eq!(read(&mut door), Observed::Denied);
+        assert_eq!(door.unread.len(), 1);
+        let empty = MapSource::new().file("/boot/grub/grub.cfg", b"\xff\0");
+        assert!(matches!(read(&mut Door::new(&empty)), Observed::Malformed(_)));
+    }
+
+    #[test]
+    fn an_edit_that_waits_for_update_grub() {
+        let source = MapSource::new()
+            .file("/boot/grub/grub.cfg", "menuentry 'x' {\n linux /k root=1 quiet\n}\n")
+            .file(
+                "/etc/default/grub",
+                "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n",
+            )
+            .file("/etc/default/grub.d/hp.cfg", "GRUB_CMDLINE_LINUX=\"hugepages=64\"\n");
+        let mut door = Door::new(&source);
+        let entry = read(&mut door).into_known().unwrap();
+        assert_eq!(pending_words(&mut door, &entry), Observed::Known(vec!["hugepages=64".to_owned()]));
+    }
+
+    #[test]
+    fn versions_compare_as_rpm_does() {
+        // rpmvercmp's own table.
+        for (a, b, expected) in [
+            ("1.0", "1.0", Ordering::Equal),
+            ("1.0", "2.0", Ordering::Less),
+            ("2.0.1", "2.0", Ordering::Greater),
+            ("5.5p1", "5.5p10", Ordering::Less),
+            ("10xyz", "10.1xyz", Ordering::Less),
+            ("xyz.4", "8", Ordering::Less),
+            ("1.0~rc1", "1.0", Ordering::Less),
+            ("1.0010", "1.9", Ordering::Greater),
+            ("20101121", "20101122", Ordering::Less),
+        ] {
+            assert_eq!(compare_versions(a, b), expected, "{a} {b}");
+            assert_eq!(compare_versions(b, a), expected.reverse(), "{b} {a}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            parse_entry("/boot/loader/entries/x.conf", &bytes);
+            loader_default(&bytes);
+            parse_grub_defaults(&bytes);
+        }
+
+        #[test]
+        fn versions_have_an_order(a in "[0-9a-c.~-]{0,9}", b in "[0-9a-c.~-]{0,9}") {
+            prop_assert_eq!(compare_versions(&a, &b), compare_versions(&b, &a).reverse());
+        }
+
+        #[test]
+        fn patterns_end(pattern in "[a*?]{0,12}", text in "a{0,30}") {
+            matches(&pattern, &text);
+            prop_assert!(matches("*", &text) && matches(&text, &text));
+        }
+    }
+}

@@ -120,12 +120,12 @@ pub struct Service {
     pub ambient: Capabilities,
 }
 
-/// Applies assignments, each with its file, in order. A value that systemd would refuse changes nothing.
+/// Applies assignments, each with its file, in order. A value that systemd would refuse changes nothing, and an empty
+/// limit is such a one: systemd 252 does not take it for a reset.
 pub fn describe(assignments: &[(String, Assignment)]) -> Service {
     let mut service = Service::default();
     for (file, assignment) in assignments.iter().filter(|(_, assignment)| assignment.section == "Service") {
         match assignment.key.as_str() {
-            "LimitMEMLOCK" if assignment.value.is_empty() => service.memlock = Observed::Absent,
             "LimitMEMLOCK" => {
                 if let Some((soft, hard)) = parse_limit(&assignment.value) {
                     service.memlock = Observed::Known((soft, hard, place(file, assignment.line)));
@@ -143,7 +143,7 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     all_but: bool,
-    names: BTreeSet<String>,
+    names: BTreeSet<&'static str>,
 }
 
 impl Capabilities {
@@ -152,15 +152,15 @@ impl Capabilities {
         self.names.contains(name) != self.all_but
     }
 
-    /// One more line: an empty list replaces what is there, and so does any list where nothing is there yet;
-    /// otherwise a list is added, and one after `~` taken away.
+    /// One more line: a list without a single capability replaces what is there, and so does any list where
+    /// nothing is there yet; otherwise a list is added, and one after `~` taken away.
     fn assign(&mut self, value: &str) {
         let (inverted, list) = match value.strip_prefix('~') {
             Some(list) => (true, list),
             None => (false, value),
         };
-        let words = list.split_whitespace().map(|name| name.trim_matches(['"', '\'']).to_ascii_uppercase());
-        let named: BTreeSet<String> = words.filter(|name| name.starts_with("CAP_")).collect();
+        let words = list.split_whitespace().map(|name| name.trim_matches(['"', '\'']));
+        let named: BTreeSet<&'static str> = words.filter_map(capability).collect();
         if named.is_empty() || *self == Self::default() {
             *self = Self { all_but: inverted, names: named };
         } else if inverted == self.all_but {
@@ -170,6 +170,59 @@ impl Capabilities {
         }
     }
 }
+
+/// The capability of that name or number; systemd passes over what it does not know.
+fn capability(word: &str) -> Option<&'static str> {
+    match word.parse::<usize>() {
+        Ok(number) => CAPABILITIES.get(number).copied(),
+        Err(_) => CAPABILITIES.iter().find(|name| name.eq_ignore_ascii_case(word)).copied(),
+    }
+}
+
+/// By number (linux/capability.h of Linux 6.1).
+const CAPABILITIES: [&str; 41] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",
+    "CAP_SYS_MODULE",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_BOOT",
+    "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_TIME",
+    "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",
+    "CAP_LEASE",
+    "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",
+    "CAP_SETFCAP",
+    "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",
+    "CAP_SYSLOG",
+    "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",
+    "CAP_AUDIT_READ",
+    "CAP_PERFMON",
+    "CAP_BPF",
+    "CAP_CHECKPOINT_RESTORE",
+];
 
 /// `infinity`, `64M`, or `soft:hard`.
 pub fn parse_limit(value: &str) -> Option<(Limit, Limit)> {
@@ -182,21 +235,19 @@ pub fn parse_limit(value: &str) -> Option<(Limit, Limit)> {
 
 /// Bytes with a suffix to the base 1024: `64M`, `1.5G`, `1G 512M`.
 fn parse_bytes(text: &str) -> Option<Limit> {
-    let mut rest = text.trim();
-    if rest == "infinity" {
+    if text == "infinity" {
         return Some(Limit::Unlimited);
     }
+    let mut rest = text;
     let mut sum = 0_u64;
     let mut last = u64::MAX;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
+    loop {
+        rest = rest.trim_start();
         let end = rest.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(rest.len());
         let (number, after) = rest.split_at_checked(end)?;
-        let after = after.trim_start();
-        let (unit, after) = match after.chars().next() {
-            Some(suffix) if suffix.is_ascii_alphabetic() => (1 << suffix_shift(suffix)?, after.get(1..)?),
+        let suffixed = after.trim_start();
+        let (unit, after) = match suffixed.chars().next() {
+            Some(suffix) if suffix.is_ascii_alphabetic() => (1 << suffix_shift(suffix)?, suffixed.get(1..)?),
             _ => (1_u64, after),
         };
         // Each part is of a smaller unit than the one before it.
@@ -205,9 +256,11 @@ fn parse_bytes(text: &str) -> Option<Limit> {
         }
         last = unit;
         sum = sum.checked_add(scaled(number, unit)?)?;
-        rest = after.trim_start();
+        if after.is_empty() {
+            return Some(Limit::At(Bytes(sum)));
+        }
+        rest = after;
     }
-    Some(Limit::At(Bytes(sum)))
 }
 
 fn suffix_shift(suffix: char) -> Option<u32> {
@@ -243,18 +296,14 @@ pub fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
         let paths: Vec<String> = main.map(|path| (*path).to_owned()).into_iter().chain(drop_ins).collect();
         joined(door, &paths, default_memlocks)
     });
-    found.and_then(|found| Observed::from(found.into_iter().next_back().flatten()))
+    found.and_then(|found| Observed::from(found.into_iter().next_back()))
 }
 
-/// The assignments of one file; `None` for an empty one, which resets.
-pub fn default_memlocks(file: &str, bytes: &[u8]) -> Vec<Option<(Limit, Place)>> {
+/// The assignments of one file, without those that systemd refuses.
+pub fn default_memlocks(file: &str, bytes: &[u8]) -> Vec<(Limit, Place)> {
     let assignments = unit::parse(bytes).into_iter();
     let ours = assignments.filter(|found| found.section == "Manager" && found.key == "DefaultLimitMEMLOCK");
-    ours.filter_map(|found| match found.value.as_str() {
-        "" => Some(None),
-        value => parse_limit(value).map(|(soft, _)| Some((soft, place(file, found.line)))),
-    })
-    .collect()
+    ours.filter_map(|found| parse_limit(&found.value).map(|(soft, _)| (soft, place(file, found.line)))).collect()
 }
 
 #[cfg(test)]
@@ -304,7 +353,7 @@ mod tests {
 
     #[test]
     fn limits_as_systemd_writes_them() {
-        // Sizes as systemd-analyze and the manual show them: base 1024, a sum of falling units.
+        // What `systemd --test` of systemd 252 makes of each.
         for (text, expected) in [
             ("infinity", Some((Limit::Unlimited, Limit::Unlimited))),
             ("524288", Some((AT(524_288), AT(524_288)))),
@@ -316,7 +365,15 @@ mod tests {
             ("infinity:8M", None),
             ("512M 1G", None),
             ("64MB", None),
-            ("lots", None),
+            ("64 M", Some((AT(64 << 20), AT(64 << 20)))),
+            ("1K 1", Some((AT(1025), AT(1025)))),
+            ("1.5", Some((AT(1), AT(1)))),
+            ("1 1", None),
+            ("64k", None),
+            ("B", None),
+            ("5%", None),
+            ("0x10", None),
+            ("8M : 9M", None),
             ("-1", None),
             ("", None),
             (":", None),
@@ -362,12 +419,14 @@ mod tests {
         assert!(found.ambient_ipc_lock);
     }
 
+    /// `systemd --test` of 252 says of the empty limit: failed to parse resource value, ignoring.
     #[test]
-    fn an_empty_assignment_resets() {
+    fn an_empty_user_resets_and_an_empty_limit_does_not() {
         let text = "[Service]\nLimitMEMLOCK=1\nLimitMEMLOCK=\nUser=a\nUser=\nLimitNOFILE=1\n";
         let source = MapSource::new().file("/etc/systemd/system/x.service", text);
         let found = unit(&source, "x.service");
-        assert_eq!((found.memlock, found.user), (Observed::Absent, Observed::Absent));
+        assert_eq!(found.memlock, Observed::Known((AT(1), AT(1), place("/etc/systemd/system/x.service", 2))));
+        assert_eq!(found.user, Observed::Absent);
     }
 
     #[test]
@@ -383,6 +442,7 @@ mod tests {
 
     #[test]
     fn ambient_capabilities_add_up() {
+        // What `systemd --test` of systemd 252 makes of each.
         for (lines, held) in [
             (vec!["CAP_IPC_LOCK"], true),
             (vec!["CAP_NET_ADMIN cap_ipc_lock"], true),
@@ -393,6 +453,11 @@ mod tests {
             (vec!["~CAP_CHOWN"], true),
             (vec!["~CAP_IPC_LOCK"], false),
             (vec!["~"], true),
+            (vec!["CAP_IPC_LOCK", "BOGUS"], false),
+            (vec!["CAP_CHOWN,CAP_IPC_LOCK"], false),
+            (vec!["ipc_lock"], false),
+            (vec!["\"CAP_IPC_LOCK\""], true),
+            (vec!["14"], true),
         ] {
             let mut set = Capabilities::default();
             lines.iter().for_each(|line| set.assign(line));
@@ -407,8 +472,6 @@ mod tests {
             .file("/etc/systemd/system.conf.d/hp.conf", "[Manager]\nDefaultLimitMEMLOCK=32M:64M\n");
         let known = (AT(32 << 20), place("/etc/systemd/system.conf.d/hp.conf", 2));
         assert_eq!(read_default_memlock(&mut Door::new(&source)), Observed::Known(known));
-        let reset = source.file("/run/systemd/system.conf.d/z.conf", "[Manager]\nDefaultLimitMEMLOCK=\n");
-        assert_eq!(read_default_memlock(&mut Door::new(&reset)), Observed::Absent);
         assert_eq!(read_default_memlock(&mut Door::new(&MapSource::new())), Observed::Absent);
     }
 
