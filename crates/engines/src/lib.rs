@@ -3,9 +3,11 @@
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
 //! the servers' own files through the same [`Source`].
 
+pub mod mysql;
 pub mod options;
 pub mod postgresql;
 pub mod segments;
+pub mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,7 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[&postgresql::KIND];
+static KINDS: &[&Kind] = &[&postgresql::KIND, &mysql::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {

@@ -8,8 +8,8 @@ use hugewise_host::{Door, ParseError};
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
 
+use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
-use settings::Settings;
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -91,7 +91,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         }
         None => {
             door.note(&format!("/proc/{}/cwd", main.pid), &data);
-            (Settings::unknown(data.as_ref().and_then(|_| Observed::Absent)), None)
+            (Settings::unknown(&KIND, data.as_ref().and_then(|_| Observed::Absent)), None)
         }
     };
     if !instance.version.is_known()
