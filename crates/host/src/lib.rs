@@ -6,6 +6,7 @@
 
 pub mod door;
 pub mod source;
+pub mod sys;
 
 pub use door::{Door, ParseError};
 pub use source::Source;

@@ -1,10 +1,13 @@
 //! The one door through which the machine is read.
 
+mod beneath;
+pub mod live;
 pub mod map;
 mod tree;
 
 use hugewise_model::{Observed, PageSize, Unread};
 
+pub use live::Live;
 pub use map::MapSource;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
