@@ -1,8 +1,9 @@
 //! Recognises the database servers of a host: one file an engine.
 //!
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
-//! the servers' own files through the same [`Source`].
+//! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+pub mod connect;
 pub mod mysql;
 pub mod options;
 pub mod postgresql;

@@ -1,11 +1,14 @@
 //! MySQL, Percona Server and MariaDB.
 
+mod ask;
 mod cnf;
 mod files;
 
 use hugewise_host::{Door, ParseError};
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process};
+
+pub(crate) use ask::{answer, question};
 
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};

@@ -20,7 +20,7 @@ fn mapping(at_mib: u64, kib: u64, inode: u64) -> Mapping {
 }
 
 /// The large mappings of MariaDB 10.11.19 at innodb_buffer_pool_size=512M, all else as it comes.
-fn on_base_pages() -> Vec<Mapping> {
+pub(super) fn on_base_pages() -> Vec<Mapping> {
     let reserved = Mapping { accessible: false, ..mapping(2000, 8 << 30, 0) };
     vec![
         mapping(0, 13_384, 0),
@@ -70,7 +70,7 @@ fn only(host: &Host, source: &MapSource) -> Instance {
     found.instances.remove(0)
 }
 
-fn mariadb(mappings: Vec<Mapping>, more: &str) -> Instance {
+pub(super) fn mariadb(mappings: Vec<Mapping>, more: &str) -> Instance {
     let source = MapSource::new()
         .file("/etc/mysql/my.cnf", format!("[mysqld]\ninnodb_buffer_pool_size=512M\n{more}"))
         .file(&format!("{DATA}/mysql_upgrade_info"), "10.11.19-MariaDB\n");
