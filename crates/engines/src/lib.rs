@@ -1,16 +1,19 @@
 //! Recognises the database servers of a host: one file an engine.
 //!
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
-//! the servers' own files through the same [`Source`].
+//! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
 pub mod jvm;
 pub mod mongodb;
+pub mod connect;
+pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod postgresql;
 pub mod redis;
 pub mod segments;
 mod versions;
+pub mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +22,8 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[&postgresql::KIND, &oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND];
+static KINDS: &[&Kind] =
+    &[&postgresql::KIND, &mysql::KIND, &oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {

@@ -31,6 +31,7 @@ pub fn read(source: &dyn Source) -> Host {
     host.processors.tlb = machine.tlb.clone();
     let mut door = Door::new(source);
     kernel::read(&mut door, &mut host);
+    config::read(&mut door, &mut host);
     let mounts = host.hugetlbfs_mounts.known().cloned().unwrap_or_default();
     let facts = process::Facts {
         base_page: host.base_page.get(),

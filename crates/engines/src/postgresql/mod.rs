@@ -1,15 +1,18 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
+mod ask;
 mod conf;
 mod settings;
 mod titles;
 
 use hugewise_host::{Door, ParseError};
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
+use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
 
+pub(crate) use ask::{answer, question};
+
+use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
-use settings::Settings;
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -91,7 +94,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         }
         None => {
             door.note(&format!("/proc/{}/cwd", main.pid), &data);
-            (Settings::unknown(data.as_ref().and_then(|_| Observed::Absent)), None)
+            (Settings::unknown(&KIND, data.as_ref().and_then(|_| Observed::Absent)), None)
         }
     };
     if !instance.version.is_known()
@@ -113,11 +116,8 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.sessions = Observed::Known(count(children, |child| titles::is_session(child, cluster.as_deref())));
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
     instance.asked = asked(&settings);
-    instance.setting = match instance.asked {
-        Asked::Cannot => settings.get("shared_memory_type").known().map(|setting| (*setting).clone()),
-        _ => settings.get("huge_pages").known().map(|setting| (*setting).clone()),
-    };
-    instance.asked_page_size = asked_page_size(scene, &settings);
+    instance.setting = setting(&settings, instance.asked);
+    instance.asked_page_size = asked_page_size(scene.host, &settings);
 
     instance.segments = segments::of(scene.host, &instance.pids, |_, mapping| {
         let main_memory = [SegmentKind::AnonymousShared, SegmentKind::SystemV];
@@ -262,13 +262,19 @@ fn asked(settings: &Settings) -> Asked {
     }
 }
 
+/// The setting that decided.
+fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
+    let name = if asked == Asked::Cannot { "shared_memory_type" } else { "huge_pages" };
+    settings.get(name).known().map(|setting| (*setting).clone())
+}
+
 /// `huge_page_size` (14 and later), in kB; 0 is the host's default.
-fn asked_page_size(scene: &Scene<'_>, settings: &Settings) -> Observed<PageSize> {
+fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
         .parse(|value| conf::memory(&value, 1 << 10).ok_or_else(|| format!("huge_page_size {value:?} is no size")));
     bytes.and_then(|bytes| match bytes {
-        0 => scene.host.default_huge_page.clone(),
+        0 => host.default_huge_page.clone(),
         _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),
     })
 }

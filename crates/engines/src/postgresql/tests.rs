@@ -1,8 +1,8 @@
 use super::*;
 use hugewise_host::source::MapSource;
+use hugewise_model::Mapping;
 use hugewise_model::host::User;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{Host, Mapping};
 
 const DATA: &str = "/var/lib/postgresql/15/main";
 
@@ -42,7 +42,7 @@ fn interlock() -> Mapping {
     Mapping { start: 4096, end: 8192, inode: 10, name: "/SYSV00984821 (deleted)".into(), ..memory(PageSize::KIB_4) }
 }
 
-fn host(page: PageSize) -> Host {
+pub(super) fn host(page: PageSize) -> Host {
     let mut main = process(
         100,
         1,
@@ -80,7 +80,7 @@ fn host(page: PageSize) -> Host {
     host
 }
 
-fn files() -> MapSource {
+pub(super) fn files() -> MapSource {
     MapSource::new()
         .file(
             "/etc/postgresql/15/main/postgresql.conf",
@@ -94,7 +94,7 @@ fn files() -> MapSource {
         )
 }
 
-fn only(host: &Host, source: &MapSource) -> Instance {
+pub(super) fn only(host: &Host, source: &MapSource) -> Instance {
     let mut found = crate::find(host, source);
     assert_eq!(found.instances.len(), 1);
     found.instances.remove(0)
