@@ -7,6 +7,8 @@ pub mod jvm;
 pub mod mongodb;
 pub mod options;
 pub mod oracle;
+pub mod other;
+pub mod qemu;
 pub mod redis;
 pub mod segments;
 mod versions;
@@ -18,7 +20,7 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[&oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND];
+static KINDS: &[&Kind] = &[&oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND, &qemu::KIND, &other::KIND];
 
 /// What an engine's file registers.
 pub struct Kind {

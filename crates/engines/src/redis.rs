@@ -29,12 +29,18 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
             _ => continue,
         };
         let title = Title::of(process);
-        let saves = found.has_process(process.parent) || process.name.starts_with("redis-rdb") || title.sentinel;
+        let saves = forked(scene, process) || process.name.starts_with("redis-rdb") || title.sentinel;
         if !saves {
             let instance = instance(scene, found, process, engine, &title, &files);
             found.add(instance);
         }
     }
+}
+
+/// Whether a process is a copy that its server made of itself, to save a snapshot or on its way to another program.
+pub(crate) fn forked(scene: &Scene<'_>, process: &Process) -> bool {
+    let parent = scene.host.process(process.parent);
+    parent.is_some_and(|parent| parent.pid != process.pid && options::program(parent) == options::program(process))
 }
 
 /// What the server writes over its arguments: `redis-server 127.0.0.1:6379 [cluster]`, or the arguments themselves.
@@ -206,7 +212,7 @@ mod tests {
         assert_eq!(title(&["/usr/bin/redis-server *:7000 [cluster]", "", ""]), port("7000"));
         assert_eq!(title(&["redis-server [::1]:6380"]), port("6380"));
         assert_eq!(title(&["redis-server", "--port", "6381"]), port("6381"));
-        assert_eq!(title(&["redis-server *:26379 [sentinel]"]).3, true);
+        assert!(title(&["redis-server *:26379 [sentinel]"]).3);
         assert_eq!(title(&["redis-server /run/redis.sock"]).1.as_deref(), Some("/run/redis.sock"));
         assert_eq!(title(&["redis-server", "/etc/r.conf"]).2.as_deref(), Some("/etc/r.conf"));
     }
