@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, Mapping, PageSize, Process};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
 
 use crate::{Found, Kind, Scene, options, segments};
 
@@ -19,7 +19,7 @@ pub static KIND: Kind = Kind {
 /// `-m` where none is given (QEMU's manual page).
 const DEFAULT_MEMORY: Bytes = Bytes::from_mib(128);
 
-/// Shared mappings and those of guests whose size is not known count from here up.
+/// Smaller shared mappings are devices' own.
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
@@ -125,7 +125,12 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
 
     let sizes: Vec<_> = backends.iter().filter_map(Backend::size).collect();
     let sizes = if sizes.is_empty() { memory.into_iter().collect() } else { sizes };
-    instance.segments = guest_memory(host, process, &sizes);
+    let in_memory = |backend: &&Backend| backend.kind == "memory-backend-ram";
+    let private = match backends.as_slice() {
+        [] => sizes.clone(),
+        some => some.iter().filter(in_memory).filter_map(Backend::size).collect(),
+    };
+    instance.segments = guest_memory(host, process, &private);
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     instance.demand = page_size.filter(|_| process.command.is_known()).map(|page_size| Demand {
         page_size,
@@ -135,19 +140,28 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     instance
 }
 
-/// The guest's memory: shared files and memfds, what lies on a hugetlbfs, and private memory as large as the guest. The
-/// translator's own buffer (up to 1 GiB without KVM) is none of it.
-fn guest_memory(host: &Host, process: &Process, sizes: &[Bytes]) -> Vec<Segment> {
-    let smallest = sizes.iter().min().copied().unwrap_or(SMALLEST_PART).max(SMALLEST_PART);
-    let guest = |_: &Process, mapping: &Mapping| {
+/// The guest's memory: memfds, files on tmpfs and hugetlbfs, and for what these do not hold the smallest private stretch
+/// that is large enough: without KVM the translator has a private buffer too, of up to 1 GiB.
+fn guest_memory(host: &Host, process: &Process, private: &[Bytes]) -> Vec<Segment> {
+    let mappings = process.mappings.known().into_iter().flatten().filter(|mapping| mapping.accessible);
+    let (mut guest, mut anonymous) = (Vec::new(), Vec::new());
+    for mapping in mappings {
         let name = segments::plain(&mapping.name);
         let huge = segments::mapping_is_huge(host, mapping).get() == Some(true);
         let backed = name.starts_with("/memfd:") || name.starts_with("/dev/shm/") || is_on_hugetlbfs(host, name);
-        let anonymous = name.is_empty() || name == "/dev/zero";
-        mapping.accessible
-            && (huge || (backed && mapping.size() >= SMALLEST_PART) || (anonymous && mapping.size() >= smallest))
-    };
-    let memory = segments::of(host, &[process.pid], guest).into_iter();
+        if huge || (backed && mapping.size() >= SMALLEST_PART) {
+            guest.push(mapping);
+        } else if name.is_empty() || name == "/dev/zero" {
+            anonymous.push(mapping);
+        }
+    }
+    anonymous.sort_by_key(|mapping| mapping.size());
+    for size in private {
+        if let Some(at) = anonymous.iter().position(|mapping| mapping.size() >= *size) {
+            guest.push(anonymous.remove(at));
+        }
+    }
+    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping)).into_iter();
     memory.map(|segment| Segment { name: "guest memory".into(), ..segment }).collect()
 }
 
@@ -231,7 +245,7 @@ fn size(text: &str, unit: u64) -> Option<Bytes> {
 mod tests {
     use hugewise_host::source::map::MapSource;
     use hugewise_model::host::HugetlbfsMount;
-    use hugewise_model::{HugePageUse, Observed, PageCount};
+    use hugewise_model::{HugePageUse, Mapping, Observed, PageCount};
     use proptest::prelude::*;
 
     use super::*;
@@ -282,7 +296,7 @@ mod tests {
     #[test]
     fn a_memfd_on_huge_pages_is_all_and_a_must() {
         let ram = mapping(256, "/memfd:memory-backend-memfd (deleted)", false, PageSize::MIB_2);
-        let translator = mapping(64, "", false, PageSize::KIB_4);
+        let translator = mapping(1024, "", false, PageSize::KIB_4);
         let command = "qemu-system-x86_64 -name guest=web,,1,debug-threads=on -m 256 -object \
                        memory-backend-memfd,hugetlb=on,id=m,size=256M -machine q35,memory-backend=m -vnc password=on";
         let instance = only(guest(command, vec![ram, translator]));
@@ -310,14 +324,14 @@ mod tests {
 
     #[test]
     fn without_a_backend_its_memory_is_the_private_stretch_of_its_size() {
-        let mappings = vec![mapping(2048, "", false, PageSize::KIB_4), mapping(512, "", false, PageSize::KIB_4)];
-        let instance = only(guest("kvm -name plain -m 2G", mappings));
+        let mappings = vec![mapping(1024, "", false, PageSize::KIB_4), mapping(300, "", false, PageSize::KIB_4)];
+        let instance = only(guest("kvm -name plain -m 300", mappings));
         assert_eq!(
             (instance.name.as_str(), instance.asked, instance.huge_pages),
             ("plain", Asked::No, HugePageUse::None)
         );
-        assert_eq!(instance.segments.iter().map(|it| it.size).collect::<Vec<_>>(), [Bytes::from_gib(2)]);
-        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(1024)));
+        assert_eq!(instance.segments.iter().map(|it| it.size).collect::<Vec<_>>(), [Bytes::from_mib(300)]);
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
     }
 
     #[test]
