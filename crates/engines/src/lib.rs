@@ -10,6 +10,8 @@ pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod postgresql;
+pub mod other;
+pub mod qemu;
 pub mod redis;
 pub mod segments;
 mod versions;
@@ -22,8 +24,16 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] =
-    &[&postgresql::KIND, &mysql::KIND, &oracle::KIND, &jvm::KIND, &redis::KIND, &mongodb::KIND];
+static KINDS: &[&Kind] = &[
+    &postgresql::KIND,
+    &mysql::KIND,
+    &oracle::KIND,
+    &jvm::KIND,
+    &redis::KIND,
+    &mongodb::KIND,
+    &qemu::KIND,
+    &other::KIND,
+];
 
 /// What an engine's file registers.
 pub struct Kind {
