@@ -65,13 +65,12 @@ mod tests {
 
     #[test]
     fn the_usual_name_is_safe_whatever_the_host_is_called() {
-        let host = |name: &str, read_at| Host {
-            name: Observed::Known(name.into()),
-            read_at,
-            ..Host::default()
-        };
+        let host = |name: &str, read_at| Host { name: Observed::Known(name.into()), read_at, ..Host::default() };
         let day = Observed::Known(1_700_000_000);
-        assert_eq!(usual_name(&host("db7.example.org", day)), PathBuf::from("hugewise-db7.example.org-2023-11-14.tar.gz"));
+        assert_eq!(
+            usual_name(&host("db7.example.org", day)),
+            PathBuf::from("hugewise-db7.example.org-2023-11-14.tar.gz")
+        );
         assert_eq!(usual_name(&host("../a b;c", Observed::Absent)), PathBuf::from("hugewise-.._a_b_c.tar.gz"));
     }
 }

@@ -30,6 +30,10 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
+/// No segment at all.
+const SYSVIPC_SHM: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
+atime      dtime      ctime                   rss                  swap\n";
+
 /// A captured host: files below a temporary folder.
 struct Captured {
     folder: TempDir,
@@ -47,6 +51,7 @@ impl Captured {
             "proc/1/status",
             "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmPTE:\t48 kB\nThreads:\t1\n",
         );
+        host.file("proc/sysvipc/shm", SYSVIPC_SHM);
         host.file("proc/1/cmdline", "/sbin/init\0");
         host.file("proc/1/maps", "");
         host.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
