@@ -85,22 +85,21 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
 
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
     let data = data_directory(scene, main);
-    let (mut settings, lock) = match data.known() {
-        Some(data) => {
-            let settings = settings::read(scene.host, door, main, &config_file(main, data), data);
-            instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
-            let lock = door.parse(&inside(&format!("{data}/postmaster.pid")), parse_lock).into_known();
-            (settings, lock.filter(|lock| lock.pid == main.pid || main.namespace_pids.contains(&lock.pid)))
+    let mut settings = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    let mut lock = None;
+    if let Some(data) = data.known() {
+        instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
+        let found = door.parse(&inside(&format!("{data}/postmaster.pid")), parse_lock).into_known();
+        lock = found.filter(|lock| lock.pid == main.pid || main.namespace_pids.contains(&lock.pid));
+    } else {
+        door.note(&format!("/proc/{}/cwd", main.pid), &data);
+    }
+    if !instance.version.is_known() {
+        let first = main.command.known().and_then(|arguments| arguments.first());
+        let paths = main.executable.known().into_iter().chain(first);
+        if let Some(version) = paths.into_iter().find_map(|path| version_in_path(path)) {
+            instance.version = Observed::Known(version);
         }
-        None => {
-            door.note(&format!("/proc/{}/cwd", main.pid), &data);
-            (Settings::unknown(&KIND, data.as_ref().and_then(|_| Observed::Absent)), None)
-        }
-    };
-    if !instance.version.is_known()
-        && let Some(version) = main.executable.known().and_then(|path| version_in_path(path))
-    {
-        instance.version = Observed::Known(version);
     }
 
     for (name, default) in DEFAULTS {
@@ -164,15 +163,16 @@ fn option_directory(main: &Process) -> Option<String> {
 }
 
 /// The configuration file as the server names it. `-D` may lead to a folder that holds only that file.
-fn config_file(main: &Process, data: &str) -> String {
+fn config_file(main: &Process, data: &Observed<String>) -> Observed<String> {
     let arguments = main.command.known().map_or(&[][..], Vec::as_slice);
     let given = settings::command_line(arguments).into_iter().rev().find(|(name, _)| name == "config_file");
     match given {
-        Some((_, path)) if path.starts_with('/') => path,
-        Some((_, path)) => format!("{data}/{path}"),
+        Some((_, path)) if path.starts_with('/') => Observed::Known(path),
+        Some((_, path)) => data.as_ref().map(|data| format!("{data}/{path}")),
         None => {
             let folder = option_directory(main).filter(|path| path.starts_with('/'));
-            format!("{}/postgresql.conf", folder.as_deref().unwrap_or(data))
+            let folder = folder.map_or_else(|| data.clone(), Observed::Known);
+            folder.map(|folder| format!("{folder}/postgresql.conf"))
         }
     }
 }

@@ -14,19 +14,27 @@ const DEEPEST: usize = 10;
 const MOST_FILES: usize = 500;
 
 /// Reads the settings of the server whose main process is `main`: `config_file` and what it
-/// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins.
+/// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins. Where a
+/// path is not known, neither is what the file says.
 pub(super) fn read(
     host: &Host,
     door: &mut Door<'_>,
     main: &Process,
-    config_file: &str,
-    data_directory: &str,
+    config_file: &Observed<String>,
+    data_directory: &Observed<String>,
 ) -> Settings {
     let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0 };
-    if !reader.file(config_file, &mut Vec::new()) {
-        reader.lack(config_file, "the server's configuration is not there");
+    match config_file {
+        Observed::Known(path) if reader.file(path, &mut Vec::new()) => {}
+        Observed::Known(path) => reader.lack(path, "the server's configuration is not there"),
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
     }
-    reader.file(&format!("{data_directory}/postgresql.auto.conf"), &mut Vec::new());
+    match data_directory {
+        Observed::Known(path) => {
+            reader.file(&format!("{path}/postgresql.auto.conf"), &mut Vec::new());
+        }
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
+    }
     let mut settings = reader.settings;
     if let Some(arguments) = main.command.known() {
         let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
@@ -161,7 +169,8 @@ mod tests {
         let command = command.split(' ').map(str::to_owned).collect();
         let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
         let mut door = Door::new(source);
-        let settings = read(&host, &mut door, &main, "/etc/pg/postgresql.conf", "/data");
+        let known = |path: &str| Observed::Known(path.to_owned());
+        let settings = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
         (settings, door.unread)
     }
 

@@ -194,6 +194,26 @@ fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
 }
 
 #[test]
+fn the_command_line_holds_where_no_file_may_be_seen() {
+    let mut host = host(PageSize::KIB_4);
+    if let Observed::Known(processes) = &mut host.processes {
+        let command =
+            "/usr/lib/postgresql/15/bin/postgres -D data -p 6101 -c huge_pages=on".split(' ').map(String::from);
+        processes[0].command = Observed::Known(command.collect());
+        processes.iter_mut().for_each(|process| {
+            process.directory = Observed::Denied;
+            process.executable = Observed::Denied;
+        });
+    }
+    let found = crate::find(&host, &MapSource::new());
+    let instance = &found.instances[0];
+    assert_eq!((instance.name.as_str(), instance.asked), ("6101", Asked::Must));
+    assert_eq!(instance.version, Observed::Known("15".into()));
+    assert_eq!(instance.max_sessions, Observed::Denied);
+    assert_eq!(found.unread[0].what, "/proc/100/cwd");
+}
+
+#[test]
 fn a_server_in_a_container_is_read_through_its_root() {
     let mut host = host(PageSize::KIB_4);
     host.namespaces.mount = Observed::Known(1);
