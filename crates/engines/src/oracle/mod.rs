@@ -43,7 +43,9 @@ const DEEPEST_INCLUDE: usize = 8;
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if let Some(title) = Title::of(process).filter(|title| title.task == "pmon") {
+        // A copy that the process monitor made of itself belongs to it already.
+        let monitor = Title::of(process).filter(|title| title.task == "pmon" && !found.has_process(process.pid));
+        if let Some(title) = monitor {
             instance(scene, found, process, &title);
         }
     }
