@@ -20,7 +20,17 @@ pub use source::Source;
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
 pub fn read(source: &dyn Source) -> Host {
     let mut door = Door::new(source);
-    let mut host = Host { namespaces: process::namespaces(source, "self"), ..Host::default() };
+    let machine = source.machine();
+    let mut host = Host {
+        live: machine.live,
+        base_page: machine.base_page,
+        read_at: machine.read_at,
+        read_as: machine.read_as,
+        architecture: machine.architecture,
+        namespaces: process::namespaces(source, "self"),
+        ..Host::default()
+    };
+    host.processors.tlb = machine.tlb;
     kernel::read(&mut door, &mut host);
     config::read(&mut door, &mut host);
     let facts = process::Facts {
