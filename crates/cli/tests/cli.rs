@@ -158,6 +158,17 @@ fn json_is_one_document() {
 }
 
 #[test]
+fn this_host_is_read_live_and_says_when() {
+    let output = hugewise(["--format", "json", "--fail-on", "never"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let host = &report["host"];
+    assert_eq!(host["live"], true);
+    assert!(host["base_page_bytes"].as_u64().is_some_and(|bytes| bytes >= 4096));
+    assert!(host["read_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')));
+    assert!(host["memory_bytes"].as_u64() >= host["memory_free_bytes"].as_u64());
+}
+
+#[test]
 fn colour_comes_only_when_it_is_asked_for() {
     let host = Captured::quiet();
     assert!(!out(&check(host.path(), &[])).contains('\x1b'));
