@@ -5,7 +5,38 @@
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
 pub mod door;
+pub mod process;
 pub mod source;
+pub mod sys;
 
 pub use door::{Door, ParseError};
+use hugewise_model::Host;
 pub use source::Source;
+
+/// Reads a whole host. What is there and could not be read is in [`Host::unread`].
+pub fn read(source: &dyn Source) -> Host {
+    let machine = source.machine();
+    let mut host = Host {
+        live: machine.live,
+        base_page: machine.base_page,
+        read_at: machine.read_at,
+        read_as: machine.read_as,
+        architecture: machine.architecture,
+        namespaces: process::namespaces(source, "self"),
+        ..Host::default()
+    };
+    host.processors.tlb = machine.tlb.clone();
+    let mut door = Door::new(source);
+    let mounts = host.hugetlbfs_mounts.known().cloned().unwrap_or_default();
+    let facts = process::Facts {
+        base_page: host.base_page.get(),
+        default_huge_page: host.default_huge_page.get(),
+        hugetlbfs: &mounts,
+    };
+    host.processes = process::read(&mut door, facts);
+    host.unread.append(&mut door.unread);
+    host.unread.extend(source.problems());
+    host.unread.sort();
+    host.unread.dedup();
+    host
+}

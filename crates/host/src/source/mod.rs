@@ -1,10 +1,22 @@
 //! The one door through which the machine is read.
 
+pub mod archive;
+mod beneath;
+pub(crate) mod captured;
+pub mod folder;
+pub mod live;
 pub mod map;
+mod sosreport;
 mod tree;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use hugewise_model::{Observed, PageSize, Unread};
 
+pub use archive::Archive;
+pub use folder::Folder;
+pub use live::Live;
 pub use map::MapSource;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
@@ -65,4 +77,55 @@ pub struct Machine {
     pub architecture: Observed<String>,
     /// Translation buffers as CPUID tells.
     pub tlb: Observed<Vec<hugewise_model::host::TlbLevel>>,
+}
+
+/// Opens the running machine, or what a host left behind: a folder, or a tar of one.
+///
+/// # Errors
+/// What is at `root` is neither, or cannot be read.
+pub fn open(root: Option<&Path>) -> Result<Box<dyn Source>, OpenError> {
+    let Some(path) = root else { return Ok(Box::new(Live::new())) };
+    let stat = rustix::fs::stat(path).map_err(|error| OpenError::io(path, error.into()))?;
+    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+        rustix::fs::FileType::Directory => Ok(Box::new(Folder::open(path)?)),
+        rustix::fs::FileType::RegularFile => Ok(Box::new(Archive::open(path)?)),
+        _ => Err(OpenError::new(path, "neither a folder nor a file".into())),
+    }
+}
+
+/// Why a captured host cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenError {
+    /// What was to be opened.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl OpenError {
+    pub(crate) fn new(path: &Path, what: String) -> Self {
+        Self { path: path.to_owned(), what }
+    }
+
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
+        Self::new(path, error.to_string())
+    }
+
+    pub(crate) fn not_a_host(path: &Path) -> Self {
+        let expected = "a capture, a sosreport or a host's root has at least one of proc, sys, hugewise, sos_commands";
+        Self::new(path, format!("no host is in there: {expected}"))
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.what)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Whether a folder of these names can be a host's root.
+pub(crate) fn looks_like_a_host(names: &[String]) -> bool {
+    names.iter().any(|name| matches!(name.as_str(), "proc" | "sys" | "hugewise" | "sos_commands"))
 }

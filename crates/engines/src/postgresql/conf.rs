@@ -1,0 +1,259 @@
+//! The grammar of postgresql.conf (PostgreSQL 9.4 to 18, guc-file.l).
+
+use hugewise_host::ParseError;
+
+/// One line that says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// From 1.
+    pub(super) number: u64,
+    /// What it says.
+    pub(super) content: Content,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// `name = value`; the name in lower case.
+    Set {
+        /// Name.
+        name: String,
+        /// Value without its quotes.
+        value: String,
+    },
+    /// `include`: the server does not start without the file.
+    Include(String),
+    /// `include_if_exists`.
+    IncludeIfExists(String),
+    /// `include_dir`: every `*.conf` in it.
+    IncludeFolder(String),
+}
+
+/// The lines of a configuration file.
+///
+/// # Errors
+///
+/// The first line that the server would refuse.
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.split('\n').zip(1_u64..);
+    lines
+        .filter_map(|(text, number)| Some(line(text, number).transpose()?.map(|content| Line { number, content })))
+        .collect()
+}
+
+fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
+    let text = text.trim_matches(SPACE);
+    if text.is_empty() || text.starts_with('#') {
+        return Ok(None);
+    }
+    let name_end = text.find(|c: char| SPACE.contains(&c) || matches!(c, '=' | '#' | '\'')).unwrap_or(text.len());
+    let (name, rest) = text.split_at(name_end);
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(ParseError::at(number, "no name of a setting"));
+    }
+    let rest = rest.trim_start_matches(SPACE);
+    let rest = rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(SPACE);
+    let (value, behind) = match rest.strip_prefix('\'') {
+        Some(quoted) => unquote(quoted).ok_or_else(|| ParseError::at(number, format!("{name}: quote without end")))?,
+        None => {
+            let end = rest.find(|c: char| SPACE.contains(&c) || c == '#').unwrap_or(rest.len());
+            let (value, behind) = rest.split_at(end);
+            (value.to_owned(), behind)
+        }
+    };
+    let quoted = rest.starts_with('\'');
+    if value.is_empty() && !quoted {
+        return Err(ParseError::at(number, format!("{name}: no value")));
+    }
+    let behind = behind.trim_start_matches(SPACE);
+    if !behind.is_empty() && !behind.starts_with('#') {
+        return Err(ParseError::at(number, format!("{name}: more than one value")));
+    }
+    let name = name.to_ascii_lowercase();
+    Ok(Some(match name.as_str() {
+        "include" => Content::Include(value),
+        "include_if_exists" => Content::IncludeIfExists(value),
+        "include_dir" => Content::IncludeFolder(value),
+        _ => Content::Set { name, value },
+    }))
+}
+
+const SPACE: &[char] = &[' ', '\t', '\r'];
+
+/// The text up to the closing quote, and what stands behind it.
+fn unquote(quoted: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut rest = quoted.char_indices();
+    while let Some((at, c)) = rest.next() {
+        match c {
+            '\'' if rest.as_str().starts_with('\'') => {
+                rest.next();
+                value.push('\'');
+            }
+            '\'' => return Some((value, quoted.get(at + 1..)?)),
+            '\\' => {
+                let (_, escaped) = rest.next()?;
+                value.push(match escaped {
+                    'b' => '\u{8}',
+                    'f' => '\u{c}',
+                    'n' => '\n',
+                    'r' => '\r',
+                    't' => '\t',
+                    '0'..='7' => octal(escaped, &mut rest),
+                    other => other,
+                });
+            }
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+/// `\101`: up to three octal digits are one byte.
+fn octal(first: char, rest: &mut std::str::CharIndices<'_>) -> char {
+    let mut byte = first.to_digit(8).unwrap_or_default();
+    for _ in 0..2 {
+        let Some(digit) = rest.as_str().chars().next().and_then(|c| c.to_digit(8)) else { break };
+        rest.next();
+        byte = byte * 8 + digit;
+    }
+    char::from(u8::try_from(byte & 0xff).unwrap_or_default())
+}
+
+/// An amount of memory in bytes: `6GB`, `16384` in units of `unit` bytes, `0x400kB`, `1.5 GB`.
+/// Units are case-sensitive, as in the server. `None` for what is no such amount.
+pub(super) fn memory(value: &str, unit: u64) -> Option<u64> {
+    let value = value.trim();
+    let end = value.find(|c: char| c.is_ascii_alphabetic() && !is_hex(value, c)).unwrap_or(value.len());
+    let (number, name) = value.split_at(end);
+    let (number, name) = (number.trim(), name.trim());
+    let factor = match name {
+        "" => unit,
+        "B" => 1,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => return None,
+    };
+    if let Some(hex) = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
+        return u64::from_str_radix(hex, 16).ok()?.checked_mul(factor);
+    }
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    fraction(number, factor)
+}
+
+/// `1.5` times `factor`, in whole arithmetic; digits past the ninth do not change a number of pages.
+fn fraction(number: &str, factor: u64) -> Option<u64> {
+    const SCALE: u64 = 1_000_000_000;
+    let (whole, part) = number.split_once('.')?;
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
+    if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part: u64 = format!("{part:0<9}").get(..9)?.parse().ok()?;
+    let part = u128::from(part) * u128::from(factor) / u128::from(SCALE);
+    whole.checked_mul(factor)?.checked_add(u64::try_from(part).ok()?)
+}
+
+fn is_hex(value: &str, c: char) -> bool {
+    (value.starts_with("0x") || value.starts_with("0X"))
+        && (c.is_ascii_hexdigit() || matches!(c, 'x' | 'X'))
+        && c != 'B'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn set(text: &str) -> Result<Option<(String, String)>, ParseError> {
+        Ok(parse(text.as_bytes())?.into_iter().next().map(|line| match line.content {
+            Content::Set { name, value } => (name, value),
+            other => panic!("{other:?}"),
+        }))
+    }
+
+    #[test]
+    fn a_setting_is_read_as_the_server_reads_it() {
+        for text in [
+            "huge_pages = on",
+            "huge_pages on",
+            "huge_pages=on",
+            "  Huge_Pages\t=\t'on'  # comment\r\n",
+            "huge_pages 'o\\156'",
+            "huge_pages = on#comment",
+        ] {
+            assert_eq!(set(text).unwrap(), Some(("huge_pages".into(), "on".into())), "{text}");
+        }
+        assert_eq!(set("cluster_name = 'it''s #1'").unwrap().unwrap().1, "it's #1");
+        assert_eq!(set("cluster_name = ''").unwrap().unwrap().1, "");
+        assert_eq!(set("pg_stat_statements.max = 5").unwrap().unwrap().0, "pg_stat_statements.max");
+        assert_eq!(set("#huge_pages = on\n\n   \n").unwrap(), None);
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_malformed_with_its_line() {
+        for (text, line) in
+            [("\nhuge_pages =", 2), ("a = 'x", 1), ("a = b c", 1), ("= b", 1), ("a", 1), ("a = 'b' c", 1)]
+        {
+            assert_eq!(parse(text.as_bytes()).unwrap_err().line, line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn includes_are_no_settings() {
+        let lines = parse(b"include 'a.conf'\ninclude_if_exists = b.conf\nInclude_Dir 'conf.d'\n").unwrap();
+        let content: Vec<_> = lines.into_iter().map(|line| line.content).collect();
+        assert_eq!(
+            content,
+            [
+                Content::Include("a.conf".into()),
+                Content::IncludeIfExists("b.conf".into()),
+                Content::IncludeFolder("conf.d".into())
+            ]
+        );
+    }
+
+    #[test]
+    fn memory_is_in_the_units_of_the_server() {
+        assert_eq!(memory("6GB", 8192), Some(6 << 30));
+        assert_eq!(memory("16384", 8192), Some(128 << 20));
+        assert_eq!(memory(" 128 MB ", 8192), Some(128 << 20));
+        assert_eq!(memory("1.5GB", 8192), Some(3 << 29));
+        assert_eq!(memory("0x10", 8192), Some(128 << 10));
+        assert_eq!(memory("2097152", 1024), Some(2 << 30));
+        for bad in ["6gb", "x", "", "GB", "1.x", "99999999999TB", "-1"] {
+            assert_eq!(memory(bad, 8192), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_at_all_is_parsed_or_refused(bytes: Vec<u8>, value: String) {
+            let _ = parse(&bytes);
+            let _ = memory(&value, 8192);
+        }
+
+        #[test]
+        fn quoting_and_reading_gives_the_same_value(value in "[^\\x00\\n\\r]{0,40}") {
+            let quoted = value.replace('\\', "\\\\").replace('\'', "''");
+            let read = set(&format!("x = '{quoted}' # and so on")).unwrap().unwrap().1;
+            prop_assert_eq!(read, value);
+        }
+
+        #[test]
+        fn comments_and_blanks_change_nothing(before in "(#[^\\n]*\\n|[ \\t]*\\n){0,5}") {
+            prop_assert_eq!(set(&format!("{before}port = 5433")).unwrap().unwrap().1, "5433");
+        }
+
+        #[test]
+        fn a_cut_file_never_brings_it_down(cut in 0_usize..120) {
+            let whole = b"# comment\nhuge_pages = 'try' # c\ninclude_dir 'conf.d'\nshared_buffers 6GB\ncluster_name = 'a\\'b''c'\n";
+            let _ = parse(&whole[..cut.min(whole.len())]);
+        }
+    }
+}

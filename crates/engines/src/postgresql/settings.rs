@@ -1,0 +1,253 @@
+//! The settings of a PostgreSQL server: its files with their includes, and its command line.
+
+use hugewise_host::Door;
+use hugewise_model::configuration::Place;
+use hugewise_model::{Host, Observed, Process, Unread};
+
+use super::conf::{self, Content};
+use crate::options;
+use crate::settings::Settings;
+
+/// Files in files in files: the server's own limit.
+const DEEPEST: usize = 10;
+/// A folder of includes that includes itself many times over would otherwise keep us for ages.
+const MOST_FILES: usize = 500;
+
+/// Reads the settings of the server whose main process is `main`: `config_file` and what it
+/// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins. Where a
+/// path is not known, neither is what the file says.
+pub(super) fn read(
+    host: &Host,
+    door: &mut Door<'_>,
+    main: &Process,
+    config_file: &Observed<String>,
+    data_directory: &Observed<String>,
+) -> Settings {
+    let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0 };
+    match config_file {
+        Observed::Known(path) if reader.file(path, &mut Vec::new()) => {}
+        Observed::Known(path) => reader.lack(path, "the server's configuration is not there"),
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
+    }
+    match data_directory {
+        Observed::Known(path) => {
+            reader.file(&format!("{path}/postgresql.auto.conf"), &mut Vec::new());
+        }
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
+    }
+    let mut settings = reader.settings;
+    if let Some(arguments) = main.command.known() {
+        let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
+        for (name, value) in command_line(arguments) {
+            settings.set(&name, &value, place.clone());
+        }
+    }
+    settings
+}
+
+/// Settings that a command line makes, in their order: `-c name=value`, `--name=value`, and the
+/// letters that stand for one.
+pub(super) fn command_line(arguments: &[String]) -> Vec<(String, String)> {
+    const LETTERS: [(char, &str); 4] =
+        [('B', "shared_buffers"), ('N', "max_connections"), ('p', "port"), ('k', "unix_socket_directories")];
+    let assigned = |text: &str| {
+        let (name, value) = text.split_once('=')?;
+        Some((name.trim().to_ascii_lowercase().replace('-', "_"), value.to_owned()))
+    };
+    let mut settings = Vec::new();
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        if let Some(long) = argument.strip_prefix("--") {
+            settings.extend(assigned(long));
+            continue;
+        }
+        let mut letters = argument.strip_prefix('-').unwrap_or_default().chars();
+        let Some(letter) = letters.next() else { continue };
+        if !TAKES_VALUE.contains(&letter) {
+            continue;
+        }
+        let value = match letters.as_str() {
+            "" => rest.next().map_or("", String::as_str),
+            glued => glued,
+        };
+        match LETTERS.iter().find(|(known, _)| *known == letter) {
+            Some((_, name)) => settings.push(((*name).to_owned(), value.to_owned())),
+            None if letter == 'c' => settings.extend(assigned(value)),
+            None => {}
+        }
+    }
+    settings
+}
+
+/// Letters of `postgres` that take a value (PostgreSQL 9.6 to 18).
+const TAKES_VALUE: [char; 12] = ['B', 'c', 'C', 'D', 'd', 'f', 'h', 'k', 'N', 'p', 'S', 't'];
+
+struct Reader<'a, 'd> {
+    host: &'a Host,
+    door: &'a mut Door<'d>,
+    main: &'a Process,
+    settings: Settings,
+    files: usize,
+}
+
+impl Reader<'_, '_> {
+    /// Reads a file, as the server names it, and what it includes; false where it is not there.
+    /// `above` are the files that include it.
+    fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
+        self.files += 1;
+        let real = options::in_mount_namespace_of(self.host, self.main, path);
+        let lines = match self.door.parse(&real, conf::parse) {
+            Observed::Known(lines) => lines,
+            Observed::Absent => return false,
+            other => {
+                self.settings.miss(other.map(|_| ()));
+                return true;
+            }
+        };
+        above.push(path.to_owned());
+        for line in lines {
+            let place = Place { file: path.to_owned(), line: line.number };
+            match line.content {
+                Content::Set { name, value } => self.settings.set(&name, &value, place),
+                Content::Include(file) => self.include(&beside(path, &file), &place, above, true),
+                Content::IncludeIfExists(file) => self.include(&beside(path, &file), &place, above, false),
+                Content::IncludeFolder(folder) => self.folder(&beside(path, &folder), &place, above),
+            }
+        }
+        above.pop();
+        true
+    }
+
+    fn include(&mut self, path: &str, from: &Place, above: &mut Vec<String>, required: bool) {
+        if above.iter().any(|file| file == path) {
+            self.lack(path, &format!("{from} includes it in a circle"));
+        } else if above.len() > DEEPEST || self.files >= MOST_FILES {
+            self.lack(path, &format!("{from} includes it too deep"));
+        } else if !self.file(path, above) && required {
+            self.lack(path, &format!("{from} includes it and it is not there"));
+        }
+    }
+
+    fn folder(&mut self, folder: &str, from: &Place, above: &mut Vec<String>) {
+        let real = options::in_mount_namespace_of(self.host, self.main, folder);
+        match self.door.list(&real) {
+            Observed::Known(names) => {
+                for name in names.iter().filter(|name| name.ends_with(".conf") && !name.starts_with('.')) {
+                    self.include(&format!("{}/{name}", folder.trim_end_matches('/')), from, above, false);
+                }
+            }
+            Observed::Absent => self.lack(folder, &format!("{from} includes it and it is not there")),
+            other => self.settings.miss(other.map(|_| ())),
+        }
+    }
+
+    /// Settings are missing that the server has read.
+    fn lack(&mut self, path: &str, why: &str) {
+        let what = options::in_mount_namespace_of(self.host, self.main, path);
+        self.door.unread.push(Unread { what, why: why.to_owned() });
+        self.settings.miss(Observed::Malformed(why.to_owned()));
+    }
+}
+
+/// A path in a file, relative to the file's folder.
+fn beside(file: &str, path: &str) -> String {
+    if path.starts_with('/') {
+        return path.to_owned();
+    }
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    format!("{folder}/{}", path.trim_start_matches("./"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hugewise_host::source::MapSource;
+    use proptest::prelude::*;
+
+    fn read_from(source: &MapSource, command: &str) -> (Settings, Vec<Unread>) {
+        let host = Host::default();
+        let command = command.split(' ').map(str::to_owned).collect();
+        let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
+        let mut door = Door::new(source);
+        let known = |path: &str| Observed::Known(path.to_owned());
+        let settings = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
+        (settings, door.unread)
+    }
+
+    fn shown(settings: &Settings, name: &str) -> String {
+        settings.get(name).known().map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_last_one_wins_and_the_command_line_over_all() {
+        let source = MapSource::new()
+            .file(
+                "/etc/pg/postgresql.conf",
+                "huge_pages = off\ninclude_dir 'conf.d'\nport = 5432\nprimary_conninfo = 'x'\n",
+            )
+            .file("/etc/pg/conf.d/20-b.conf", "Huge_Pages = on\n")
+            .file("/etc/pg/conf.d/10-a.conf", "huge_pages = try\ninclude_if_exists 'none.conf'\n")
+            .file("/etc/pg/conf.d/notes.txt", "huge_pages = nonsense\n")
+            .file("/etc/pg/conf.d/.hidden.conf", "huge_pages = nonsense\n")
+            .file("/data/postgresql.auto.conf", "\nmax_connections = '300'\n");
+        let (settings, unread) = read_from(&source, "postgres -D /data");
+        assert_eq!(shown(&settings, "huge_pages"), "huge_pages=on (/etc/pg/conf.d/20-b.conf:1)");
+        assert_eq!(shown(&settings, "max_connections"), "max_connections=300 (/data/postgresql.auto.conf:2)");
+        assert_eq!(settings.get("primary_conninfo"), Observed::Absent);
+        assert_eq!(unread, []);
+
+        let (settings, _) = read_from(&source, "postgres -N 7 -p5433 -chuge-pages=try --shared-buffers=6GB -k /run/pg");
+        assert_eq!(shown(&settings, "huge_pages"), "huge_pages=try (/proc/7/cmdline)");
+        assert_eq!(shown(&settings, "max_connections"), "max_connections=7 (/proc/7/cmdline)");
+        assert_eq!(settings.value_or("port", "5432"), Observed::Known("5433".into()));
+        assert_eq!(settings.value_or("shared_buffers", "128MB"), Observed::Known("6GB".into()));
+        assert_eq!(settings.value_or("unix_socket_directories", "/tmp"), Observed::Known("/run/pg".into()));
+    }
+
+    #[test]
+    fn a_circle_is_named_and_leaves_the_settings_unknown() {
+        let source = MapSource::new()
+            .file("/etc/pg/postgresql.conf", "huge_pages = on\ninclude 'a.conf'\n")
+            .file("/etc/pg/a.conf", "\ninclude 'postgresql.conf'\n");
+        let (settings, unread) = read_from(&source, "postgres");
+        assert!(settings.get("huge_pages").reason().is_some());
+        assert_eq!(
+            settings.get("port").reason().as_deref(),
+            Some("malformed: /etc/pg/a.conf:2 includes it in a circle")
+        );
+        assert_eq!(unread[0].what, "/etc/pg/postgresql.conf");
+        let (settings, _) = read_from(&source, "postgres -c huge_pages=off");
+        assert_eq!(shown(&settings, "huge_pages"), "huge_pages=off (/proc/7/cmdline)");
+    }
+
+    #[test]
+    fn a_folder_that_includes_itself_ends() {
+        let source = MapSource::new()
+            .file("/etc/pg/postgresql.conf", "include_dir '.'\n")
+            .file("/etc/pg/a.conf", "include_dir './././'\n")
+            .file("/etc/pg/b.conf", "include_dir '../pg'\n");
+        let (_, unread) = read_from(&source, "postgres");
+        assert!(!unread.is_empty());
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_unknown_and_not_the_default() {
+        let source = MapSource::new().denied("/etc/pg/postgresql.conf");
+        let (settings, unread) = read_from(&source, "postgres -N 20");
+        assert_eq!(settings.value_or("huge_pages", "try"), Observed::Denied);
+        assert_eq!(settings.value_or("max_connections", "100"), Observed::Known("20".into()));
+        assert_eq!(unread.len(), 1);
+        let (settings, unread) = read_from(&MapSource::new(), "postgres");
+        assert!(settings.value_or("huge_pages", "try").reason().is_some());
+        assert_eq!(unread.len(), 1);
+        let (settings, _) = read_from(&MapSource::new().file("/etc/pg/postgresql.conf", ""), "postgres");
+        assert_eq!(settings.value_or("huge_pages", "try"), Observed::Known("try".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_line_brings_it_down(arguments: Vec<String>) {
+            let _ = command_line(&arguments);
+        }
+    }
+}

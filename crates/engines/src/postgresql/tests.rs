@@ -1,0 +1,280 @@
+use super::*;
+use hugewise_host::source::MapSource;
+use hugewise_model::Mapping;
+use hugewise_model::host::User;
+use hugewise_model::process::CgroupMembership;
+
+const DATA: &str = "/var/lib/postgresql/15/main";
+
+fn process(pid: u32, parent: u32, command: &[&str]) -> Process {
+    Process {
+        pid,
+        parent,
+        name: "postgres".into(),
+        uid: 101,
+        command: Observed::Known(command.iter().map(|word| (*word).to_owned()).collect()),
+        executable: Observed::Known("/usr/lib/postgresql/15/bin/postgres".into()),
+        directory: Observed::Known(DATA.into()),
+        page_tables: Observed::Known(Bytes::from_kib(100)),
+        mappings: Observed::Known(vec![]),
+        ..Process::default()
+    }
+}
+
+/// The stretch that PostgreSQL 15 maps at shared_buffers=6GB and max_connections=300, of which it
+/// says itself that it needs 3156 pages of 2 MiB.
+fn memory(page: PageSize) -> Mapping {
+    let huge = page > PageSize::KIB_4;
+    Mapping {
+        start: 0x7f00_0000_0000,
+        end: 0x7f00_0000_0000 + if huge { 3156 << 21 } else { (3155 << 21) + 0x7000 },
+        shared: true,
+        accessible: true,
+        offset: 0,
+        device: 1,
+        inode: 1039,
+        name: if huge { "/anon_hugepage (deleted)" } else { "/dev/zero (deleted)" }.into(),
+        page_size: Observed::Known(page),
+    }
+}
+
+fn interlock() -> Mapping {
+    Mapping { start: 4096, end: 8192, inode: 10, name: "/SYSV00984821 (deleted)".into(), ..memory(PageSize::KIB_4) }
+}
+
+pub(super) fn host(page: PageSize) -> Host {
+    let mut main = process(
+        100,
+        1,
+        &[
+            "/usr/lib/postgresql/15/bin/postgres",
+            "-D",
+            DATA,
+            "-c",
+            "config_file=/etc/postgresql/15/main/postgresql.conf",
+        ],
+    );
+    main.cgroups = Observed::Known(vec![CgroupMembership {
+        hierarchy: 0,
+        controllers: vec![],
+        path: "/system.slice/system-postgresql.slice/postgresql@15-main.service".into(),
+    }]);
+    let mut processes = vec![
+        main,
+        process(101, 100, &["postgres: 15/main: checkpointer ", ""]),
+        process(102, 100, &["postgres: 15/main: alice shop [local] idle", ""]),
+        process(103, 100, &["postgres: 15/main: alice shop 10.0.0.7(51234) idle", ""]),
+        process(104, 100, &["/usr/lib/postgresql/15/bin/postgres", "-D", DATA]),
+        Process { pid: 105, parent: 102, name: "sh".into(), ..Process::default() },
+    ];
+    for process in processes.iter_mut().take(4) {
+        process.mappings = Observed::Known(vec![interlock(), memory(page)]);
+    }
+    let mut host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: Observed::Known(processes),
+        ..Host::default()
+    };
+    host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104 });
+    host
+}
+
+pub(super) fn files() -> MapSource {
+    MapSource::new()
+        .file(
+            "/etc/postgresql/15/main/postgresql.conf",
+            "data_directory = '/var/lib/postgresql/15/main'\nshared_buffers = 6GB\nmax_connections = 300\nhuge_pages = try\n",
+        )
+        .file(&format!("{DATA}/postgresql.auto.conf"), "# no edits\n")
+        .file(&format!("{DATA}/PG_VERSION"), "15\n")
+        .file(
+            &format!("{DATA}/postmaster.pid"),
+            format!("100\n{DATA}\n1795290304\n5432\n/var/run/postgresql\nlocalhost\n  9979937        10\nready   \n"),
+        )
+}
+
+pub(super) fn only(host: &Host, source: &MapSource) -> Instance {
+    let mut found = crate::find(host, source);
+    assert_eq!(found.instances.len(), 1);
+    found.instances.remove(0)
+}
+
+#[test]
+fn a_debian_cluster_is_described_whole() {
+    let instance = only(&host(PageSize::KIB_4), &files());
+    assert_eq!(instance.title(), "postgresql 15/main");
+    assert_eq!(instance.pids, [100, 101, 102, 103, 104]);
+    assert_eq!(instance.version, Observed::Known("15".into()));
+    assert_eq!(instance.owner, "postgres");
+    assert_eq!(instance.unit.as_deref(), Some("postgresql@15-main.service"));
+    assert_eq!(instance.endpoints, ["5432", "/var/run/postgresql/.s.PGSQL.5432"]);
+    assert_eq!((instance.sessions.get(), instance.max_sessions.get()), (Some(2), Some(300)));
+    assert_eq!(instance.asked, Asked::Try);
+    assert_eq!(
+        instance.setting.as_ref().map(ToString::to_string).as_deref(),
+        Some("huge_pages=try (/etc/postgresql/15/main/postgresql.conf:4)")
+    );
+    assert_eq!(instance.page_tables, Observed::Known(Bytes::from_kib(500)));
+    assert_eq!((instance.segments.len(), instance.segments[0].mappers), (1, 4));
+    assert_eq!(instance.huge_pages, HugePageUse::None);
+    assert!(!instance.containered);
+}
+
+#[test]
+fn the_demand_is_the_servers_own_number_on_either_page() {
+    for (page, use_now) in [(PageSize::KIB_4, HugePageUse::None), (PageSize::MIB_2, HugePageUse::All)] {
+        let instance = only(&host(page), &files());
+        let pages = PageCount(3156);
+        assert_eq!(instance.demand, Some(Demand { page_size: PageSize::MIB_2, pages, source: DemandSource::Measured }));
+        assert_eq!(instance.huge_pages, use_now);
+    }
+}
+
+#[test]
+fn the_estimate_keeps_to_its_error() {
+    // Mebibytes that PostgreSQL 15 says, and 18 for the last one.
+    let said = [(128, 100, 143), (128, 1000, 184), (1024, 100, 1074), (1024, 1000, 1115), (8192, 100, 8399)];
+    let more = [(65536, 1000, 67045), (262_144, 100, 267_394), (262_144, 1000, 267_435), (1024, 100, 1086)];
+    for (buffers, connections, mebibytes) in said.into_iter().chain(more) {
+        let mut host = host(PageSize::KIB_4);
+        if let Observed::Known(processes) = &mut host.processes {
+            processes.iter_mut().for_each(|process| process.mappings = Observed::Denied);
+        }
+        let conf = format!("shared_buffers = {buffers}MB\nmax_connections = {connections}\n");
+        let instance = only(&host, &files().file("/etc/postgresql/15/main/postgresql.conf", conf));
+        let demand = instance.demand.unwrap();
+        let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+        let off = demand.pages.of(demand.page_size).get().abs_diff(mebibytes << 20);
+        assert!(off * 100 <= (mebibytes << 20) * u64::from(error_percent), "{buffers} {connections}: off by {off}");
+        assert_eq!(instance.huge_pages, HugePageUse::Unknown);
+    }
+}
+
+#[test]
+fn settings_decide_what_is_asked_for() {
+    let asked = |conf: &str| {
+        let instance = only(&host(PageSize::KIB_4), &files().file("/etc/postgresql/15/main/postgresql.conf", conf));
+        (instance.asked, instance.asked_page_size, instance.setting.map(|setting| setting.to_string()))
+    };
+    let (state, page, setting) = asked("");
+    assert_eq!((state, page), (Asked::Try, Observed::Known(PageSize::MIB_2)));
+    assert_eq!(setting.as_deref(), Some("huge_pages=try (default)"));
+    assert_eq!(asked("huge_pages = ON\nhuge_page_size = 1GB").0, Asked::Must);
+    assert_eq!(asked("huge_page_size = 1GB").1, Observed::Known(PageSize::GIB_1));
+    assert_eq!(asked("huge_page_size = 2048").1, Observed::Known(PageSize::MIB_2));
+    assert!(asked("huge_page_size = 3MB").1.reason().is_some());
+    assert_eq!(asked("huge_pages = off").0, Asked::No);
+    let (state, _, setting) = asked("huge_pages = on\nshared_memory_type = sysv");
+    assert_eq!(state, Asked::Cannot);
+    assert!(setting.unwrap().starts_with("shared_memory_type=sysv"));
+    assert_eq!(asked("huge_pages = 'on").0, Asked::Unknown);
+}
+
+#[test]
+fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
+    let mut host = host(PageSize::KIB_4);
+    if let Observed::Known(processes) = &mut host.processes {
+        for process in processes {
+            process.executable = Observed::Denied;
+            process.directory = Observed::Denied;
+            process.mappings = Observed::Denied;
+        }
+    }
+    let source = MapSource::new().denied("/etc/postgresql/15/main/postgresql.conf").denied(DATA);
+    let found = crate::find(&host, &source);
+    let instance = &found.instances[0];
+    assert_eq!(found.instances.len(), 1);
+    assert_eq!(instance.name, "15/main");
+    assert_eq!(instance.sessions, Observed::Known(2));
+    assert_eq!((instance.asked, instance.huge_pages), (Asked::Unknown, HugePageUse::Unknown));
+    assert!(!instance.max_sessions.is_known());
+    assert!(instance.setting.is_none() && instance.demand.is_none());
+    assert!(!found.unread.is_empty());
+}
+
+#[test]
+fn the_command_line_holds_where_no_file_may_be_seen() {
+    let mut host = host(PageSize::KIB_4);
+    if let Observed::Known(processes) = &mut host.processes {
+        let command =
+            "/usr/lib/postgresql/15/bin/postgres -D data -p 6101 -c huge_pages=on".split(' ').map(String::from);
+        processes[0].command = Observed::Known(command.collect());
+        processes.iter_mut().for_each(|process| {
+            process.directory = Observed::Denied;
+            process.executable = Observed::Denied;
+        });
+    }
+    let found = crate::find(&host, &MapSource::new());
+    let instance = &found.instances[0];
+    assert_eq!((instance.name.as_str(), instance.asked), ("6101", Asked::Must));
+    assert_eq!(instance.version, Observed::Known("15".into()));
+    assert_eq!(instance.max_sessions, Observed::Denied);
+    assert_eq!(found.unread[0].what, "/proc/100/cwd");
+}
+
+#[test]
+fn a_server_in_a_container_is_read_through_its_root() {
+    let mut host = host(PageSize::KIB_4);
+    host.namespaces.mount = Observed::Known(1);
+    if let Observed::Known(processes) = &mut host.processes {
+        for process in processes {
+            process.namespaces.mount = Observed::Known(2);
+            process.namespace_pids = vec![process.pid, process.pid - 99];
+        }
+    }
+    let source = MapSource::new()
+        .file(&format!("/proc/100/root{DATA}/PG_VERSION"), "15")
+        .file(&format!("/proc/100/root{DATA}/postmaster.pid"), format!("1\n{DATA}\n1\n6000\n/tmp\n\n"))
+        .file("/proc/100/root/etc/postgresql/15/main/postgresql.conf", "huge_pages = on\n")
+        // The host's own files of that name are another server's.
+        .file("/etc/postgresql/15/main/postgresql.conf", "huge_pages = off\n");
+    let instance = only(&host, &source);
+    assert_eq!((instance.asked, instance.containered), (Asked::Must, true));
+    assert_eq!(instance.endpoints, ["/tmp/.s.PGSQL.6000"]);
+}
+
+#[test]
+fn a_lock_of_another_server_says_nothing() {
+    let stale = files().file(&format!("{DATA}/postmaster.pid"), format!("99\n{DATA}\n1\n7777\n/tmp\n*\n"));
+    assert_eq!(only(&host(PageSize::KIB_4), &stale).endpoints, ["5432"]);
+    for text in ["", "100", "100\n", "x\n", "-100\n/d\n1\n"] {
+        let source = files().file(&format!("{DATA}/postmaster.pid"), text);
+        assert_eq!(only(&host(PageSize::KIB_4), &source).name, "15/main", "{text:?}");
+    }
+}
+
+#[test]
+fn servers_of_one_name_are_told_apart() {
+    let mut host = host(PageSize::KIB_4);
+    let mut other = process(200, 1, &["postgres", "-D", DATA]);
+    other.directory = Observed::Known("/srv/copy/15/main".into());
+    // A server that a backend of the first has started is one of its own.
+    let mut third = process(300, 102, &["postgres", "-D", "/srv/c"]);
+    third.directory = Observed::Known("/srv/c".into());
+    if let Observed::Known(processes) = &mut host.processes {
+        processes.extend([other, third]);
+    }
+    let names: Vec<_> = crate::find(&host, &files()).instances.into_iter().map(|instance| instance.name).collect();
+    assert_eq!(names, ["15/main pid 100", "15/main pid 200", "c"]);
+}
+
+#[test]
+fn versions_and_names_come_from_paths_too() {
+    assert_eq!(version_in_path("/usr/lib/postgresql/15/bin/postgres").as_deref(), Some("15"));
+    assert_eq!(version_in_path("/usr/pgsql-9.6/bin/postgres").as_deref(), Some("9.6"));
+    assert_eq!(version_in_path("/opt/bin/postgres"), None);
+    let main = Process { pid: 7, ..Process::default() };
+    assert_eq!(name(Some("/srv/data"), Some("sales"), Some("5433"), &main), "sales");
+    assert_eq!(name(Some("/srv/data"), Some(""), Some("5433"), &main), "5433");
+    assert_eq!(name(Some("/srv/data"), None, None, &main), "data");
+    assert_eq!(name(None, None, None, &main), "7");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_lock_or_version_brings_it_down(bytes: Vec<u8>) {
+        let _ = parse_lock(&bytes);
+        let _ = parse_version(&bytes);
+    }
+}

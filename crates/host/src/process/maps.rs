@@ -1,0 +1,213 @@
+//! /proc/PID/maps (proc_pid_maps(5)).
+
+use hugewise_model::{Mapping, Observed};
+
+use crate::ParseError;
+
+/// A private mapping from this size on can matter: below it, huge pages save nothing worth a word.
+pub const LARGE_PRIVATE: u64 = 16 << 20;
+
+/// The smallest huge page of any architecture; hugetlb mappings are whole multiples of their page.
+const SMALLEST_HUGE: u64 = 64 << 10;
+
+/// One line, not yet copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// `rw-p`.
+    pub permissions: &'a [u8],
+    /// Offset in the file.
+    pub offset: u64,
+    /// Device as one number: major in the upper half.
+    pub device: u64,
+    /// Inode of the file.
+    pub inode: u64,
+    /// Path or name.
+    pub name: &'a [u8],
+}
+
+impl Line<'_> {
+    /// Length.
+    pub const fn size(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether the mapping is shared.
+    pub fn shared(&self) -> bool {
+        self.permissions.get(3) == Some(&b's')
+    }
+
+    /// Whether it can matter for huge pages by what this line says alone.
+    pub fn matters(&self) -> bool {
+        let anonymous = self.inode == 0 && (self.name.is_empty() || self.name.starts_with(b"["));
+        self.shared()
+            || is_hugetlb_name(self.name)
+            || (self.size() >= LARGE_PRIVATE && (anonymous || self.permissions.get(1) == Some(&b'w')))
+    }
+
+    /// Whether it could be hugetlb by its place: only to be asked for processes that map such pages.
+    pub const fn could_be_hugetlb(&self) -> bool {
+        self.inode != 0 && self.start.is_multiple_of(SMALLEST_HUGE) && self.size().is_multiple_of(SMALLEST_HUGE)
+    }
+
+    /// Copies what is kept.
+    pub fn mapping(&self) -> Mapping {
+        Mapping {
+            start: self.start,
+            end: self.end,
+            shared: self.shared(),
+            accessible: !self.permissions.starts_with(b"---"),
+            offset: self.offset,
+            device: self.device,
+            inode: self.inode,
+            name: String::from_utf8_lossy(self.name).into_owned(),
+            page_size: Observed::Absent,
+        }
+    }
+}
+
+/// Whether the name says, or nearly says, that the memory is hugetlb.
+pub fn is_hugetlb_name(name: &[u8]) -> bool {
+    name.starts_with(b"/anon_hugepage") || name.starts_with(b"/memfd:") || name.windows(4).any(|part| part == b"huge")
+}
+
+/// Parses the mappings that can matter: shared, hugetlb by name, or private and large.
+///
+/// # Errors
+/// A line that is no mapping.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
+    parse_kept(bytes, |line| line.matters())
+}
+
+/// Parses the mappings that `keep` wants; the others cost no allocation.
+///
+/// # Errors
+/// A line that is no mapping.
+pub fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<Mapping>, ParseError> {
+    let mut mappings = Vec::new();
+    for (number, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if text.is_empty() {
+            continue;
+        }
+        let Some(line) = line(text) else {
+            return Err(ParseError::at(number, format!("no mapping in {:?}", String::from_utf8_lossy(text))));
+        };
+        if keep(&line) {
+            mappings.push(line.mapping());
+        }
+    }
+    Ok(mappings)
+}
+
+fn line(text: &[u8]) -> Option<Line<'_>> {
+    let mut fields = Fields(text);
+    let (start, end) = split(fields.next()?, b'-')?;
+    let permissions = fields.next().filter(|flags| flags.len() == 4)?;
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = split(fields.next()?, b':')?;
+    let inode = decimal(fields.next()?)?;
+    (end >= start && major <= u64::from(u32::MAX) && minor <= u64::from(u32::MAX)).then(|| Line {
+        start,
+        end,
+        permissions,
+        offset,
+        device: major << 32 | minor,
+        inode,
+        name: fields.0.trim_ascii_start(),
+    })
+}
+
+/// Takes a text apart at single blanks; what is left keeps its own.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.0;
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        self.0 = text.get(end + 1..).unwrap_or_default();
+        text.get(..end).filter(|field| !field.is_empty())
+    }
+}
+
+fn split(field: &[u8], at: u8) -> Option<(u64, u64)> {
+    let middle = field.iter().position(|byte| *byte == at)?;
+    Some((hexadecimal(field.get(..middle)?)?, hexadecimal(field.get(middle + 1..)?)?))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let fits = !digits.is_empty() && digits.len() <= 16;
+    let mut value = 0;
+    for digit in digits.iter().filter(|_| fits) {
+        value = value << 4 | u64::from(char::from(*digit).to_digit(16)?);
+    }
+    fits.then_some(value)
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &str = "\
+55d0c8a00000-55d0c8acd000 r--p 00000000 fe:01 1835113                    /usr/lib/postgresql/15/bin/postgres
+55d0c9b00000-55d0cab00000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0004000000 ---p 00000000 00:00 0 \n\
+7f1000000000-7f1000200000 rw-s 00000000 00:0f 32769                      /SYSV00000000 (deleted)
+7f2000000000-7f2000400000 rw-p 00000000 00:10 91                         /anon_hugepage (deleted)
+7f3000000000-7f3000021000 rw-p 00000000 00:00 0 \n\
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+";
+
+    #[test]
+    fn keeps_what_can_matter() {
+        let mappings = parse(REAL.as_bytes()).unwrap();
+        let names: Vec<_> = mappings.iter().map(|mapping| mapping.name.as_str()).collect();
+        assert_eq!(names, ["[heap]", "", "/SYSV00000000 (deleted)", "/anon_hugepage (deleted)"]);
+        assert_eq!(mappings[2].inode, 32769);
+        assert_eq!(mappings[2].device, 0x0f);
+        assert!(mappings[2].shared);
+        assert!(!mappings[1].accessible);
+        assert_eq!(mappings[3].size().get(), 4 << 20);
+    }
+
+    #[test]
+    fn no_mapping_is_said_with_its_line() {
+        assert_eq!(parse(b"0-1 rw-p 0 0:0 0\n2-1 rw-p 0 0:0 0\n").unwrap_err().line, 2);
+        assert_eq!(parse(b"0-1 rw-p 0 0:0 99999999999999999999999\n").unwrap_err().line, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn never_panics_on_a_torn_file(at in 0..REAL.len(), byte: u8) {
+            let _ = parse(&REAL.as_bytes()[..at]);
+            let mut bent = REAL.as_bytes().to_vec();
+            bent[at] = byte;
+            let _ = parse(&bent);
+        }
+
+        #[test]
+        fn what_is_printed_comes_back(start: u64, length in 0_u64..1 << 40, inode: u64, major in 0_u64..4096, minor: u32, name in "[a-z/ ()]{0,20}") {
+            let end = start.saturating_add(length);
+            let name = format!("/{}", name.trim());
+            let text = format!("{start:x}-{end:x} rw-s 00001000 {major:02x}:{minor:02x} {inode:<26} {name}\n");
+            let parsed = parse(text.as_bytes()).unwrap();
+            prop_assert_eq!(parsed.len(), 1);
+            prop_assert_eq!((parsed[0].start, parsed[0].end, parsed[0].inode), (start, end, inode));
+            prop_assert_eq!(parsed[0].device, major << 32 | u64::from(minor));
+            prop_assert_eq!(&parsed[0].name, &name);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! User processes as /proc tells of them.
+
+pub mod cgroup;
+pub mod limits;
+pub mod maps;
+pub mod numa_maps;
+mod page_size;
+pub mod smaps;
+pub mod status;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hugewise_model::process::Namespaces;
+use hugewise_model::{Observed, PageSize, Process, Unread};
+
+pub(crate) use page_size::from_tables;
+pub use page_size::{BUDGET, Facts};
+
+use crate::{Door, Source};
+
+/// Every user process, by pid. Absent where /proc shows none, as in most sosreports.
+pub fn read(door: &mut Door<'_>, facts: Facts<'_>) -> Observed<Vec<Process>> {
+    let start = std::time::Instant::now();
+    read_timed(door, facts, &|| start.elapsed())
+}
+
+/// The same with a clock of one's own: `elapsed` says how long the reading has taken so far.
+pub fn read_timed(door: &mut Door<'_>, facts: Facts<'_>, elapsed: &dyn Fn() -> Duration) -> Observed<Vec<Process>> {
+    let names = door.list("/proc");
+    let mut pids: Vec<u32> = match &names {
+        Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
+        other => return other.as_ref().map(|_| Vec::new()),
+    };
+    if pids.is_empty() {
+        return Observed::Absent;
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    let mut reader = Reader {
+        source: door.source,
+        page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
+        base_page: facts.base_page,
+        denied: BTreeMap::new(),
+        unread: Vec::new(),
+    };
+    let processes = pids.into_iter().filter_map(|pid| reader.process(pid)).collect();
+    let unread = reader.finish();
+    door.unread.extend(unread);
+    Observed::Known(processes)
+}
+
+/// Inode numbers of a process's namespaces; `process` is a pid or `self`.
+pub fn namespaces(source: &dyn Source, process: &str) -> Namespaces {
+    let inode = |name: &str| source.link(&format!("/proc/{process}/ns/{name}")).and_then(|target| inode_of(&target));
+    Namespaces { mount: inode("mnt"), pid: inode("pid"), ipc: inode("ipc"), user: inode("user") }
+}
+
+/// The number in `mnt:[4026531841]`.
+fn inode_of(target: &str) -> Observed<u64> {
+    let number = target.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']')?.parse().ok());
+    number.map_or_else(|| Observed::Malformed(format!("no namespace in {target:?}")), Observed::Known)
+}
+
+/// Splits /proc/PID/cmdline into its arguments, without the empty ones at the end that a rewritten title leaves.
+pub fn arguments(bytes: &[u8]) -> Vec<String> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    match bytes.get(..end) {
+        Some(text) if !text.is_empty() => {
+            text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+struct Reader<'a> {
+    source: &'a dyn Source,
+    page_sizes: page_size::PageSizes<'a>,
+    base_page: Option<PageSize>,
+    /// How many processes' file of that name could not be seen, and one of them.
+    denied: BTreeMap<&'static str, (u64, u32)>,
+    unread: Vec<Unread>,
+}
+
+impl Reader<'_> {
+    /// One process; `None` for kernel threads, zombies, and what ended while it was read.
+    fn process(&mut self, pid: u32) -> Option<Process> {
+        let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
+        self.note(pid, "status", &status);
+        let status = status.into_known()?;
+        if status.size.is_absent() {
+            return None;
+        }
+        let command = self.file(pid, "cmdline", |bytes| Ok(arguments(bytes)));
+        let memlock = self.file(pid, "limits", limits::parse);
+        let cgroups = self.file(pid, "cgroup", cgroup::parse);
+        let namespaces = namespaces(self.source, &pid.to_string());
+        for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
+            if !fact.is_known() && !fact.is_absent() {
+                self.note(pid, "ns", fact);
+                break;
+            }
+        }
+        let executable = self.source.link(&format!("/proc/{pid}/exe"));
+        self.note(pid, "exe", &executable);
+        let directory = self.source.link(&format!("/proc/{pid}/cwd"));
+        self.note(pid, "cwd", &directory);
+        let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
+        let mut mappings = self.file(pid, "maps", |bytes| {
+            maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
+        });
+        // It ended in between: half of a process is none.
+        if memlock.is_absent() && mappings.is_absent() && self.source.read(&format!("/proc/{pid}/status")).is_absent() {
+            return None;
+        }
+        let mut process = Process {
+            pid,
+            parent: status.parent,
+            name: status.name,
+            command,
+            uid: status.uid,
+            gid: status.gid,
+            groups: status.groups,
+            threads: status.threads,
+            page_tables: status.page_tables,
+            hugetlb: status.hugetlb,
+            rss_shmem: status.rss_shmem,
+            rss_anon: status.rss_anon,
+            swap: status.swap,
+            locked: status.locked,
+            ipc_lock: status.ipc_lock,
+            thp_enabled: status.thp_enabled,
+            memlock,
+            cgroups,
+            namespaces,
+            namespace_pids: status.namespace_pids,
+            executable,
+            directory,
+            mappings: Observed::Absent,
+        };
+        if let Observed::Known(mappings) = &mut mappings {
+            self.page_sizes.fill(&process, mappings);
+            let base = self.base_page;
+            mappings.retain(|mapping| {
+                let huge = mapping.page_size.get().is_some_and(|size| Some(size) > base);
+                huge || mapping.shared
+                    || maps::LARGE_PRIVATE <= mapping.size().get()
+                    || mapping.page_size.get().is_none()
+            });
+        }
+        process.mappings = mappings;
+        Some(process)
+    }
+
+    fn file<T>(
+        &mut self,
+        pid: u32,
+        name: &'static str,
+        parser: impl FnOnce(&[u8]) -> Result<T, crate::ParseError>,
+    ) -> Observed<T> {
+        let parsed = self.source.read(&format!("/proc/{pid}/{name}")).parse(|bytes| parser(&bytes));
+        self.note(pid, name, &parsed);
+        parsed
+    }
+
+    fn note<T>(&mut self, pid: u32, name: &'static str, fact: &Observed<T>) {
+        match fact {
+            Observed::Known(_) | Observed::Absent => {}
+            Observed::Denied => self.denied.entry(name).or_insert((0, pid)).0 += 1,
+            Observed::Malformed(_) => {
+                let why = fact.reason().unwrap_or_default();
+                self.unread.push(Unread { what: format!("/proc/{pid}/{name}"), why });
+            }
+        }
+    }
+
+    /// What could not be read: one line a file name, not one a process.
+    fn finish(self) -> Vec<Unread> {
+        let mut unread = self.unread;
+        unread.extend(self.page_sizes.unread());
+        for (name, (count, pid)) in self.denied {
+            let what = match count {
+                1 => format!("/proc/{pid}/{name}"),
+                _ => format!("/proc/PID/{name} of {count} processes"),
+            };
+            unread.push(Unread { what, why: "denied".into() });
+        }
+        unread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Bytes;
+
+    use super::*;
+    use crate::source::{Live, MapSource};
+
+    const FACTS: Facts<'_> =
+        Facts { base_page: Some(PageSize::KIB_4), default_huge_page: Some(PageSize::MIB_2), hugetlbfs: &[] };
+
+    fn status(name: &str, hugetlb_kib: u64) -> String {
+        format!(
+            "Name:\t{name}\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\nVmPTE:\t40 kB\n\
+             HugetlbPages:\t{hugetlb_kib} kB\nThreads:\t1\n"
+        )
+    }
+
+    fn shared(name: &str, inode: u64) -> String {
+        format!("7f1000000000-7f1040000000 rw-s 00000000 00:01 {inode} {name}\n")
+    }
+
+    #[test]
+    fn kernel_threads_and_what_vanished_are_left_out() {
+        let source = MapSource::new()
+            .file("/proc/2/status", "Name:\tkthreadd\nPPid:\t0\nUid:\t0\t0\t0\t0\n")
+            .folder("/proc/3")
+            .file("/proc/10/status", status("b", 0))
+            .file("/proc/9/status", status("a", 0))
+            .file("/proc/9/cmdline", "a\0-x\0\0\0");
+        let mut door = Door::new(&source);
+        let processes = read(&mut door, FACTS).into_known().unwrap();
+        assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [9, 10]);
+        assert_eq!(processes[0].command, Observed::Known(vec!["a".into(), "-x".into()]));
+        assert_eq!(processes[0].page_tables, Observed::Known(Bytes::from_kib(40)));
+        assert_eq!(processes[0].mappings, Observed::Absent);
+        assert_eq!(door.unread, []);
+        assert_eq!(read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS), Observed::Absent);
+    }
+
+    #[test]
+    fn what_other_users_hide_is_one_line_a_file() {
+        let mut source = MapSource::new();
+        for pid in 10..20 {
+            source = source.file(&format!("/proc/{pid}/status"), status("x", 0)).denied(&format!("/proc/{pid}/maps"));
+        }
+        let source = source.denied("/proc/10/exe").file("/proc/11/limits", "Max locked memory x y");
+        let mut door = Door::new(&source);
+        read(&mut door, FACTS);
+        let lines: Vec<_> = door.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
+        assert_eq!(
+            lines,
+            [
+                "/proc/11/limits: malformed: line 1: no two values in \"Max locked memory x y\"",
+                "/proc/10/exe: denied",
+                "/proc/PID/maps of 10 processes: denied",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_segment_is_asked_for_once() {
+        let mut source = MapSource::new().page_size(10, 0x7f10_0000_0000, PageSize::MIB_2);
+        for pid in 10..13 {
+            source = source
+                .file(&format!("/proc/{pid}/status"), status("x", 0))
+                .file(&format!("/proc/{pid}/maps"), shared("/SYSV00000000 (deleted)", 5));
+        }
+        let processes = read(&mut Door::new(&source), FACTS).into_known().unwrap();
+        for process in processes {
+            assert_eq!(process.mappings.known().unwrap()[0].page_size, Observed::Known(PageSize::MIB_2));
+        }
+    }
+
+    #[test]
+    fn an_old_kernel_is_asked_by_names_and_one_process_a_segment() {
+        let source = MapSource::new()
+            .file("/proc/10/status", status("x", 0))
+            .file(
+                "/proc/10/maps",
+                shared("/SYSV00000000 (deleted)", 5) + &shared("/dev/zero (deleted)", 5).replace("7f1", "7f2"),
+            )
+            .file("/proc/10/numa_maps", "7f1000000000 default file=/SYSV huge kernelpagesize_kB=2048\n")
+            .file("/proc/11/status", status("x", 0))
+            .file("/proc/11/maps", shared("/anon_hugepage (deleted)", 6));
+        let sizes = |elapsed: &dyn Fn() -> Duration| {
+            let mut door = Door::new(&source);
+            let processes = read_timed(&mut door, FACTS, elapsed).into_known().unwrap();
+            let mappings = processes.into_iter().flat_map(|process| process.mappings.into_known().unwrap());
+            (mappings.map(|mapping| mapping.page_size.get()).collect::<Vec<_>>(), door.unread)
+        };
+        let (known, unread) = sizes(&|| Duration::ZERO);
+        assert_eq!(known, [Some(PageSize::MIB_2), Some(PageSize::KIB_4), Some(PageSize::MIB_2)]);
+        assert_eq!(unread, []);
+        let (late, unread) = sizes(&|| BUDGET);
+        assert_eq!(late, [None, Some(PageSize::KIB_4), Some(PageSize::MIB_2)]);
+        assert_eq!(unread[0].why, "skipped: time budget");
+    }
+
+    #[test]
+    fn the_live_machine_has_this_process() {
+        let live = Live::new();
+        let processes = read(&mut Door::new(&live), FACTS).into_known().unwrap();
+        let own = processes.iter().find(|process| process.pid == std::process::id()).unwrap();
+        assert!(own.mappings.is_known() && own.memlock.is_known() && own.namespaces.mount.is_known());
+        assert!(own.executable.known().unwrap().contains("hugewise"));
+    }
+}

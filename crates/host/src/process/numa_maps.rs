@@ -1,0 +1,77 @@
+//! /proc/PID/numa_maps (numa(7)): says which mappings are hugetlb, also on old kernels.
+
+use hugewise_model::PageSize;
+
+use crate::ParseError;
+
+/// Page size of one mapping as numa_maps tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// `kernelpagesize_kB=`.
+    Size(PageSize),
+    /// `huge` without a size: nothing of it has been touched.
+    SomeHuge,
+    /// No `huge`: the base page.
+    Base,
+}
+
+/// Looks up the mapping that starts at `start`.
+///
+/// # Errors
+/// A page size that is none.
+pub fn page_size_at(bytes: &[u8], start: u64) -> Result<Option<Told>, ParseError> {
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.split_ascii_whitespace();
+        if words.next().and_then(|word| u64::from_str_radix(word, 16).ok()) != Some(start) {
+            continue;
+        }
+        let mut told = Told::Base;
+        for word in words {
+            if let Some(size) = word.strip_prefix("kernelpagesize_kB=") {
+                let size = size.parse().ok().and_then(PageSize::from_kib);
+                told = Told::Size(size.ok_or_else(|| ParseError::at(number, format!("no page size in {word:?}")))?);
+            } else if word == "huge" && told == Told::Base {
+                told = Told::SomeHuge;
+            }
+        }
+        return Ok(Some(told));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &str = "\
+7f1000000000 default file=/SYSV00000000\\040(deleted) huge dirty=2 N0=2 kernelpagesize_kB=2048
+7f2000000000 default file=/anon_hugepage\\040(deleted) huge
+7f3000000000 default file=/dev/zero\\040(deleted)
+7f4000000000 default anon=3 dirty=3 N0=3 kernelpagesize_kB=4
+";
+
+    #[test]
+    fn tells_huge_from_base() {
+        let at = |start| page_size_at(REAL.as_bytes(), start).unwrap();
+        assert_eq!(at(0x7f10_0000_0000), Some(Told::Size(PageSize::MIB_2)));
+        assert_eq!(at(0x7f20_0000_0000), Some(Told::SomeHuge));
+        assert_eq!(at(0x7f30_0000_0000), Some(Told::Base));
+        assert_eq!(at(0x7f40_0000_0000), Some(Told::Size(PageSize::KIB_4)));
+        assert_eq!(at(1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>, start: u64) {
+            let _ = page_size_at(&bytes, start);
+        }
+
+        #[test]
+        fn never_panics_on_a_torn_file(at in 0..REAL.len()) {
+            let _ = page_size_at(&REAL.as_bytes()[..at], 0x7f10_0000_0000);
+        }
+    }
+}

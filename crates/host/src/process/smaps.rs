@@ -1,0 +1,93 @@
+//! /proc/PID/smaps: read of one representative process at most, because the kernel walks all page tables for it.
+
+use hugewise_model::PageSize;
+
+use crate::ParseError;
+
+/// `KernelPageSize` of the mapping that starts at `start`.
+///
+/// # Errors
+/// A page size that is none.
+pub fn page_size_at(bytes: &[u8], start: u64) -> Result<Option<PageSize>, ParseError> {
+    let mut inside = false;
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if let Some(first) = first_address(line) {
+            inside = first == start;
+        } else if inside && line.starts_with(b"KernelPageSize:") {
+            return page_size(line, number).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The smallest `KernelPageSize` of all: a process always has some memory on base pages.
+///
+/// # Errors
+/// A page size that is none.
+pub fn smallest_page(bytes: &[u8]) -> Result<Option<PageSize>, ParseError> {
+    let mut smallest: Option<PageSize> = None;
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if line.starts_with(b"KernelPageSize:") {
+            let page = page_size(line, number)?;
+            smallest = Some(smallest.map_or(page, |so_far| so_far.min(page)));
+        }
+    }
+    Ok(smallest)
+}
+
+/// The first address of `7f1000000000-7f1000200000 rw-s ...`.
+fn first_address(line: &[u8]) -> Option<u64> {
+    let end = line.iter().position(|byte| *byte == b'-').filter(|end| *end <= 16)?;
+    u64::from_str_radix(std::str::from_utf8(line.get(..end)?).ok()?, 16).ok()
+}
+
+fn page_size(line: &[u8], number: u64) -> Result<PageSize, ParseError> {
+    let text = String::from_utf8_lossy(line);
+    let kib = text.strip_prefix("KernelPageSize:").and_then(|rest| rest.trim().strip_suffix("kB"));
+    kib.and_then(|kib| kib.trim().parse().ok())
+        .and_then(PageSize::from_kib)
+        .ok_or_else(|| ParseError::at(number, format!("no page size in {text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &str = "\
+55d0c8a00000-55d0c8acd000 r--p 00000000 fe:01 1835113                    /usr/bin/x
+Size:                820 kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+VmFlags: rd mr mw me sd
+7f1000000000-7f1000200000 rw-s 00000000 00:0f 32769                      /SYSV00000000 (deleted)
+Size:               2048 kB
+KernelPageSize:     2048 kB
+MMUPageSize:        2048 kB
+VmFlags: rd wr sh mr mw me ms de ht sd
+";
+
+    #[test]
+    fn each_mapping_has_its_own() {
+        assert_eq!(page_size_at(REAL.as_bytes(), 0x7f10_0000_0000), Ok(Some(PageSize::MIB_2)));
+        assert_eq!(page_size_at(REAL.as_bytes(), 0x55d0_c8a0_0000), Ok(Some(PageSize::KIB_4)));
+        assert_eq!(page_size_at(REAL.as_bytes(), 7), Ok(None));
+        assert_eq!(smallest_page(REAL.as_bytes()), Ok(Some(PageSize::KIB_4)));
+        assert_eq!(smallest_page(b"KernelPageSize: 3 kB").unwrap_err().line, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>, start: u64) {
+            let _ = page_size_at(&bytes, start);
+            let _ = smallest_page(&bytes);
+        }
+
+        #[test]
+        fn never_panics_on_a_torn_file(at in 0..REAL.len()) {
+            let _ = page_size_at(&REAL.as_bytes()[..at], 0x7f10_0000_0000);
+            let _ = smallest_page(&REAL.as_bytes()[..at]);
+        }
+    }
+}

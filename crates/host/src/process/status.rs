@@ -1,0 +1,168 @@
+//! /proc/PID/status (Documentation/filesystems/proc.rst, table 1-2).
+
+use hugewise_model::{Bytes, Observed};
+
+use crate::ParseError;
+
+/// CAP_IPC_LOCK of include/uapi/linux/capability.h.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// What of it concerns huge pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// `Name`.
+    pub name: String,
+    /// `PPid`.
+    pub parent: u32,
+    /// Second number of `Uid`: the effective one.
+    pub uid: u32,
+    /// Second number of `Gid`.
+    pub gid: u32,
+    /// `Groups`.
+    pub groups: Vec<u32>,
+    /// `NSpid`.
+    pub namespace_pids: Vec<u32>,
+    /// `Threads`.
+    pub threads: Observed<u64>,
+    /// `VmSize`: kernel threads and zombies have none.
+    pub size: Observed<Bytes>,
+    /// `VmPTE`.
+    pub page_tables: Observed<Bytes>,
+    /// `HugetlbPages`.
+    pub hugetlb: Observed<Bytes>,
+    /// `RssShmem`.
+    pub rss_shmem: Observed<Bytes>,
+    /// `RssAnon`.
+    pub rss_anon: Observed<Bytes>,
+    /// `VmSwap`.
+    pub swap: Observed<Bytes>,
+    /// `VmLck`.
+    pub locked: Observed<Bytes>,
+    /// Bit 14 of `CapEff`.
+    pub ipc_lock: Observed<bool>,
+    /// `THP_enabled`.
+    pub thp_enabled: Observed<bool>,
+}
+
+/// Parses a status file.
+///
+/// # Errors
+/// A field that is used here and does not hold what the kernel documents; a file without `Name` or `Uid`.
+pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
+    let mut status = Status::default();
+    let mut seen_name = false;
+    let mut seen_uid = false;
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (key, rest) = line.split_at(colon);
+        let value = String::from_utf8_lossy(rest.get(1..).unwrap_or_default());
+        let value = value.trim();
+        let wrong = || ParseError::at(number, format!("no value in {:?}", String::from_utf8_lossy(line)));
+        let amount = || kib(value).map(Observed::Known).ok_or_else(wrong);
+        match key {
+            b"Name" => {
+                status.name = value.to_owned();
+                seen_name = true;
+            }
+            b"PPid" => status.parent = value.parse().map_err(|_| wrong())?,
+            b"Uid" => {
+                status.uid = effective(value).ok_or_else(wrong)?;
+                seen_uid = true;
+            }
+            b"Gid" => status.gid = effective(value).ok_or_else(wrong)?,
+            b"Groups" => status.groups = numbers(value).ok_or_else(wrong)?,
+            b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
+            b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),
+            b"VmSize" => status.size = amount()?,
+            b"VmPTE" => status.page_tables = amount()?,
+            b"HugetlbPages" => status.hugetlb = amount()?,
+            b"RssShmem" => status.rss_shmem = amount()?,
+            b"RssAnon" => status.rss_anon = amount()?,
+            b"VmSwap" => status.swap = amount()?,
+            b"VmLck" => status.locked = amount()?,
+            b"CapEff" => {
+                let set = u64::from_str_radix(value, 16).map_err(|_| wrong())?;
+                status.ipc_lock = Observed::Known(set >> CAP_IPC_LOCK & 1 == 1);
+            }
+            b"THP_enabled" => match value {
+                "0" => status.thp_enabled = Observed::Known(false),
+                "1" => status.thp_enabled = Observed::Known(true),
+                _ => return Err(wrong()),
+            },
+            _ => {}
+        }
+    }
+    if seen_name && seen_uid { Ok(status) } else { Err(ParseError::whole("no Name or no Uid")) }
+}
+
+fn kib(value: &str) -> Option<Bytes> {
+    let number = value.strip_suffix("kB")?.trim_end().parse().ok()?;
+    Some(Bytes::from_kib(number))
+}
+
+/// The second of real, effective, saved and file system id.
+fn effective(value: &str) -> Option<u32> {
+    value.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn numbers(value: &str) -> Option<Vec<u32>> {
+    value.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &str = "Name:\tpostgres\nUmask:\t0077\nState:\tS (sleeping)\nTgid:\t812\nNgid:\t0\nPid:\t812\n\
+        PPid:\t1\nTracerPid:\t0\nUid:\t0\t105\t105\t105\nGid:\t0\t113\t113\t113\nFDSize:\t64\nGroups:\t113 120 \n\
+        NStgid:\t812\t7\nNSpid:\t812\t7\nVmPeak:\t  219428 kB\nVmSize:\t  219428 kB\nVmLck:\t       8 kB\n\
+        RssAnon:\t    4096 kB\nRssFile:\t   20000 kB\nRssShmem:\t    5904 kB\nVmPTE:\t     148 kB\nVmSwap:\t       0 kB\n\
+        HugetlbPages:\t    4096 kB\nTHP_enabled:\t1\nThreads:\t1\nCapEff:\t0000000000004000\n";
+
+    #[test]
+    fn takes_what_the_kernel_prints() {
+        let status = parse(REAL.as_bytes()).unwrap();
+        assert_eq!(status.name, "postgres");
+        assert_eq!((status.parent, status.uid, status.gid), (1, 105, 113));
+        assert_eq!(status.groups, [113, 120]);
+        assert_eq!(status.namespace_pids, [812, 7]);
+        assert_eq!(status.page_tables, Observed::Known(Bytes(148 * 1024)));
+        assert_eq!(status.hugetlb, Observed::Known(Bytes(4 << 20)));
+        assert_eq!(status.rss_shmem, Observed::Known(Bytes(5904 * 1024)));
+        assert_eq!(status.locked, Observed::Known(Bytes(8192)));
+        assert_eq!(status.ipc_lock, Observed::Known(true));
+        assert_eq!(status.thp_enabled, Observed::Known(true));
+    }
+
+    #[test]
+    fn an_old_kernel_has_fewer_fields_and_they_are_absent() {
+        let status = parse(b"Name:\tkthreadd\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
+        assert_eq!(status.size, Observed::Absent);
+        assert_eq!(status.hugetlb, Observed::Absent);
+        assert_eq!(status.thp_enabled, Observed::Absent);
+    }
+
+    #[test]
+    fn garbage_in_a_known_field_is_said_with_its_line() {
+        let error = parse(b"Name:\tx\nVmPTE:\tmany kB\n").unwrap_err();
+        assert_eq!(error.line, 2);
+        assert!(parse(b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn never_panics_on_a_torn_file(at in 0..REAL.len(), byte: u8) {
+            let _ = parse(&REAL.as_bytes()[..at]);
+            let mut bent = REAL.as_bytes().to_vec();
+            bent[at] = byte;
+            let _ = parse(&bent);
+        }
+    }
+}

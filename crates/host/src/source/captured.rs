@@ -1,0 +1,359 @@
+//! What captured folders and tars have in common: how a host's facts are found in what it left behind.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use hugewise_model::{Observed, PageSize, Unread};
+use serde::{Deserialize, Serialize};
+
+use super::{Machine, Source, split_process_root};
+use crate::process;
+
+/// Where a capture keeps its own facts.
+pub(crate) const NOTE: &str = "/hugewise/capture.json";
+/// Where a capture keeps what PROCMAP_QUERY said: lines of pid, first address in hexadecimal, page size in bytes.
+pub(crate) const PAGE_SIZES: &str = "/hugewise/page_sizes";
+/// `schema` of [`Note`].
+pub(crate) const SCHEMA: &str = "hugewise.capture/1";
+
+/// Files as they lie in a folder or tar.
+pub(crate) trait Files {
+    /// As [`Source::read`].
+    fn read(&self, path: &str) -> Observed<Vec<u8>>;
+    /// As [`Source::list`].
+    fn list(&self, folder: &str) -> Observed<Vec<String>>;
+    /// As [`Source::link`].
+    fn link(&self, path: &str) -> Observed<String>;
+    /// As [`Source::problems`].
+    fn problems(&self) -> Vec<Unread> {
+        Vec::new()
+    }
+}
+
+/// `/hugewise/capture.json`: what files alone cannot say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Note {
+    pub(crate) schema: String,
+    /// Seconds since the epoch.
+    pub(crate) read_at: Option<i64>,
+    pub(crate) read_as: Option<u32>,
+    pub(crate) base_page_bytes: Option<PageSize>,
+    pub(crate) architecture: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tlb: Vec<Tlb>,
+    /// Whether CPUID told anything of the translation buffers.
+    pub(crate) tlb_known: bool,
+    /// Paths that the reader was not allowed to see.
+    pub(crate) denied: Vec<String>,
+    /// Paths that could not be read for a reason of their own.
+    pub(crate) malformed: BTreeMap<String, String>,
+    /// Links that cannot be links of the capture.
+    pub(crate) links: BTreeMap<String, String>,
+    /// Folders of which the capture does not hold every name, with all names.
+    pub(crate) lists: BTreeMap<String, Vec<String>>,
+    /// Files that were read and not kept, since nobody vouches that they hold no secrets.
+    pub(crate) omitted: Vec<String>,
+}
+
+/// One translation buffer, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tlb {
+    pub(crate) level: u8,
+    pub(crate) holds: TlbHolds,
+    pub(crate) page_bytes: PageSize,
+    pub(crate) entries: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TlbHolds {
+    Data,
+    Instructions,
+    Both,
+}
+
+/// A host that left files behind.
+#[derive(Debug)]
+pub(crate) struct Captured<F> {
+    files: F,
+    note: Note,
+    /// A note that is there and cannot be understood.
+    broken: Option<Unread>,
+    page_sizes: BTreeMap<(u32, u64), PageSize>,
+    titles: OnceCell<BTreeMap<u32, Vec<u8>>>,
+    machine: OnceCell<Machine>,
+}
+
+impl<F: Files> Captured<F> {
+    pub(crate) fn new(files: F) -> Self {
+        let note: Observed<Note> = files.read(NOTE).parse(|bytes| serde_json::from_slice(&bytes));
+        let why = note.reason().filter(|_| !note.is_absent());
+        let mut broken = why.map(|why| Unread { what: NOTE.to_owned(), why });
+        let note = note.into_known().unwrap_or_default();
+        if broken.is_none() && !note.schema.is_empty() && note.schema != SCHEMA {
+            let why = format!("malformed: schema is {:?}, not {SCHEMA:?}", note.schema);
+            broken = Some(Unread { what: NOTE.to_owned(), why });
+        }
+        let page_sizes = files.read(PAGE_SIZES).into_known().map(|bytes| parse_page_sizes(&bytes)).unwrap_or_default();
+        Self { files, note, broken, page_sizes, titles: OnceCell::new(), machine: OnceCell::new() }
+    }
+
+    fn refused<T>(&self, path: &str) -> Option<Observed<T>> {
+        if self.note.denied.binary_search_by(|denied| denied.as_str().cmp(path)).is_ok() {
+            return Some(Observed::Denied);
+        }
+        self.note.malformed.get(path).map(|why| Observed::Malformed(why.clone()))
+    }
+
+    /// The same path from the host's own root, where a process's root is not in the capture and is the host's.
+    fn on_host<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let (root, rest) = split_process_root(path)?;
+        let process = root.strip_suffix("/root")?;
+        if self.files.list(root).is_known() {
+            return None;
+        }
+        let own = self.link(&format!("{process}/ns/mnt"));
+        let same = own.known().is_none_or(|own| self.link("/proc/self/ns/mnt").known() == Some(own));
+        // The slash before REST belongs to the answer.
+        same.then(|| path.get(path.len() - rest.len() - 1..)).flatten()
+    }
+
+    /// Arguments from `ps auxwww` of a sosreport, ended by zero bytes as in /proc.
+    fn title(&self, pid: u32) -> Observed<Vec<u8>> {
+        let titles = self.titles.get_or_init(|| {
+            let folder = "/sos_commands/process";
+            let names = self.files.list(folder).into_known().unwrap_or_default();
+            let names = names.iter().filter(|name| name.starts_with("ps_aux"));
+            let texts = names.filter_map(|name| self.files.read(&format!("{folder}/{name}")).into_known());
+            texts.flat_map(|text| super::sosreport::titles(&text)).collect()
+        });
+        titles.get(&pid).cloned().into()
+    }
+
+    fn derive_machine(&self) -> Machine {
+        let note = &self.note;
+        let architecture = note.architecture.clone().or_else(|| super::sosreport::architecture(&self.files));
+        let base_page = note.base_page_bytes.or_else(|| self.derive_base_page(architecture.as_deref()));
+        let read_at = note.read_at.or_else(|| {
+            ["/date", "/sos_commands/date/date"].iter().find_map(|path| {
+                self.files
+                    .read(path)
+                    .into_known()
+                    .and_then(|text| super::sosreport::date(&String::from_utf8_lossy(&text)))
+            })
+        });
+        let tlb = note.tlb.iter().map(Tlb::level).collect();
+        Machine {
+            live: false,
+            base_page: base_page.into(),
+            read_at: read_at.into(),
+            read_as: note.read_as.into(),
+            architecture: architecture.into(),
+            tlb: note.tlb_known.then_some(tlb).into(),
+        }
+    }
+
+    fn derive_base_page(&self, architecture: Option<&str>) -> Option<PageSize> {
+        let pmd = self.files.read("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").into_known();
+        let pmd = pmd.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse::<u64>().ok());
+        // A table is one page of 8-byte entries, so a page-table page of base pages maps page * page / 8 bytes.
+        if let Some(page) = (12..=16).map(|bits| 1_u64 << bits).find(|page| Some(page * page / 8) == pmd) {
+            return PageSize::new(page);
+        }
+        if matches!(architecture, Some("x86_64" | "i686" | "i386")) {
+            return Some(PageSize::KIB_4);
+        }
+        let pids = self.files.list("/proc").into_known().unwrap_or_default();
+        let pids = pids.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let smaps = pids.filter_map(|pid| self.files.read(&format!("/proc/{pid}/smaps")).into_known());
+        if let Some(page) = smaps.filter_map(|smaps| process::smaps::smallest_page(&smaps).ok().flatten()).min() {
+            return Some(page);
+        }
+        let processor = self.files.read("/proc/cpuinfo").into_known()?;
+        let x86 = processor.starts_with(b"vendor_id") || processor.windows(10).any(|part| part == b"\nvendor_id");
+        x86.then_some(PageSize::KIB_4)
+    }
+}
+
+impl Tlb {
+    pub(crate) fn of(level: &hugewise_model::host::TlbLevel) -> Self {
+        use hugewise_model::host::TlbHolds as Model;
+        let holds = match level.holds {
+            Model::Data => TlbHolds::Data,
+            Model::Instructions => TlbHolds::Instructions,
+            Model::Both => TlbHolds::Both,
+        };
+        Self { level: level.level, holds, page_bytes: level.page_size, entries: level.entries }
+    }
+
+    fn level(&self) -> hugewise_model::host::TlbLevel {
+        use hugewise_model::host::TlbHolds as Model;
+        let holds = match self.holds {
+            TlbHolds::Data => Model::Data,
+            TlbHolds::Instructions => Model::Instructions,
+            TlbHolds::Both => Model::Both,
+        };
+        hugewise_model::host::TlbLevel { level: self.level, holds, page_size: self.page_bytes, entries: self.entries }
+    }
+}
+
+impl<F: Files> Source for Captured<F> {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        if let Some(refused) = self.refused(path) {
+            return refused;
+        }
+        self.files
+            .read(path)
+            .or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.read(path)))
+            .or_else_absent(|| match path.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline")) {
+                Some(pid) => pid.parse().map_or(Observed::Absent, |pid| self.title(pid)),
+                None => Observed::Absent,
+            })
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        if let Some(refused) = self.refused(folder) {
+            return refused;
+        }
+        if let Some(names) = self.note.lists.get(folder) {
+            return Observed::Known(names.clone());
+        }
+        let there = self.files.list(folder);
+        there.or_else_absent(|| self.on_host(folder).map_or(Observed::Absent, |folder| self.files.list(folder)))
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        if let Some(refused) = self.refused(path) {
+            return refused;
+        }
+        if let Some(target) = self.note.links.get(path) {
+            return Observed::Known(target.clone());
+        }
+        let there = self.files.link(path);
+        there.or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.link(path)))
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        if let Some(size) = self.page_sizes.get(&(pid, start)) {
+            return Observed::Known(*size);
+        }
+        if !self.page_sizes.is_empty() {
+            return Observed::Absent;
+        }
+        let base_page = self.machine.get_or_init(|| self.derive_machine()).base_page.get();
+        process::from_tables(self, pid, start, base_page)
+    }
+
+    fn machine(&self) -> Machine {
+        self.machine.get_or_init(|| self.derive_machine()).clone()
+    }
+
+    fn problems(&self) -> Vec<Unread> {
+        let mut problems = self.files.problems();
+        problems.extend(self.broken.clone());
+        problems
+    }
+}
+
+/// Lines that make no sense are left out: their mappings are then asked for another way.
+fn parse_page_sizes(bytes: &[u8]) -> BTreeMap<(u32, u64), PageSize> {
+    let text = String::from_utf8_lossy(bytes);
+    let line = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        let start = u64::from_str_radix(words.next()?, 16).ok()?;
+        Some(((pid, start), PageSize::new(words.next()?.parse().ok()?)?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::source::tree::Tree;
+
+    fn captured(files: &[(&str, &str)]) -> Captured<Tree> {
+        let mut tree = Tree::default();
+        for (path, text) in files {
+            tree.put_file(path, Observed::Known(text.as_bytes().to_vec()));
+        }
+        Captured::new(tree)
+    }
+
+    #[test]
+    fn the_base_page_is_told_by_the_size_that_one_table_maps() {
+        let with = |pmd: &str| {
+            let path = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+            captured(&[(path, pmd)]).machine().base_page.get().map(|page| page.bytes().get())
+        };
+        assert_eq!(with("2097152\n"), Some(4096));
+        assert_eq!(with("33554432\n"), Some(16384));
+        assert_eq!(with("536870912\n"), Some(65536));
+        assert_eq!(with("17\n"), None);
+        let smaps = "1000-2000 r--p 0 0:0 0\nKernelPageSize:       64 kB\n";
+        assert_eq!(
+            captured(&[("/proc/1/smaps", smaps)]).machine().base_page,
+            Observed::Known(PageSize::new(65536).unwrap())
+        );
+        let processor = "processor\t: 0\nvendor_id\t: GenuineIntel\n";
+        assert_eq!(captured(&[("/proc/cpuinfo", processor)]).machine().base_page, Observed::Known(PageSize::KIB_4));
+    }
+
+    #[test]
+    fn a_sosreport_tells_in_its_own_places() {
+        let host = captured(&[
+            (
+                "/uname",
+                "Linux db7 5.14.0-503.el9.aarch64 #1 SMP Thu Jan 1 00:00:00 UTC 2024 aarch64 aarch64 aarch64 GNU/Linux\n",
+            ),
+            ("/date", "Fri Mar  1 12:34:56 UTC 2024\n"),
+            (
+                "/sos_commands/process/ps_auxwwwm",
+                "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND\n\
+              postgres 812 0.0 0.1 1 2 ? Ss Feb29 0:01 /usr/bin/postgres -D /data\n\
+              postgres 813 0.0 0.1 1 2 ? Ss Feb29 0:01 postgres: background writer\n",
+            ),
+            ("/etc/x", "host"),
+        ]);
+        let machine = host.machine();
+        assert_eq!(machine.architecture, Observed::Known("aarch64".into()));
+        assert_eq!(machine.read_at, Observed::Known(1_709_296_496));
+        assert_eq!(host.read("/proc/812/cmdline"), Observed::Known(b"/usr/bin/postgres\0-D\0/data\0".to_vec()));
+        assert_eq!(host.read("/proc/813/cmdline"), Observed::Known(b"postgres: background writer\0".to_vec()));
+        assert_eq!(host.read("/proc/814/cmdline"), Observed::Absent);
+        assert_eq!(host.read("/proc/812/root/etc/x"), Observed::Known(b"host".to_vec()));
+    }
+
+    #[test]
+    fn page_sizes_come_from_the_capture_or_from_tables() {
+        let kept = captured(&[(PAGE_SIZES, "7 7f00 2097152\nnonsense\n")]);
+        assert_eq!(kept.mapping_page_size(7, 0x7f00), Observed::Known(PageSize::MIB_2));
+        assert_eq!(kept.mapping_page_size(8, 0x7f00), Observed::Absent);
+        let numa = captured(&[("/proc/7/numa_maps", "7f00 default huge kernelpagesize_kB=1048576\n")]);
+        assert_eq!(numa.mapping_page_size(7, 0x7f00), Observed::Known(PageSize::GIB_1));
+    }
+
+    #[test]
+    fn a_broken_note_is_a_problem() {
+        assert_eq!(captured(&[(NOTE, "{")]).problems().len(), 1);
+        assert_eq!(captured(&[(NOTE, "{\"schema\":\"other/9\"}")]).problems().len(), 1);
+        assert_eq!(captured(&[(NOTE, "{\"schema\":\"hugewise.capture/1\"}")]).problems(), []);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(note: Vec<u8>, sizes: Vec<u8>, ps: Vec<u8>) {
+            let mut tree = Tree::default();
+            tree.put_file(NOTE, Observed::Known(note));
+            tree.put_file(PAGE_SIZES, Observed::Known(sizes));
+            tree.put_file("/sos_commands/process/ps_auxwww", Observed::Known(ps.clone()));
+            tree.put_file("/date", Observed::Known(ps.clone()));
+            tree.put_file("/uname", Observed::Known(ps));
+            let host = Captured::new(tree);
+            let _ = (host.machine(), host.read("/proc/1/cmdline"), host.mapping_page_size(1, 1));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A folder that looks like a host's root: a capture, an unpacked sosreport, a mounted disk.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use hugewise_model::{Observed, PageSize, Unread};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::beneath::{link_beneath, list_located, locate, observed, read_located};
+use super::captured::{Captured, Files};
+use super::{Machine, OpenError, Source, looks_like_a_host, split_process_root};
+
+/// A folder that looks like a host's root.
+#[derive(Debug)]
+pub struct Folder(Captured<Opened>);
+
+/// The folder itself, opened once: it may be renamed while it is read.
+#[derive(Debug)]
+struct Opened(OwnedFd);
+
+impl Folder {
+    /// Opens a folder, or its only sub-folder where that is the one that looks like a host.
+    ///
+    /// # Errors
+    /// No such folder, or nothing in it that a host has.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, path, flags, Mode::empty()).map_err(|error| OpenError::io(path, error.into()))?;
+        let mut opened = Opened(root);
+        let names = match opened.list("/") {
+            Observed::Known(names) => names,
+            other => return Err(OpenError::new(path, other.reason().unwrap_or_default())),
+        };
+        if looks_like_a_host(&names) {
+            return Ok(Self(Captured::new(opened)));
+        }
+        let mut folders = names.iter().filter(|name| opened.list(name).is_known());
+        if let (Some(only), None) = (folders.next(), folders.next()) {
+            let inner = openat(&opened.0, only, flags | OFlags::NOFOLLOW, Mode::empty());
+            opened = Opened(inner.map_err(|error| OpenError::io(path, error.into()))?);
+            if opened.list("/").known().is_some_and(|names| looks_like_a_host(names)) {
+                return Ok(Self(Captured::new(opened)));
+            }
+        }
+        Err(OpenError::not_a_host(path))
+    }
+}
+
+impl Opened {
+    /// Below `/proc/PID/root` that folder is the root, where the capture has it.
+    fn rooted<T>(&self, path: &str, look: impl Fn(&OwnedFd, &str) -> Observed<T>) -> Observed<T> {
+        if let Some((root, rest)) = split_process_root(path)
+            && let Ok(root) = locate(self.0.as_fd(), root)
+        {
+            return look(&root, rest);
+        }
+        look(&self.0, path)
+    }
+}
+
+impl Files for Opened {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        self.rooted(path, |root, path| observed(locate(root.as_fd(), path)).and_then(|file| read_located(&file)))
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        self.rooted(folder, |root, path| observed(locate(root.as_fd(), path)).and_then(|found| list_located(&found)))
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        self.rooted(path, |root, path| link_beneath(root.as_fd(), path))
+    }
+}
+
+impl Source for Folder {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        self.0.list(folder)
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        self.0.link(path)
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        self.0.mapping_page_size(pid, start)
+    }
+
+    fn machine(&self) -> Machine {
+        self.0.machine()
+    }
+
+    fn problems(&self) -> Vec<Unread> {
+        self.0.problems()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_hostile_folder_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("proc")).unwrap();
+        std::fs::create_dir_all(at("etc")).unwrap();
+        std::fs::write(at("etc/real"), "real").unwrap();
+        symlink("/etc/shadow", at("etc/shadow")).unwrap();
+        symlink("../../../../../../etc/passwd", at("etc/up")).unwrap();
+        symlink("/etc/real", at("etc/inside")).unwrap();
+        symlink("loop", at("etc/loop")).unwrap();
+        symlink("/proc/self/root/etc/passwd", at("etc/magic")).unwrap();
+        let pipe = at("etc/pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let source = Folder::open(folder.path()).unwrap();
+        assert_eq!(source.read("/etc/inside"), Observed::Known(b"real".to_vec()));
+        assert_eq!(source.read("/../../etc/real"), Observed::Known(b"real".to_vec()));
+        assert!(matches!(source.read("/etc/shadow"), Observed::Malformed(_)));
+        assert_eq!(source.read("/etc/up"), Observed::Absent);
+        assert_eq!(source.read("/etc/magic"), Observed::Absent);
+        assert!(matches!(source.read("/etc/loop"), Observed::Malformed(_)));
+        assert_eq!(source.read("/etc/pipe"), Observed::Malformed("not a regular file".into()));
+        assert_eq!(source.link("/etc/up"), Observed::Known("../../../../../../etc/passwd".into()));
+    }
+
+    #[test]
+    fn the_only_sub_folder_is_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("sosreport-db7/proc")).unwrap();
+        std::fs::write(folder.path().join("sosreport-db7/proc/meminfo"), "x").unwrap();
+        std::fs::write(folder.path().join("sosreport-db7.sha256"), "x").unwrap();
+        let source = Folder::open(folder.path()).unwrap();
+        assert_eq!(source.read("/proc/meminfo"), Observed::Known(b"x".to_vec()));
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused_with_what_was_expected() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Folder::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("proc"), "{error}");
+        assert!(Folder::open(&folder.path().join("nothing")).is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! The running machine.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+
+use hugewise_model::{Observed, PageSize};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, Result};
+
+use super::beneath::{
+    link_beneath, link_in, list_located, list_open, locate, not_known, observed, open_to_read, read_located, read_open,
+};
+use super::{Machine, Source, split_process_root};
+use crate::sys;
+
+/// The running machine, as the user who runs the program sees it.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// /proc/PID/maps of the process that was asked last: a process's mappings are asked for one after the other.
+    maps: RefCell<Option<(u32, OwnedFd)>>,
+}
+
+impl Live {
+    /// Opens nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn query(&self, pid: u32, start: u64) -> Result<u64> {
+        let mut maps = self.maps.borrow_mut();
+        let file = match maps.take() {
+            Some((of, file)) if of == pid => file,
+            _ => open_to_read(CWD, &format!("/proc/{pid}/maps"))?,
+        };
+        let (_, file) = maps.insert((pid, file));
+        sys::mapping_page_size(file.as_fd(), start)
+    }
+}
+
+/// Files of the kernel: opening one of those has no effect, and they are always regular files.
+fn is_kernel_file(path: &str) -> bool {
+    path.starts_with("/proc/") || path.starts_with("/sys/")
+}
+
+/// The root of a process's mount namespace.
+fn process_root(root: &str) -> Observed<OwnedFd> {
+    observed(openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+fn locate_plain(path: &str) -> Observed<OwnedFd> {
+    observed(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))
+}
+
+impl Source for Live {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        if let Some((root, rest)) = split_process_root(path) {
+            let file = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
+            return file.and_then(|file| read_located(&file));
+        }
+        if is_kernel_file(path) {
+            return match open_to_read(CWD, path) {
+                Ok(file) => read_open(&file),
+                Err(error) => not_known(error),
+            };
+        }
+        locate_plain(path).and_then(|file| read_located(&file))
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        if let Some((root, rest)) = split_process_root(folder) {
+            let folder = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
+            return folder.and_then(|folder| list_located(&folder));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        observed(openat(CWD, folder, flags, Mode::empty()).and_then(list_open))
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        match split_process_root(path) {
+            Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
+            None => link_in(CWD, path),
+        }
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        match self.query(pid, start) {
+            Ok(bytes) => Observed::Known(bytes).parse(PageSize::try_from),
+            // Kernels before 6.11 do not know the question.
+            Err(Errno::NOTTY) => Observed::Absent,
+            Err(error) => not_known(error),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        let base_page = u64::try_from(rustix::param::page_size()).ok().and_then(PageSize::new);
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok();
+        Machine {
+            live: true,
+            base_page: base_page.into(),
+            read_at: since_epoch.and_then(|since| i64::try_from(since.as_secs()).ok()).into(),
+            read_as: Observed::Known(rustix::process::geteuid().as_raw()),
+            architecture: Observed::Known(rustix::system::uname().machine().to_string_lossy().into_owned()),
+            tlb: Observed::Absent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_kernel_says() {
+        let live = Live::new();
+        let status = String::from_utf8(live.read("/proc/self/status").into_known().unwrap()).unwrap();
+        assert!(status.contains(&format!("\nPid:\t{}\n", std::process::id())));
+        let pid = std::process::id();
+        assert_eq!(live.read(&format!("/proc/{pid}/root/proc/version")), live.read("/proc/version"));
+        assert!(live.list("/proc/self/ns").into_known().unwrap().contains(&"mnt".to_owned()));
+        assert!(live.link("/proc/self/ns/mnt").into_known().unwrap().starts_with("mnt:["));
+        assert_eq!(live.read("/nonexistent"), Observed::Absent);
+        assert_eq!(live.list("/proc/version"), Observed::Absent);
+        assert_eq!(live.read("/proc"), Observed::Malformed("is a folder".into()));
+        assert_eq!(live.read("/dev/zero"), Observed::Malformed("not a regular file".into()));
+        assert_eq!(live.mapping_page_size(u32::MAX, 0), Observed::Absent);
+    }
+
+    #[test]
+    fn page_sizes_agree_with_smaps() {
+        let live = Live::new();
+        let pid = std::process::id();
+        let smaps = String::from_utf8(live.read("/proc/self/smaps").into_known().unwrap()).unwrap();
+        let mut start = 0;
+        let mut compared = 0;
+        for line in smaps.lines() {
+            if let Some((first, _)) = line.split_once('-') {
+                start = u64::from_str_radix(first, 16).unwrap_or(start);
+            }
+            if let Some(size) = line.strip_prefix("KernelPageSize:") {
+                let kib: u64 = size.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+                match live.mapping_page_size(pid, start) {
+                    Observed::Known(page) => {
+                        assert_eq!(Some(page), PageSize::from_kib(kib));
+                        compared += 1;
+                    }
+                    // Mappings of other threads come and go; the vsyscall page is no mapping of the process.
+                    Observed::Absent => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let (major, minor) = kernel();
+        assert!(compared > 0 || (major, minor) < (6, 11), "PROCMAP_QUERY never answered");
+    }
+
+    fn kernel() -> (u32, u32) {
+        let uname = rustix::system::uname();
+        let mut numbers = uname.release().to_str().unwrap().split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    }
+}
