@@ -127,6 +127,16 @@ fn its_own_word_beats_the_command_line() {
 }
 
 #[test]
+fn what_it_says_of_a_long_command_line_is_cut_off() {
+    let data = Mapping { shared: true, ..mapping(0x1000, 0, "/tmp/hsperfdata_app/7", PageSize::KIB_4) };
+    let long = format!("-XX:+UseLargePages -Da={} -Xmx1", "x".repeat(990));
+    let told = hsperf::tests::file(&[("java.rt.vmArgs", &long)], true);
+    let process = java(7, "java -Da=x -Xmx16g -XX:+UseZGC Main", vec![data]);
+    let instance = only(process, &MapSource::new().file("/tmp/hsperfdata_app/7", told));
+    assert_eq!((instance.setting_value("maxheapsize"), instance.asked), (Some("16g"), Asked::Must));
+}
+
+#[test]
 fn flags_may_stand_in_an_argument_file() {
     let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
     let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");
