@@ -71,7 +71,10 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
             (Flags::read(command.iter().map(String::as_str)), format!("/proc/{}/cmdline", process.pid))
         }
     };
-    let flags_known = process.command.is_known() || told.contains_key("java.rt.vmArgs");
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
+    // only one that has none to give may be taken at its command line.
+    let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
+    let flags_known = silent || told.contains_key("java.rt.vmArgs");
 
     let heap = heap(process, &flags);
     let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
@@ -99,7 +102,8 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
         instance.traits.push("thp");
         instance.setting = instance.settings.get("usetransparenthugepages").cloned();
     }
-    instance.asked = match (large_pages, flags_known) {
+    let explicit = flags.get("UseLargePages").is_some() || flags.on("UseTransparentHugePages");
+    instance.asked = match (large_pages, flags_known || explicit) {
         // ZGC takes its heap from a hugetlb memfd or not at all; the others go on with small pages and a warning.
         (true, _) if flags.on("UseZGC") => Asked::Must,
         (true, _) => Asked::Try,
