@@ -3,19 +3,19 @@
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+pub mod connect;
 pub mod jvm;
 pub mod mongodb;
-pub mod connect;
 pub mod mysql;
 pub mod options;
 pub mod oracle;
-pub mod postgresql;
 pub mod other;
+pub mod postgresql;
 pub mod qemu;
 pub mod redis;
 pub mod segments;
-mod versions;
 pub mod settings;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[
+    &oracle::KIND,
     &postgresql::KIND,
     &mysql::KIND,
-    &oracle::KIND,
     &jvm::KIND,
     &redis::KIND,
     &mongodb::KIND,

@@ -287,7 +287,10 @@ impl Parameters {
             self.complete = false;
             return true;
         };
-        for one in assignments {
+        // A capture keeps the lines of a spfile as text: they have no numbers then either.
+        let numbered = !options::file_name(file).starts_with("spfile");
+        for mut one in assignments {
+            one.line = if numbered { one.line } else { 0 };
             if matches!(one.name.as_str(), "spfile" | "ifile") && one.sid.as_deref().is_none_or(|it| it == sid_of(pmon))
             {
                 let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
