@@ -42,7 +42,8 @@ pub struct Kind {
     /// Finds its running instances.
     pub find: fn(&Scene<'_>, &mut Found),
     /// Options of its command lines that are read here: a capture keeps these and drops all others.
-    /// An option named without its value keeps the value behind `=` or in the next word.
+    /// An option named without its value keeps the value behind `=` or in the next word. With their
+    /// dashes; an option that is named as a setting is kept by that.
     pub options: &'static [&'static str],
     /// Settings of its configuration files that are read here: a capture keeps these lines and drops all others.
     pub settings: &'static [&'static str],

@@ -19,26 +19,24 @@ pub static KIND: Kind = Kind {
     engine: Engine::MySql,
     find,
     options: &[
-        "no-defaults",
-        "defaults-file",
-        "defaults-extra-file",
-        "defaults-group-suffix",
-        "large-pages",
-        "innodb-buffer-pool-size",
-        "innodb-buffer-pool-chunk-size",
-        "innodb-buffer-pool-instances",
-        "innodb-log-buffer-size",
-        "key-buffer-size",
-        "aria-pagecache-buffer-size",
-        "max-connections",
-        "port",
-        "P",
-        "socket",
-        "datadir",
-        "skip-networking",
-        "bootstrap",
-        "help",
-        "version",
+        "--no-defaults",
+        "--defaults-file",
+        "--defaults-extra-file",
+        "--defaults-group-suffix",
+        "--innodb-buffer-pool-size",
+        "--innodb-buffer-pool-chunk-size",
+        "--innodb-buffer-pool-instances",
+        "--innodb-log-buffer-size",
+        "--key-buffer-size",
+        "--aria-pagecache-buffer-size",
+        "--max-connections",
+        "--port",
+        "-P",
+        "--socket",
+        "--datadir",
+        "--bootstrap",
+        "--help",
+        "--version",
     ],
     settings: &[
         "large_pages",
@@ -53,8 +51,15 @@ pub static KIND: Kind = Kind {
         "socket",
         "datadir",
         "skip_networking",
-        "!include",
-        "!includedir",
+        // The same in other words; see `cnf::plain_name`.
+        "skip_large_pages",
+        "disable_large_pages",
+        "enable_large_pages",
+        "loose_large_pages",
+        "loose_innodb_buffer_pool_size",
+        "loose_innodb_buffer_pool_chunk_size",
+        "include",
+        "includedir",
     ],
 };
 
@@ -88,7 +93,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance 
     let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
     let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
     let mut settings = files::read(scene.host, door, main, &groups);
-    let sizes = Sizes::of(&settings, mariadb);
+    let sizes = Sizes::of(&settings, mariadb, version.known().map(String::as_str));
     for (name, default) in [("large_pages", "OFF"), ("innodb_buffer_pool_size", "128M"), ("max_connections", "151")] {
         settings.fill_in(name, default);
     }
@@ -180,10 +185,6 @@ fn asked(settings: &Settings) -> Asked {
 
 /// Up to 8.0.25 MySQL asks for System V memory; from then on it maps, as MariaDB has since 10.5.
 fn mechanism(mariadb: bool, version: Option<&str>, segments: &[Segment]) -> Mechanism {
-    let numbers = |version: &str| {
-        let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
-        Some((numbers.next()?, numbers.next()?, numbers.next().unwrap_or_default()))
-    };
     let mapped_since = if mariadb { (10, 5, 0) } else { (8, 0, 26) };
     let old = version.and_then(numbers).is_some_and(|version| version < mapped_since);
     if old || segments.iter().any(|segment| segment.kind == SegmentKind::SystemV) {
@@ -193,19 +194,41 @@ fn mechanism(mariadb: bool, version: Option<&str>, segments: &[Segment]) -> Mech
     }
 }
 
+/// `10.11.19-MariaDB` in numbers.
+fn numbers(version: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    Some((numbers.next()?, numbers.next()?, numbers.next().unwrap_or_default()))
+}
+
+/// MariaDB 10.11.19 maps its buffer pool as one stretch of exactly its size; up to which release
+/// the series before it have chunks is taken from where that was seen.
+const fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+    version.0 == 10 && version.1 == 11 && version.2 >= 19
+}
+
 /// What the settings make the server allocate in large stretches.
 struct Sizes {
     pool: u64,
+    /// The pool comes in stretches of this size.
     chunk: u64,
+    /// What a stretch is larger than its pages, in thousandths.
+    descriptors: u64,
     caches: u64,
 }
 
 impl Sizes {
-    fn of(settings: &Settings, mariadb: bool) -> Option<Self> {
+    fn of(settings: &Settings, mariadb: bool, version: Option<&str>) -> Option<Self> {
         let size = |name: &str, default: &str| cnf::bytes(settings.value_or(name, default).known()?);
         let pool = size("innodb_buffer_pool_size", "128M")?;
         let chunk = size("innodb_buffer_pool_chunk_size", "0")?;
-        let chunk = if chunk == 0 { 128 << 20 } else { chunk };
+        let whole = mariadb && version.and_then(numbers).is_some_and(is_one_stretch);
+        let chunk = if whole {
+            pool
+        } else if chunk == 0 {
+            128 << 20
+        } else {
+            chunk
+        };
         let caches = if mariadb {
             // Two log buffers, and the caches of MyISAM and Aria, which take large pages, too.
             let log = size("innodb_log_buffer_size", "16M")?;
@@ -214,7 +237,7 @@ impl Sizes {
             [size("key_buffer_size", "8M")?, 0, 0, 0]
         };
         let caches = caches.into_iter().fold(0_u64, u64::saturating_add);
-        Some(Self { pool, chunk: chunk.min(pool).max(1), caches })
+        Some(Self { pool, chunk: chunk.min(pool).max(1), descriptors: if whole { 0 } else { 31 }, caches })
     }
 }
 
@@ -239,20 +262,20 @@ fn memory(scene: &Scene<'_>, main: &Process, sizes: Option<&Sizes>) -> Vec<Segme
     })
 }
 
-/// Wholly on huge pages the mappings are the demand. Otherwise the settings tell: a pool with its
-/// page descriptors is 0.8 to 3.1 % larger than asked for (MariaDB 10.11, MySQL 8.0), and each chunk
-/// is rounded up by itself.
+/// Wholly on huge pages the mappings are the demand. Otherwise the settings tell. A chunk with its
+/// page descriptors is up to 3.1 % larger than asked for (MySQL 8.0), and each is rounded up by itself;
+/// the caches of MariaDB 10.11.19 take 10 % less than asked for, which weighs more beside a small pool.
 fn demand(now: HugePageUse, segments: &[Segment], sizes: Option<&Sizes>, page: PageSize) -> Option<Demand> {
     let measured: PageCount = segments.iter().map(|segment| page.pages_for(segment.size)).sum();
     if now == HugePageUse::All {
         return Some(Demand { page_size: page, pages: measured, source: DemandSource::Measured });
     }
     let sizes = sizes?;
-    let chunk = Bytes(sizes.chunk.saturating_add(sizes.chunk / 1000 * 31));
-    let chunks = sizes.pool.div_ceil(sizes.chunk);
-    let pages =
-        page.pages_for(chunk).get().saturating_mul(chunks).saturating_add(page.pages_for(Bytes(sizes.caches)).get());
-    Some(Demand { page_size: page, pages: PageCount(pages), source: DemandSource::Estimated { error_percent: 5 } })
+    let chunk = Bytes(sizes.chunk.saturating_add(sizes.chunk / 1000 * sizes.descriptors));
+    let chunks = page.pages_for(chunk).get().saturating_mul(sizes.pool.div_ceil(sizes.chunk));
+    let pages = PageCount(chunks) + page.pages_for(Bytes(sizes.caches));
+    let error_percent = if sizes.pool >= 512 << 20 { 5 } else { 10 };
+    Some(Demand { page_size: page, pages, source: DemandSource::Estimated { error_percent } })
 }
 
 #[cfg(test)]

@@ -87,9 +87,21 @@ fn a_mariadb_on_base_pages_is_on_none() {
     assert_eq!(instance.segments.len(), 3);
     assert_eq!((instance.sessions, instance.max_sessions.get()), (Observed::Absent, Some(151)));
     assert_eq!((instance.session_model, instance.mechanism), (SessionModel::Threads, Mechanism::Mmap));
-    let demand = instance.demand.unwrap();
-    let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
-    assert!(demand.pages.get().abs_diff(390) * 100 <= 390 * u64::from(error_percent), "{demand:?}");
+}
+
+/// Pages that the kernel says are taken once MariaDB 10.11.19 runs with `large_pages`, by pool.
+#[test]
+fn the_estimate_keeps_to_its_error() {
+    for (pool, taken) in [("64M", 163), ("512M", 387), ("1G", 643)] {
+        let demand = mariadb(on_base_pages(), &format!("innodb_buffer_pool_size={pool}\n")).demand.unwrap();
+        let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+        assert!(demand.pages.get() >= taken, "{demand:?}");
+        assert!((demand.pages.get() - taken) * 100 <= taken * u64::from(error_percent), "{demand:?}");
+    }
+    // MySQL 8.0 asks for 66 pages for each chunk of 128 MiB, and 4 are for the keys of MyISAM.
+    let source = MapSource::new().file("/etc/my.cnf", "[mysqld]\ninnodb_buffer_pool_size=1G\n");
+    let demand = only(&host("mysqld", "mysqld", vec![]), &source).demand.unwrap();
+    assert_eq!(demand.pages, PageCount(8 * 66 + 4));
 }
 
 #[test]
