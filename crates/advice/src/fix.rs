@@ -58,9 +58,13 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
         fix.push(format!("sysctl -w vm.nr_hugepages={count}"));
         fix.push("# the kernel gives what it can and reports no error: read it back".into());
         fix.push("grep HugePages_Total /proc/meminfo".into());
-        if let Some(winner) = host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
+        if let Some(winner) =
+            host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
         {
-            fix.push(format!("# {} sets {} for the next boot; this file is read later and wins:", winner.place, winner.value));
+            fix.push(format!(
+                "# {} sets {} for the next boot; this file is read later and wins:",
+                winner.place, winner.value
+            ));
         }
         fix.push(format!("printf 'vm.nr_hugepages = {count}\\n' > {SYSCTL_FILE}"));
     } else {
@@ -84,7 +88,10 @@ pub(crate) fn restart(instance: &Instance) -> Vec<String> {
             vec![format!("systemctl restart {}", shell_word(unit))]
         }
         _ if instance.engine == Engine::Oracle => {
-            vec![format!("# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup", instance.owner, instance.name)]
+            vec![format!(
+                "# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup",
+                instance.owner, instance.name
+            )]
         }
         _ if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
         _ => vec![format!("# restart {}", instance.title())],
@@ -109,7 +116,9 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
             let value = if must { "ONLY" } else { "TRUE" };
             vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
         }
-        Engine::MySql | Engine::MariaDb => vec!["# in the [mysqld] section of its option file: large-pages = ON".into()],
+        Engine::MySql | Engine::MariaDb => {
+            vec!["# in the [mysqld] section of its option file: large-pages = ON".into()]
+        }
         Engine::Jvm => vec!["# add to its command line: -XX:+UseLargePages".into()],
         Engine::Qemu => {
             vec!["# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)".into()]

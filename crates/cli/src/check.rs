@@ -7,7 +7,6 @@ use hugewise_model::{Instance, Level};
 use hugewise_report::Checked;
 
 use crate::outcome::{self, Failure, Outcome};
-use crate::root;
 use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
@@ -68,8 +67,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let host = hugewise_host::read(source.as_ref());
     let mut found = hugewise_engines::find(&host, source.as_ref());
-    if arguments.connect && false {
-        drop(1);
+    if arguments.connect {
+        found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
     }
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {

@@ -1,5 +1,7 @@
 //! The program as its users run it: exit codes, streams, odd arguments.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +30,10 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
+/// No segment at all.
+const SYSVIPC_SHM: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
+atime      dtime      ctime                   rss                  swap\n";
+
 /// A captured host: files below a temporary folder.
 struct Captured {
     folder: TempDir,
@@ -45,6 +51,7 @@ impl Captured {
             "proc/1/status",
             "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmPTE:\t48 kB\nThreads:\t1\n",
         );
+        host.file("proc/sysvipc/shm", SYSVIPC_SHM);
         host.file("proc/1/cmdline", "/sbin/init\0");
         host.file("proc/1/maps", "");
         host.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
@@ -148,6 +155,17 @@ fn json_is_one_document() {
     assert_eq!(report["host"]["memory_bytes"], 16_384_000_u64 * 1024);
     assert_eq!(report["host"]["pools"][0]["committed_pages"], 60);
     assert_eq!(report["instances"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn this_host_is_read_live_and_says_when() {
+    let output = hugewise(["--format", "json", "--fail-on", "never"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let host = &report["host"];
+    assert_eq!(host["live"], true);
+    assert!(host["base_page_bytes"].as_u64().is_some_and(|bytes| bytes >= 4096));
+    assert!(host["read_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')));
+    assert!(host["memory_bytes"].as_u64() >= host["memory_free_bytes"].as_u64());
 }
 
 #[test]

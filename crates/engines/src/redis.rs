@@ -22,19 +22,30 @@ const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        let (engine, files) = match options::program(process) {
-            "redis-server" => (Engine::Redis, ["/etc/redis/redis.conf", "/etc/redis.conf"]),
-            "valkey-server" => (Engine::Valkey, ["/etc/valkey/valkey.conf", "/etc/valkey.conf"]),
-            // Debian's redis-check-rdb is the same executable, and so are its forks that save a snapshot.
-            _ => continue,
-        };
+        let Some((engine, files)) = engine(process) else { continue };
         let title = Title::of(process);
-        let saves = found.has_process(process.parent) || process.name.starts_with("redis-rdb") || title.sentinel;
-        if !saves {
+        if !forked(scene, process) && !title.sentinel {
             let instance = instance(scene, found, process, engine, &title, &files);
             found.add(instance);
         }
     }
+}
+
+/// Which of the two it is, and where distributions put its file. Debian's redis-server is a link to redis-check-rdb: the
+/// kernel's name of the process tells what was started, the executable only that it is of this family.
+fn engine(process: &Process) -> Option<(Engine, [&'static str; 2])> {
+    let family = |prefix: &str| !process.executable.is_known() || options::program(process).starts_with(prefix);
+    match process.name.as_str() {
+        "redis-server" if family("redis") => Some((Engine::Redis, ["/etc/redis/redis.conf", "/etc/redis.conf"])),
+        "valkey-server" if family("valkey") => Some((Engine::Valkey, ["/etc/valkey/valkey.conf", "/etc/valkey.conf"])),
+        _ => None,
+    }
+}
+
+/// Whether a process is a copy that its server made of itself, to save a snapshot or on its way to another program.
+pub(crate) fn forked(scene: &Scene<'_>, process: &Process) -> bool {
+    let parent = scene.host.process(process.parent);
+    parent.is_some_and(|parent| parent.pid != process.pid && options::program(parent) == options::program(process))
 }
 
 /// What the server writes over its arguments: `redis-server 127.0.0.1:6379 [cluster]`, or the arguments themselves.
@@ -167,7 +178,7 @@ mod tests {
             pid,
             name: program.into(),
             command: Observed::Known(command.iter().map(|word| (*word).to_owned()).collect()),
-            executable: Observed::Known(format!("/usr/bin/{program}")),
+            executable: Observed::Known(format!("/usr/bin/{}", program.replace("redis-server", "redis-check-rdb"))),
             thp_enabled: Observed::Known(false),
             mappings: Observed::Known(vec![Mapping {
                 start: 0x7f00_0000_0000,
@@ -206,7 +217,7 @@ mod tests {
         assert_eq!(title(&["/usr/bin/redis-server *:7000 [cluster]", "", ""]), port("7000"));
         assert_eq!(title(&["redis-server [::1]:6380"]), port("6380"));
         assert_eq!(title(&["redis-server", "--port", "6381"]), port("6381"));
-        assert_eq!(title(&["redis-server *:26379 [sentinel]"]).3, true);
+        assert!(title(&["redis-server *:26379 [sentinel]"]).3);
         assert_eq!(title(&["redis-server /run/redis.sock"]).1.as_deref(), Some("/run/redis.sock"));
         assert_eq!(title(&["redis-server", "/etc/r.conf"]).2.as_deref(), Some("/etc/r.conf"));
     }

@@ -132,3 +132,62 @@ fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use hugewise_advice::Docs;
+    use hugewise_model::Level;
+
+    use super::*;
+
+    static RULE: Rule = Rule {
+        code: "HW999",
+        name: "sample",
+        level: Level::Warn,
+        docs: Docs {
+            what: "Speaks where a segment of more than 1 GiB sits on base pages. The threshold is\nthe one of a test.\n\n- one item that is long enough to be wrapped at eighty columns, where it hangs below its text\n- another",
+            why: "Because.",
+            fix: "Run this:\n\n```\nsysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be\n```",
+            sources: &["Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12"],
+        },
+        check: |_| Vec::new(),
+    };
+
+    #[test]
+    fn a_page_is_filled_and_its_code_stays_as_it_is() {
+        let mut out = Vec::new();
+        write_page(&RULE, &mut out, Layout::plain(80)).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        HW999 sample  at worst warn
+
+        What it looks for
+          Speaks where a segment of more than 1 GiB sits on base pages. The threshold is
+          the one of a test.
+
+          - one item that is long enough to be wrapped at eighty columns, where it hangs
+            below its text
+          - another
+
+        Why it hurts
+          Because.
+
+        How to fix it
+          Run this:
+
+          sysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be
+
+        Sources
+          - Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12
+        "#);
+    }
+
+    #[test]
+    fn the_list_has_a_line_a_rule() {
+        let mut out = Vec::new();
+        write_list(&[&RULE], &mut out, Layout::plain(60)).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        code   level  name    looks for
+        HW999  warn   sample  Speaks where a segment of more than 1…
+        "#);
+    }
+}

@@ -4,8 +4,18 @@ use hugewise_model::Bytes;
 
 use crate::options;
 
-/// The flags that are read here. Others can hold secrets, and none of them is kept.
+/// The flags that are read here, and the launcher's options whose value is a word of its own: without these it would pass
+/// for the main class. Others can hold secrets, and none of them is kept.
 pub const KEPT: &[&str] = &[
+    "-jar",
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "--module-path",
+    "--add-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
     "-Xms*",
     "-Xmx*",
     "-Xlp*",
@@ -17,10 +27,10 @@ pub const KEPT: &[&str] = &[
     "-XX:-UseSHM*",
     "-XX:+UseHugeTLBFS*",
     "-XX:-UseHugeTLBFS*",
-    "-XX:LargePageSizeInBytes=*",
-    "-XX:MaxHeapSize=*",
-    "-XX:InitialHeapSize=*",
-    "-XX:ReservedCodeCacheSize=*",
+    "-XX:LargePageSizeInBytes*",
+    "-XX:MaxHeapSize*",
+    "-XX:InitialHeapSize*",
+    "-XX:ReservedCodeCacheSize*",
     "-XX:+AlwaysPreTouch*",
     "-XX:-AlwaysPreTouch*",
     "-XX:+UseG1GC*",

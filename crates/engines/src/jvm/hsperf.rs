@@ -6,27 +6,67 @@
 //! flags, unit and variability, offset of the data. Strings are vectors of type `B`. Version 2 since Java 5.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hugewise_host::ParseError;
+
+use super::flags;
 
 const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
 const PROLOGUE: usize = 32;
 const ENTRY: usize = 20;
 
 /// The names whose values are taken along: others can hold anything that a program was started with.
-const KEPT: &[&str] = &[
-    "java.property.java.version",
-    "java.property.java.vm.name",
-    "java.rt.vmArgs",
-    "java.rt.vmFlags",
-    "sun.gc.policy.name",
-];
+const KEPT: &[&str] =
+    &["java.property.java.version", "java.property.java.vm.name", "java.rt.vmArgs", "sun.gc.policy.name"];
 
 /// Its strings by name.
 ///
 /// # Errors
 /// A file of another format, one that the virtual machine has not yet released, or one whose entries lead outside it.
 pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError> {
+    let mut strings = BTreeMap::new();
+    each_string(bytes, |name, value| {
+        if let Some(name) = KEPT.iter().find(|kept| **kept == name) {
+            let text = bytes.get(value).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
+            strings.insert(*name, String::from_utf8_lossy(text).into_owned());
+        }
+    })?;
+    Ok(strings)
+}
+
+/// The same file with nothing in it but what is read here: other strings are emptied, and of the arguments only the
+/// flags in `flags::KEPT` stay. The program's own command line, its passwords among it, is one of those strings.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn without_secrets(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
+    let mut redacted = bytes.to_vec();
+    each_string(bytes, |name, value| {
+        let Some(text) = redacted.get_mut(value) else { return };
+        let kept = match name {
+            "java.rt.vmArgs" => arguments(text),
+            _ if KEPT.contains(&name) => return,
+            _ => Vec::new(),
+        };
+        text.fill(0);
+        for (to, from) in text.iter_mut().zip(kept) {
+            *to = from;
+        }
+    })?;
+    Ok(redacted)
+}
+
+fn arguments(text: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let kept = |word: &&str| {
+        flags::KEPT.iter().any(|kept| kept.strip_suffix('*').is_some_and(|start| word.starts_with(start)))
+    };
+    text.trim_end_matches('\0').split_whitespace().filter(kept).collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+/// Calls `see` with the name and the place of each string.
+fn each_string(bytes: &[u8], mut see: impl FnMut(&str, Range<usize>)) -> Result<(), ParseError> {
     if bytes.get(..4) != Some(&MAGIC) {
         return Err(ParseError::whole("no hsperfdata: the magic number is missing"));
     }
@@ -37,13 +77,11 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError>
     if bytes.get(7) != Some(&1) {
         return Err(ParseError::whole("hsperfdata that is not yet accessible"));
     }
-    let first = file.number(24)?;
+    let mut at = file.number(24)?;
     let count = file.number(28)?;
-    if first < PROLOGUE {
+    if at < PROLOGUE {
         return Err(ParseError::whole("hsperfdata entries inside the prologue"));
     }
-    let mut strings = BTreeMap::new();
-    let mut at = first;
     for _ in 0..count {
         let length = file.number(at)?;
         if length < ENTRY {
@@ -51,15 +89,18 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError>
         }
         let entry = file.slice(at, length)?;
         if entry.get(12) == Some(&b'B') {
-            let name = file.text(at, length, file.number(at.saturating_add(4))?, usize::MAX)?;
-            if let Some(name) = KEPT.iter().find(|kept| **kept == name) {
-                let vector = file.number(at.saturating_add(8))?;
-                strings.insert(*name, file.text(at, length, file.number(at.saturating_add(16))?, vector)?);
-            }
+            let outside = || ParseError::whole("hsperfdata text outside its entry");
+            let name = entry.get(file.number(at.saturating_add(4))?..).ok_or_else(outside)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            let from = file.number(at.saturating_add(16))?;
+            let size = file.number(at.saturating_add(8))?.min(length.saturating_sub(from));
+            entry.get(from..).ok_or_else(outside)?;
+            let start = at.saturating_add(from);
+            see(&String::from_utf8_lossy(name), start..start.saturating_add(size));
         }
         at = at.saturating_add(length);
     }
-    Ok(strings)
+    Ok(())
 }
 
 struct File<'a> {
@@ -77,14 +118,6 @@ impl File<'_> {
         let bytes: [u8; 4] = self.slice(at, 4)?.try_into().unwrap_or_default();
         let number = if self.little { i32::from_le_bytes(bytes) } else { i32::from_be_bytes(bytes) };
         usize::try_from(number).map_err(|_| ParseError::whole("a negative hsperfdata offset"))
-    }
-
-    /// Text inside the entry at `at`, up to a zero byte or `longest`.
-    fn text(&self, at: usize, length: usize, offset: usize, longest: usize) -> Result<String, ParseError> {
-        let entry = self.slice(at, length)?;
-        let text = entry.get(offset..).ok_or_else(|| ParseError::whole("hsperfdata text outside its entry"))?;
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(text.get(..longest.min(text.len())).unwrap_or_default()).into_owned())
     }
 }
 
@@ -139,6 +172,26 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_capture_holds_no_secret() {
+        let whole = file(
+            &[
+                ("sun.rt.javaCommand", "app --password=hunter2"),
+                ("java.rt.vmArgs", "-Dkey=hunter2 -Xmx1g -XX:OnError=hunter2 -XX:+UseLargePages"),
+                ("java.rt.vmFlags", "hunter2"),
+                ("java.property.java.class.path", "/hunter2"),
+                ("java.property.java.version", "17.0.15"),
+            ],
+            true,
+        );
+        let redacted = without_secrets(&whole).unwrap();
+        assert!(!String::from_utf8_lossy(&redacted).contains("hunter2"));
+        let read = parse(&redacted).unwrap();
+        assert_eq!(read["java.rt.vmArgs"], "-Xmx1g -XX:+UseLargePages");
+        assert_eq!(read["java.property.java.version"], "17.0.15");
+        assert_eq!(redacted.len(), whole.len());
+    }
+
+    #[test]
     fn what_it_cannot_be_is_malformed() {
         assert!(parse(b"").is_err());
         assert!(parse(b"\xca\xfe\xba\xbe").is_err());
@@ -157,6 +210,7 @@ pub(crate) mod tests {
         #[test]
         fn no_bytes_bring_it_down(bytes: Vec<u8>, little: bool) {
             let _ = parse(&bytes);
+            let _ = without_secrets(&bytes);
             let _ = parse(&[&file(&[], little)[..24], &bytes].concat());
         }
 
@@ -167,6 +221,7 @@ pub(crate) mod tests {
             let at = at.min(whole.len() - 1);
             whole[at] = byte;
             let _ = parse(&whole);
+            let _ = without_secrets(&whole);
         }
     }
 }

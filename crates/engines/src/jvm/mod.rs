@@ -28,6 +28,9 @@ const CODE_CACHE: Bytes = Bytes::from_mib(240);
 /// Largest error of [`estimate`] in percent, against OpenJDK 17 with heaps of 512 MiB to 4 GiB under each collector.
 const ERROR_PERCENT: u8 = 3;
 
+/// HotSpot cuts longer strings off (`PerfMaxStringConstLength`, 1024).
+const LONGEST_TOLD: usize = 1000;
+
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let data = hsperf_path(process);
@@ -54,10 +57,24 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
     // Its own word holds what the environment added, too.
     let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
-        (Some(arguments), Some(path)) => (Flags::read(arguments.split_whitespace()), path),
-        _ => (command_flags(scene, door, process), format!("/proc/{}/cmdline", process.pid)),
+        (Some(arguments), Some(path)) if arguments.len() < LONGEST_TOLD => {
+            (Flags::read(arguments.split_whitespace()), path)
+        }
+        // Cut off, perhaps within a word: the command line goes on from there, and what it repeats counts.
+        (Some(arguments), Some(path)) => {
+            let whole = arguments.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
+            let command = command_words(scene, door, process);
+            (Flags::read(whole.split_whitespace().chain(command.iter().map(String::as_str))), path)
+        }
+        _ => {
+            let command = command_words(scene, door, process);
+            (Flags::read(command.iter().map(String::as_str)), format!("/proc/{}/cmdline", process.pid))
+        }
     };
-    let flags_known = process.command.is_known() || told.contains_key("java.rt.vmArgs");
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
+    // only one that has none to give may be taken at its command line.
+    let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
+    let flags_known = silent || told.contains_key("java.rt.vmArgs");
 
     let heap = heap(process, &flags);
     let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
@@ -85,7 +102,8 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
         instance.traits.push("thp");
         instance.setting = instance.settings.get("usetransparenthugepages").cloned();
     }
-    instance.asked = match (large_pages, flags_known) {
+    let explicit = flags.get("UseLargePages").is_some() || flags.on("UseTransparentHugePages");
+    instance.asked = match (large_pages, flags_known || explicit) {
         // ZGC takes its heap from a hugetlb memfd or not at all; the others go on with small pages and a warning.
         (true, _) if flags.on("UseZGC") => Asked::Must,
         (true, _) => Asked::Try,
@@ -106,9 +124,9 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     Some(instance)
 }
 
-/// Flags of the command line, argument files in their place.
-fn command_flags(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> Flags {
-    let Some(arguments) = process.command.known() else { return Flags::default() };
+/// The virtual machine's own words of the command line, argument files in their place.
+fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> Vec<String> {
+    let Some(arguments) = process.command.known() else { return Vec::new() };
     let mut words = Vec::new();
     for word in flags::own_words(arguments).iter().skip(1) {
         match word.strip_prefix('@') {
@@ -121,7 +139,7 @@ fn command_flags(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> F
             None => words.push(word.clone()),
         }
     }
-    Flags::read(words.iter().map(String::as_str))
+    words
 }
 
 /// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest

@@ -121,9 +121,27 @@ fn its_own_word_beats_the_command_line() {
     assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(651)));
 
     let broken = found(vec![process.clone()], &MapSource::new().file("/tmp/hsperfdata_app/7", "junk"));
-    assert_eq!((broken.instances[0].asked, broken.unread.len()), (Asked::No, 1));
+    assert_eq!((broken.instances[0].asked, broken.unread.len()), (Asked::Unknown, 1));
     let denied = found(vec![process], &MapSource::new().denied("/tmp/hsperfdata_app/7"));
-    assert_eq!((denied.instances[0].asked, denied.unread[0].why.as_str()), (Asked::No, "denied"));
+    assert_eq!((denied.instances[0].asked, denied.unread[0].why.as_str()), (Asked::Unknown, "denied"));
+}
+
+#[test]
+fn what_it_says_of_a_long_command_line_is_cut_off() {
+    let data = Mapping { shared: true, ..mapping(0x1000, 0, "/tmp/hsperfdata_app/7", PageSize::KIB_4) };
+    let long = format!("-XX:+UseLargePages -Da={} -Xmx1", "x".repeat(990));
+    let told = hsperf::tests::file(&[("java.rt.vmArgs", &long)], true);
+    let process = java(7, "java -Da=x -Xmx16g -XX:+UseZGC Main", vec![data]);
+    let instance = only(process, &MapSource::new().file("/tmp/hsperfdata_app/7", told));
+    assert_eq!((instance.setting_value("maxheapsize"), instance.asked), (Some("16g"), Asked::Must));
+}
+
+#[test]
+fn who_may_not_see_what_the_environment_added_does_not_say_no() {
+    let hidden = |command| Process { mappings: Observed::Denied, ..java(7, command, vec![]) };
+    assert_eq!(only(hidden("java -Xmx1g Main"), &MapSource::new()).asked, Asked::Unknown);
+    assert_eq!(only(hidden("java -Xmx1g -XX:+UseLargePages Main"), &MapSource::new()).asked, Asked::Try);
+    assert_eq!(only(hidden("java -Xmx1g -XX:-UseLargePages Main"), &MapSource::new()).asked, Asked::No);
 }
 
 #[test]

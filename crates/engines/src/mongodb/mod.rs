@@ -7,7 +7,7 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Process};
 
-use crate::redis::describe_private_server;
+use crate::redis::{describe_private_server, forked};
 use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
@@ -47,7 +47,7 @@ const PATHS: &[(&str, &str)] = &[
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if options::program(process) == "mongod" && !found.has_process(process.parent) {
+        if options::program(process) == "mongod" && !forked(scene, process) {
             instance(scene, found, process);
         }
     }

@@ -43,7 +43,9 @@ const DEEPEST_INCLUDE: usize = 8;
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if let Some(title) = Title::of(process).filter(|title| title.task == "pmon") {
+        // A copy that the process monitor made of itself belongs to it already.
+        let monitor = Title::of(process).filter(|title| title.task == "pmon" && !found.has_process(process.pid));
+        if let Some(title) = monitor {
             instance(scene, found, process, &title);
         }
     }
@@ -285,7 +287,10 @@ impl Parameters {
             self.complete = false;
             return true;
         };
-        for one in assignments {
+        // A capture keeps the lines of a spfile as text: they have no numbers then either.
+        let numbered = !options::file_name(file).starts_with("spfile");
+        for mut one in assignments {
+            one.line = if numbered { one.line } else { 0 };
             if matches!(one.name.as_str(), "spfile" | "ifile") && one.sid.as_deref().is_none_or(|it| it == sid_of(pmon))
             {
                 let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);

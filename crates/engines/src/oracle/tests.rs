@@ -89,6 +89,7 @@ fn an_instance_has_its_processes_sessions_and_segments() {
     let host = host(vec![
         with(process(100, 54321, "ora_pmon_PROD"), sga()),
         with(process(101, 54321, "ora_dbw0_PROD"), sga()),
+        Process { parent: 100, ..with(process(108, 54321, "ora_pmon_PROD"), sga()) },
         with(process(102, 54321, "ora_s000_PROD"), sga()),
         with(process(103, 54321, "oraclePROD (LOCAL=NO)"), sga()),
         with(process(104, 54321, "oraclePROD (DESCRIPTION=(LOCAL=YES)(ADDRESS=(PROTOCOL=beq)))"), sga()),
@@ -98,13 +99,13 @@ fn an_instance_has_its_processes_sessions_and_segments() {
     ]);
     let prod = only(&host, &init("PROD", "*.processes=1000\nsga_target=800M\ndb_password='x'\n"));
     assert_eq!((prod.name.as_str(), prod.pid), ("PROD", 100));
-    assert_eq!(prod.pids, [100, 101, 102, 103, 104, 105]);
+    assert_eq!(prod.pids, [100, 101, 102, 103, 104, 105, 108]);
     assert_eq!((prod.sessions, prod.max_sessions), (Observed::Known(2), Observed::Known(1000)));
     assert_eq!(prod.version, Observed::Known("19.3.0".into()));
     assert_eq!(prod.owner, "54321");
-    assert_eq!(prod.page_tables, Observed::Known(Bytes::from_mib(6)));
+    assert_eq!(prod.page_tables, Observed::Known(Bytes::from_mib(7)));
     assert_eq!(prod.huge_pages, HugePageUse::None);
-    assert_eq!((prod.segments[0].size, prod.segments[0].mappers), (Bytes::from_mib(801), 6));
+    assert_eq!((prod.segments[0].size, prod.segments[0].mappers), (Bytes::from_mib(801), 7));
     // ceil(801/2) + ceil(10/2)
     assert_eq!(prod.demand.map(|demand| demand.pages), Some(PageCount(406)));
     assert_eq!(

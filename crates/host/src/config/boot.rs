@@ -3,10 +3,9 @@
 //! In effect is what the loader reads: grub.cfg or the entries of the Boot Loader Specification.
 //! /etc/default/grub and /etc/kernel/cmdline only feed the tools that write those, see [`pending_words`].
 
-use std::cmp::Ordering;
-
 use hugewise_model::{Observed, configuration::BootEntry};
 
+use super::bls::{self, Entry};
 use super::files::{lines, overlaid, place};
 use super::grub::{self, Variables};
 use super::identity::unquoted;
@@ -65,10 +64,10 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
     let one_time = variables.get("next_entry").filter(|entry| !entry.is_empty()).cloned();
     let default = one_time.unwrap_or_else(|| grub::expand(menu.default.as_deref().unwrap_or("0"), &variables));
     if menu.bls {
-        let entries = read_entries(door, &ENTRIES);
+        let entries = bls::read_entries(door, &ENTRIES);
         match entries {
             Observed::Known(entries) if !entries.is_empty() => {
-                let Some(entry) = bls_default(&entries, &default) else { return Observed::Absent };
+                let Some(entry) = bls::grub_default(&entries, &default) else { return Observed::Absent };
                 let text = grub::expand(&entry.options.join(" "), &variables);
                 return Observed::Known(BootEntry {
                     loader: "bls".to_owned(),
@@ -98,126 +97,17 @@ fn expanded_words(word: &str, variables: &Variables) -> Vec<String> {
     if word.contains('$') { grub::split(&grub::expand(word, variables)) } else { vec![word.to_owned()] }
 }
 
-/// An entry of the Boot Loader Specification.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Its file.
-    pub file: String,
-    /// File name without `.conf`.
-    pub id: String,
-    /// `title`.
-    pub title: String,
-    /// `version`.
-    pub version: String,
-    /// `sort-key`.
-    pub sort_key: String,
-    /// `options`, one for each line of that name.
-    pub options: Vec<String>,
-    /// Line of the first `options`.
-    pub line: u64,
-    /// Whether it boots a Linux kernel.
-    pub linux: bool,
-}
-
-/// One file of /boot/loader/entries.
-pub fn parse_entry(file: &str, bytes: &[u8]) -> Entry {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    let id = name.strip_suffix(".conf").unwrap_or(name).to_owned();
-    let mut entry = Entry { file: file.to_owned(), id, ..Entry::default() };
-    for (line, text) in lines(bytes) {
-        let text = text.trim();
-        let Some((key, value)) = text.split_once(char::is_whitespace) else { continue };
-        let value = value.trim();
-        match key {
-            "title" => value.clone_into(&mut entry.title),
-            "version" => value.clone_into(&mut entry.version),
-            "sort-key" => value.clone_into(&mut entry.sort_key),
-            "linux" => entry.linux = true,
-            "options" => {
-                if entry.options.is_empty() {
-                    entry.line = line;
-                }
-                entry.options.push(value.to_owned());
-            }
-            _ => {}
-        }
-    }
-    entry
-}
-
-/// Entries that boot Linux.
-fn read_entries(door: &mut Door<'_>, folders: &[&str]) -> Observed<Vec<Entry>> {
-    let paths = overlaid(door, folders, ".conf");
-    let entries =
-        paths.and_then(|paths| super::files::joined(door, &paths, |file, bytes| vec![parse_entry(file, bytes)]));
-    entries.map(|entries| entries.into_iter().filter(|entry| entry.linux).collect())
-}
-
-/// What GRUB's `blscfg` takes for a default: an id, a title, or a number in the menu, which is sorted by file name
-/// with the newest first. One that is not there means the first entry.
-fn bls_default<'a>(entries: &'a [Entry], default: &str) -> Option<&'a Entry> {
-    let mut sorted: Vec<&Entry> = entries.iter().collect();
-    sorted.sort_by(|a, b| compare_versions(&b.id, &a.id));
-    let by_number = default.trim().parse::<usize>().ok().and_then(|number| sorted.get(number).copied());
-    let wanted = default.strip_suffix(".conf").unwrap_or(default);
-    by_number
-        .or_else(|| sorted.iter().copied().find(|entry| entry.id == wanted || entry.title == default))
-        .or_else(|| sorted.first().copied())
-}
-
-/// Compares runs of digits as numbers and runs of letters as text, as rpm does; a version with more parts is newer,
-/// one with a `~` older.
-pub fn compare_versions(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let separator = |c: char| !c.is_ascii_alphanumeric() && c != '~';
-        a = a.trim_start_matches(separator);
-        b = b.trim_start_matches(separator);
-        match (a.strip_prefix('~'), b.strip_prefix('~')) {
-            (Some(rest_a), Some(rest_b)) => {
-                (a, b) = (rest_a, rest_b);
-                continue;
-            }
-            (Some(_), None) => return Ordering::Less,
-            (None, Some(_)) => return Ordering::Greater,
-            (None, None) => {}
-        }
-        if a.is_empty() || b.is_empty() {
-            return a.len().cmp(&b.len());
-        }
-        let digits = a.starts_with(|c: char| c.is_ascii_digit());
-        if digits != b.starts_with(|c: char| c.is_ascii_digit()) {
-            return if digits { Ordering::Greater } else { Ordering::Less };
-        }
-        let run = |text: &str| {
-            let other = |c: char| if digits { !c.is_ascii_digit() } else { !c.is_ascii_alphabetic() };
-            text.find(other).unwrap_or(text.len())
-        };
-        let ((run_a, rest_a), (run_b, rest_b)) = (a.split_at(run(a)), b.split_at(run(b)));
-        let order = if digits {
-            let (x, y) = (run_a.trim_start_matches('0'), run_b.trim_start_matches('0'));
-            x.len().cmp(&y.len()).then_with(|| x.cmp(y))
-        } else {
-            run_a.cmp(run_b)
-        };
-        if order != Ordering::Equal {
-            return order;
-        }
-        (a, b) = (rest_a, rest_b);
-    }
-}
-
 fn read_systemd_boot(door: &mut Door<'_>) -> Observed<BootEntry> {
     let config = ["/efi/loader/loader.conf", "/boot/loader/loader.conf", "/boot/efi/loader/loader.conf"]
         .iter()
         .fold(Observed::Absent, |found, path| {
-            found.or_else_absent(|| door.parse(path, |bytes| Ok(loader_default(bytes))))
+            found.or_else_absent(|| door.parse(path, |bytes| Ok(bls::loader_default(bytes))))
         });
-    let entries = read_entries(door, &ENTRIES);
+    let entries = bls::read_entries(door, &ENTRIES);
     let entries =
         entries.and_then(|entries| config.or_else_absent(|| Observed::Known(None)).map(|default| (entries, default)));
     let known = |(entries, default): (Vec<Entry>, Option<String>)| {
-        let entry = systemd_boot_default(&entries, default.as_deref())?;
+        let entry = bls::systemd_boot_default(&entries, default.as_deref())?;
         Some(BootEntry {
             loader: "systemd-boot".to_owned(),
             command_line: entry
@@ -248,53 +138,6 @@ fn read_unified(door: &mut Door<'_>) -> Observed<BootEntry> {
     })
 }
 
-/// `default` of loader.conf: a pattern over entries' file names.
-pub fn loader_default(bytes: &[u8]) -> Option<String> {
-    let value = |(_, line): (u64, std::borrow::Cow<'_, str>)| {
-        let (key, value) = line.trim().split_once(char::is_whitespace)?;
-        (key == "default").then(|| value.trim().to_owned())
-    };
-    lines(bytes).filter_map(value).last()
-}
-
-/// The first entry that the pattern fits, or else the first one: by sort key where all have one, newest first.
-fn systemd_boot_default<'a>(entries: &'a [Entry], default: Option<&str>) -> Option<&'a Entry> {
-    let mut sorted: Vec<&Entry> = entries.iter().collect();
-    sorted.sort_by(|a, b| {
-        let keyless = a.sort_key.is_empty().cmp(&b.sort_key.is_empty());
-        let newest_first = compare_versions(&b.version, &a.version).then_with(|| compare_versions(&b.id, &a.id));
-        keyless.then_with(|| a.sort_key.cmp(&b.sort_key)).then(newest_first)
-    });
-    let fits = |entry: &&&Entry| {
-        default.is_some_and(|pattern| matches(pattern, &entry.id) || matches(pattern, &format!("{}.conf", entry.id)))
-    };
-    sorted.iter().find(fits).or_else(|| sorted.first()).copied()
-}
-
-/// A pattern with `*` and `?`.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(character) if *character == '?' || text.get(t) == Some(character) => (p, t) = (p + 1, t + 1),
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    (p, t) = (at + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.iter().skip(p).all(|rest| *rest == '*')
-}
-
 /// Words that the next run of update-grub or grub2-mkconfig would bring and that the entry in effect lacks:
 /// an edit that nobody has carried over.
 pub fn pending_words(door: &mut Door<'_>, in_effect: &BootEntry) -> Observed<Vec<String>> {
@@ -319,4 +162,109 @@ pub fn parse_grub_defaults(bytes: &[u8]) -> Vec<(String, String)> {
         (key.starts_with("GRUB_") && !value.contains('$')).then(|| (key.to_owned(), unquoted(value)))
     };
     lines(bytes).filter_map(assignment).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use proptest::prelude::*;
+
+    fn boot(source: &MapSource) -> (String, String, String) {
+        match read(&mut Door::new(source)) {
+            Observed::Known(entry) => (entry.loader, entry.command_line.join(" "), entry.place.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is(source: &MapSource, loader: &str, line: &str, at: &str) {
+        assert_eq!(boot(source), (loader.to_owned(), line.to_owned(), at.to_owned()));
+    }
+
+    const GRUB: &str = "set default=\"${saved_entry}\"\nset extra=\"a b\"\nmenuentry 'One' --id one {\n linux /k1 root=1 $extra\n}\nmenuentry 'Two' --id two {\n linux /k2 root=2 hugepages=8\n}\n";
+
+    #[test]
+    fn grub_follows_its_saved_entry() {
+        let source = MapSource::new().file("/boot/grub/grub.cfg", GRUB);
+        is(&source, "grub", "root=1 a b", "/boot/grub/grub.cfg:4");
+        let saved = source.file("/boot/grub/grubenv", "# GRUB Environment Block\nsaved_entry=two\n####");
+        is(&saved, "grub", "root=2 hugepages=8", "/boot/grub/grub.cfg:7");
+        let once = saved.file("/boot/grub/grubenv", "saved_entry=two\nnext_entry=One\n");
+        is(&once, "grub", "root=1 a b", "/boot/grub/grub.cfg:4");
+    }
+
+    /// RHEL 8 keeps the words in grubenv's `kernelopts`; RHEL 9 in each entry.
+    #[test]
+    fn entries_of_red_hat() {
+        let source = MapSource::new()
+            .file("/boot/grub2/grub.cfg", "set default=\"${saved_entry}\"\nset tuned_params=\"transparent_hugepage=never\"\ninsmod blscfg\nblscfg\n")
+            .file("/boot/grub2/grubenv", "# GRUB Environment Block\nsaved_entry=m-4.18.0-477.el8.x86_64\nkernelopts=root=/dev/sda2 ro hugepages=64 \n##")
+            .file("/boot/loader/entries/m-4.18.0-477.el8.x86_64.conf", "title OL 8\nversion 4.18.0-477.el8.x86_64\nlinux /vmlinuz-4.18.0\noptions $kernelopts $tuned_params\n")
+            .file("/boot/loader/entries/m-4.18.0-80.el8.x86_64.conf", "title old\nlinux /vmlinuz\noptions root=old\n")
+            .file("/boot/loader/entries/m-0-rescue.conf", "title rescue\nlinux /vmlinuz-r\noptions root=rescue\n");
+        let at = "/boot/loader/entries/m-4.18.0-477.el8.x86_64.conf:4";
+        is(&source, "bls", "root=/dev/sda2 ro hugepages=64 transparent_hugepage=never", at);
+        let newest = source.file("/boot/grub2/grubenv", "kernelopts=root=/dev/sda2\n");
+        is(&newest, "bls", "root=/dev/sda2 transparent_hugepage=never", at);
+        let second = newest.file("/boot/grub2/grubenv", "saved_entry=1\n");
+        is(&second, "bls", "root=old", "/boot/loader/entries/m-4.18.0-80.el8.x86_64.conf:3");
+    }
+
+    #[test]
+    fn uefi_hosts_have_their_own_grub_cfg() {
+        let source = MapSource::new()
+            .folder("/sys/firmware/efi")
+            .link("/etc/grub2-efi.cfg", "../boot/efi/EFI/redhat/grub.cfg")
+            .file("/boot/efi/EFI/redhat/grub.cfg", GRUB)
+            .file("/boot/efi/EFI/redhat/grubenv", "saved_entry=Two\n")
+            .file("/boot/grub2/grub.cfg", "");
+        is(&source, "grub", "root=2 hugepages=8", "/boot/efi/EFI/redhat/grub.cfg:7");
+    }
+
+    #[test]
+    fn systemd_boot_takes_its_pattern_or_the_newest() {
+        let source = MapSource::new()
+            .file("/boot/loader/loader.conf", "timeout 3\n")
+            .file("/boot/loader/entries/m-6.1.conf", "title a\nversion 6.1\nlinux /a\noptions root=1\noptions quiet\n")
+            .file("/boot/loader/entries/m-6.10.conf", "title b\nversion 6.10\nlinux /b\noptions root=2\n")
+            .file("/boot/loader/entries/windows.conf", "title w\nefi /w\n");
+        is(&source, "systemd-boot", "root=2", "/boot/loader/entries/m-6.10.conf:4");
+        let pattern = source.file("/boot/loader/loader.conf", "default m-6.1.*\n");
+        is(&pattern, "systemd-boot", "root=1 quiet", "/boot/loader/entries/m-6.1.conf:4");
+        let unified =
+            MapSource::new().file("/efi/EFI/Linux/6.1.efi", "MZ").file("/etc/kernel/cmdline", "root=3 hugepages=1\n");
+        is(&unified, "systemd-boot", "root=3 hugepages=1", "/etc/kernel/cmdline");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        assert_eq!(read(&mut Door::new(&MapSource::new())), Observed::Absent);
+        let denied = MapSource::new().denied("/boot/grub2/grub.cfg");
+        let mut door = Door::new(&denied);
+        assert_eq!(read(&mut door), Observed::Denied);
+        assert_eq!(door.unread.len(), 1);
+        let empty = MapSource::new().file("/boot/grub/grub.cfg", b"\xff\0");
+        assert!(matches!(read(&mut Door::new(&empty)), Observed::Malformed(_)));
+    }
+
+    #[test]
+    fn an_edit_that_waits_for_update_grub() {
+        let source = MapSource::new()
+            .file("/boot/grub/grub.cfg", "menuentry 'x' {\n linux /k root=1 quiet\n}\n")
+            .file(
+                "/etc/default/grub",
+                "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n",
+            )
+            .file("/etc/default/grub.d/hp.cfg", "GRUB_CMDLINE_LINUX=\"hugepages=64\"\n");
+        let mut door = Door::new(&source);
+        let entry = read(&mut door).into_known().unwrap();
+        assert_eq!(pending_words(&mut door, &entry), Observed::Known(vec!["hugepages=64".to_owned()]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            parse_grub_defaults(&bytes);
+        }
+    }
 }

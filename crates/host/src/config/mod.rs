@@ -4,6 +4,7 @@
 //! makes the whole mechanism denied, so that no rule takes half of it for all of it.
 
 pub mod accounts;
+pub mod bls;
 pub mod boot;
 pub mod cmdline;
 pub mod files;
@@ -15,6 +16,7 @@ pub mod systemd;
 pub mod tmpfiles;
 pub mod tuned;
 pub mod unit;
+pub mod unit_values;
 
 use hugewise_model::Host;
 

@@ -8,7 +8,8 @@ use super::files::{joined, lines, overlaid, place};
 use crate::Door;
 
 /// Folders, the strongest first. /lib is /usr/lib by another name or, in archives, its only copy.
-const FOLDERS: [&str; 4] = ["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
+const FOLDERS: [&str; 5] =
+    ["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
 
 /// A `w` line.
 #[derive(Clone, Debug, PartialEq, Eq)]

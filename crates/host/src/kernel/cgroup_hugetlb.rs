@@ -12,6 +12,11 @@ use super::number;
 use super::text::{digits, lines, quoted};
 use crate::{Door, ParseError};
 
+/// From here on a limit is none. Version 1 has no word for "unlimited", and version 2 (seen on
+/// 6.18) does not use its word in a cgroup that nobody limited: both print the largest signed
+/// number, rounded down to a whole page, be it a base page or a huge one. The largest is 16 GiB.
+const UNLIMITED: u64 = (1 << 63) - (16 << 30);
+
 /// A limit file: `max`, or bytes.
 ///
 /// # Errors
@@ -20,19 +25,11 @@ pub fn parse(bytes: &[u8]) -> Result<Limit, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     match text.trim() {
         "max" => Ok(Limit::Unlimited),
-        word => digits(word)
-            .map(|limit| Limit::At(Bytes(limit)))
-            .ok_or_else(|| ParseError::whole(format!("no limit: {}", quoted(word)))),
-    }
-}
-
-/// A v1 limit. The kernel has no word for "unlimited" there: it prints the largest signed
-/// number, rounded down to a whole page of the pool, and takes such a number for none.
-fn parse_v1(bytes: &[u8], page_size: PageSize) -> Result<Limit, ParseError> {
-    const END: u64 = 1 << 63;
-    match parse(bytes)? {
-        Limit::At(limit) if limit.get() >= END.saturating_sub(page_size.bytes().get()) => Ok(Limit::Unlimited),
-        limit => Ok(limit),
+        word => match digits(word) {
+            Some(UNLIMITED..) => Ok(Limit::Unlimited),
+            Some(limit) => Ok(Limit::At(Bytes(limit))),
+            None => Err(ParseError::whole(format!("no limit: {}", quoted(word)))),
+        },
     }
 }
 
@@ -145,14 +142,13 @@ fn limits(door: &mut Door<'_>, hierarchy: &Hierarchy, path: &str, folder: &str) 
     let mut found = Vec::new();
     for (page_size, name) in sizes {
         let file = |file: &str| format!("{folder}/hugetlb.{name}.{file}");
-        let limit = |bytes: &[u8]| if hierarchy.unified { parse(bytes) } else { parse_v1(bytes, page_size) };
         let (max, current) = if hierarchy.unified { ("max", "current") } else { ("limit_in_bytes", "usage_in_bytes") };
         let cgroup = HugetlbCgroup {
             path: path.to_owned(),
             page_size,
-            fault_max: door.parse(&file(max), limit),
+            fault_max: door.parse(&file(max), parse),
             fault_current: door.parse(&file(current), number::parse).map(Bytes),
-            reservation_max: door.parse(&file(&format!("rsvd.{max}")), limit),
+            reservation_max: door.parse(&file(&format!("rsvd.{max}")), parse),
             reservation_current: door.parse(&file(&format!("rsvd.{current}")), number::parse).map(Bytes),
             failures: if hierarchy.unified {
                 door.parse(&file("events"), parse_events)
@@ -194,7 +190,7 @@ mod tests {
             .file(&format!("{slice}/hugetlb.2MB.rsvd.max"), "max\n")
             .file(&format!("{slice}/hugetlb.2MB.rsvd.current"), "0\n")
             .file(&format!("{slice}/hugetlb.2MB.events"), "max 7\n")
-            .file(&format!("{slice}/pg.service/hugetlb.1GB.max"), "max\n");
+            .file(&format!("{slice}/pg.service/hugetlb.1GB.max"), "9223372036854771712\n");
         let mut door = Door::new(&source);
         let of = [process(1, &[(0, &[], "/db.slice/pg.service")]), process(2, &[(0, &[], "/db.slice/pg.service")])];
         let found = read(&mut door, &of);
@@ -212,12 +208,13 @@ mod tests {
             }
         );
         assert_eq!((found[1].page_size, &found[1].path), (PageSize::GIB_1, &"/db.slice/pg.service".to_owned()));
+        assert_eq!(found[1].fault_max, Observed::Known(Limit::Unlimited));
         assert_eq!(found[1].fault_current, Observed::Absent);
         assert_eq!(door.unread, []);
     }
 
     #[test]
-    fn version_1_prints_a_large_number_for_unlimited() {
+    fn version_1_and_its_root() {
         let base = "/sys/fs/cgroup/hugetlb";
         let source = MapSource::new()
             .file("/proc/self/mountinfo", "31 1 0:6 / /sys/fs/cgroup/hugetlb rw - cgroup cgroup rw,hugetlb\n")
@@ -262,18 +259,28 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_holds_for_every_page_size_of_version_1() {
-        // 2^63 - 2^30 and 2^63 - 64 KiB: rounded down to a 1 GiB page, and to a 64 KiB base page.
-        assert_eq!(parse_v1(b"9223372035781033984\n", PageSize::GIB_1), Ok(Limit::Unlimited));
-        assert_eq!(parse_v1(b"9223372036854710272\n", PageSize::new(512 << 20).unwrap()), Ok(Limit::Unlimited));
-        assert_eq!(parse_v1(b"9223372036850581504\n", PageSize::MIB_2), Ok(Limit::At(Bytes((1 << 63) - (4 << 20)))));
+    fn unlimited_holds_for_every_page_size() {
+        // 2^63 less 4 KiB, 64 KiB (base pages), 2 MiB, 1 GiB, 16 GiB (huge ones).
+        for text in [
+            "9223372036854771712",
+            "9223372036854710272",
+            "9223372036852678656",
+            "9223372035781033984",
+            "9223372019674906624",
+            "18446744073709551615",
+            "max",
+        ] {
+            assert_eq!(parse(text.as_bytes()), Ok(Limit::Unlimited), "{text}");
+        }
+        assert_eq!(parse(b"1125899906842624\n"), Ok(Limit::At(Bytes(1 << 50))));
+        assert_eq!(parse(b"0\n"), Ok(Limit::At(Bytes::ZERO)));
+        assert!(parse(b"unlimited\n").is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..128), name in ".{0,20}") {
             let _ = parse(&bytes);
-            let _ = parse_v1(&bytes, PageSize::MIB_2);
             let _ = parse_events(&bytes);
             let _ = size_name(&name);
             let _ = size_name(&format!("hugetlb.{name}"));

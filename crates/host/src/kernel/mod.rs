@@ -24,16 +24,12 @@ use hugewise_model::{Host, Observed, PageSize};
 
 use crate::Door;
 
-/// Reads every fact that the kernel tells of the host as a whole: all of [`Host`] but its name,
-/// processes, cgroups, configuration and accounts.
+/// Reads every fact that the kernel's files tell of the host as a whole. What
+/// [`Machine`](crate::source::Machine) knows stands in `host` already; architecture and base page
+/// are worked out only where it did not know them.
 pub fn read(door: &mut Door<'_>, host: &mut Host) {
-    let machine = door.source.machine();
-    host.live = machine.live;
-    host.read_at = machine.read_at;
-    host.read_as = machine.read_as;
-    host.processors.tlb = machine.tlb;
-
-    let kept = settings::read_kept(door);
+    // On a live host nobody kept the output of commands.
+    let kept = if host.live { Observed::Absent } else { door.parse(settings::SYSCTL, settings::parse) };
     host.kernel = settings::value(door, &kept, "kernel.osrelease", release::parse)
         .or_else_absent(|| door.parse(release::VERSION, release::parse));
     host.command_line = door.parse(cmdline::PATH, cmdline::parse);
@@ -51,8 +47,12 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     host.thp = thp::read(door);
     read_processors(door, host);
 
-    host.architecture = machine.architecture.or_else_absent(|| architecture(host).into());
-    host.base_page = machine.base_page.or_else_absent(|| base_page(host).into());
+    if host.architecture.is_absent() {
+        host.architecture = architecture(host).into();
+    }
+    if host.base_page.is_absent() {
+        host.base_page = base_page(host).into();
+    }
 }
 
 fn read_memory(door: &mut Door<'_>, host: &mut Host, meminfo: &Observed<meminfo::Meminfo>) {

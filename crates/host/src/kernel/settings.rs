@@ -36,11 +36,6 @@ pub fn parse_group(bytes: &[u8]) -> Result<u32, ParseError> {
     digits(word).or_else(signed).ok_or_else(|| ParseError::whole(format!("no group id: {}", quoted(word))))
 }
 
-/// Reads what a sosreport kept of `sysctl -a`. On a live host there is no such file to look for.
-pub fn read_kept(door: &mut Door<'_>) -> Observed<BTreeMap<String, String>> {
-    if door.source.machine().live { Observed::Absent } else { door.parse(SYSCTL, parse) }
-}
-
 /// One value from its own file or, where there is none, from what was kept.
 pub fn value<T>(
     door: &mut Door<'_>,

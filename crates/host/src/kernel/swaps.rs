@@ -67,5 +67,13 @@ mod tests {
         fn cut_anywhere(end in 0..REAL.len()) {
             let _ = parse(&REAL.as_bytes()[..end]);
         }
+
+        #[test]
+        fn what_is_written_is_read(path in "/[a-z/ -]{0,20}", size in 0..1_u64 << 40, used in 0..1_u64 << 40) {
+            let escaped = path.replace(' ', "\\040");
+            let text = format!("Filename Type Size Used Priority\n{escaped} file\t{size}\t{used}\t-2\n");
+            let area = SwapArea { path, size: Bytes::from_kib(size), used: Bytes::from_kib(used) };
+            prop_assert_eq!(parse(text.as_bytes()), Ok(vec![area]));
+        }
     }
 }

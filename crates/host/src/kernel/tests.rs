@@ -4,11 +4,14 @@ use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize};
 
 use super::read;
 use crate::Door;
-use crate::source::{Machine, MapSource};
+use crate::source::MapSource;
 
 fn host(source: &MapSource) -> (Host, Vec<String>) {
+    read_into(Host::default(), source)
+}
+
+fn read_into(mut host: Host, source: &MapSource) -> (Host, Vec<String>) {
     let mut door = Door::new(source);
-    let mut host = Host::default();
     read(&mut door, &mut host);
     (host, door.unread.into_iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect())
 }
@@ -33,8 +36,8 @@ fn pools_of_an_arm64_host_with_64_kib_pages_and_two_nodes() {
         let node = format!("/sys/devices/system/node/node10/hugepages/hugepages-{kib}kB");
         source = source.file(&format!("{node}/nr_hugepages"), format!("{pages}\n"));
     }
-    let machine = Machine { architecture: Observed::Known("aarch64".into()), ..Machine::default() };
-    let (host, unread) = host(&source.machine(machine));
+    let told = Host { architecture: Observed::Known("aarch64".into()), ..Host::default() };
+    let (host, unread) = read_into(told, &source);
 
     let pools = host.pools.known().unwrap();
     let sizes: Vec<_> = pools.iter().map(|pool| pool.page_size.to_string()).collect();
@@ -141,7 +144,7 @@ mod on_this_machine {
     fn facts_are_what_awk_and_cat_say() {
         let source = Live::new();
         let mut door = Door::new(&source);
-        let mut host = Host::default();
+        let mut host = Host { live: true, ..Host::default() };
         read(&mut door, &mut host);
 
         let kib: u64 = shell("awk '/^MemTotal:/{print $2}' /proc/meminfo").parse().unwrap();
@@ -171,7 +174,7 @@ mod on_this_machine {
         // Other tests may change the pools; what stood still around a reading must be what was read.
         for _ in 0..50 {
             let before = shell(total);
-            let mut host = Host::default();
+            let mut host = Host { live: true, ..Host::default() };
             read(&mut Door::new(&source), &mut host);
             let pages: PageCount = host.pools.known().unwrap().iter().map(|pool| pool.total.get().unwrap()).sum();
             if before == shell(total) {

@@ -332,6 +332,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods)]
     fn a_torn_archive_keeps_what_was_whole_and_says_so() {
         let noise: String = (0..200_000_u32)
             .map(|number| char::from(b'a' + (number.wrapping_mul(2_654_435_761) >> 28) as u8))
