@@ -17,7 +17,9 @@ const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
 /// The pool of the page size that an instance asks for, large enough for it and for every other
 /// instance that asks; then its restart.
 pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance) -> Vec<String> {
-    let Some(page) = need::page_size(host, instance) else { return Vec::new() };
+    let Some(page) = need::page_size(host, instance) else {
+        return vec![format!("# the page size that {} asks for is not known", instance.title())];
+    };
     let Some(target) = target(host, instances, instance, page) else {
         return vec![format!("# its demand in {page} pages is not known; start from the size of its segments")];
     };

@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Instance, Level};
 use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW402",
     name: "amm",
     level: Level::Error,

@@ -3,7 +3,7 @@ use hugewise_model::{Asked, Finding, Instance, Level, PageCount};
 use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, cgroup, fix};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW702",
     name: "cgroup-limit",
     level: Level::Error,

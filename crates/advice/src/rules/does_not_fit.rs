@@ -4,7 +4,7 @@ use crate::lead::{Lead, lead, pain};
 use crate::words::{list, pool_file};
 use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW204",
     name: "does-not-fit",
     level: Level::Error,

@@ -3,7 +3,7 @@ use hugewise_model::{Asked, Finding, Level, PageSize};
 use crate::words::parse_size;
 use crate::{Docs, Facts, Missing, Rule, chain};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW404",
     name: "gib-pages-unsupported",
     level: Level::Error,

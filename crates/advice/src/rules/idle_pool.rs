@@ -12,7 +12,7 @@ const WARN_BYTES: Bytes = Bytes::from_gib(1);
 /// Or from this part of memory on.
 const WARN_PART: f64 = 0.05;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW202",
     name: "idle-pool",
     level: Level::Warn,

@@ -6,7 +6,7 @@ use crate::permission::{Memlock, Right};
 use crate::words::{kib_up, shell_word};
 use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW301",
     name: "memlock-below-segment",
     level: Level::Error,
@@ -58,9 +58,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let summary = format!("{}: {memlock}", instance.title());
     let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;
     let mut evidence = vec![memlock, kernel];
-    if let Right::Lacks(what) | Right::Has(what) | Right::Unknown(what) = right {
-        evidence.push(what);
-    }
+    let (Right::Lacks(what) | Right::Has(what) | Right::Unknown(what)) = right;
+    evidence.push(what);
     let link = facts.chain(instance).and_then(chain_cause);
     evidence.extend(link);
     let mut fix = raise(instance, kib_up(needs));
@@ -131,7 +130,6 @@ fn old_kernel() -> crate::testing::Case {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{gib, quiet};
     use hugewise_model::process::SoftHard;
     use hugewise_model::{Bytes, Limit, Observed};

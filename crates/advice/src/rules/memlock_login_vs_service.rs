@@ -5,7 +5,7 @@ use crate::permission::{Memlock, Right};
 use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW302",
     name: "memlock-login-vs-service",
     level: Level::Warn,

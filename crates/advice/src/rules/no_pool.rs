@@ -4,12 +4,12 @@ use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW201",
     name: "no-pool",
     level: Level::Error,
     docs: Docs {
-        what: "A server that asks for huge pages, with 256 MiB or more on base pages, on a host whose pools are all \
+        what: "A server that asks for huge pages (or does not tell whether it does), with 256 MiB or more on base pages, on a host whose pools are all \
                empty. PostgreSQL and MariaDB as installed stay below 256 MiB. An error where page tables take 5 % of \
                memory now or would at the largest number of sessions; a warning from 1 GiB on; a note below, and for \
                an Oracle that raises the pool itself (AUTO), which could not: memory may be fragmented.",

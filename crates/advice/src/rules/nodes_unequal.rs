@@ -6,7 +6,7 @@ use crate::{Docs, Facts, Missing, Rule, chain, need};
 /// Nodes may differ by this part of an equal share.
 const TOLERATED: f64 = 0.2;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW701",
     name: "nodes-unequal",
     level: Level::Warn,

@@ -5,7 +5,7 @@ use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW403",
     name: "not-asked",
     level: Level::Error,

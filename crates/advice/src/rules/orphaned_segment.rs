@@ -12,7 +12,7 @@ const SHM_DEST: u32 = 0o1000;
 /// So many are listed.
 const LISTED: usize = 8;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW208",
     name: "orphaned-segment",
     level: Level::Warn,

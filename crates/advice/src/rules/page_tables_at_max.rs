@@ -1,5 +1,5 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Finding, HugePageUse, Instance, Level, PageCount};
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount};
 
 use crate::lead::{PAGE_TABLES_HURT, is_big};
 use crate::words::percent;
@@ -8,7 +8,7 @@ use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
 /// From this part of memory on, the host cannot carry the sessions that the settings allow.
 const ERROR: f64 = 0.25;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW102",
     name: "page-tables-at-max",
     level: Level::Error,
@@ -39,6 +39,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let base = *crate::need(&host.base_page, "base page size")?;
     let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
     let Some(max) = instance.max_sessions.get() else {
+        if !matches!(instance.engine, Engine::Oracle | Engine::PostgreSql) {
+            return Ok(None);
+        }
         let why = instance.max_sessions.reason().unwrap_or_default();
         return Err(Missing::Instance(format!("largest number of sessions in its settings: {why}")));
     };

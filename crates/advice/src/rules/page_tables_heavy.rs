@@ -15,7 +15,7 @@ const ERROR: f64 = 0.10;
 /// So many instances are named.
 const NAMED: usize = 3;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW101",
     name: "page-tables-heavy",
     level: Level::Error,

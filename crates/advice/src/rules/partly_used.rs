@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Instance, Level, LinkName};
 use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW203",
     name: "partly-used",
     level: Level::Error,

@@ -3,7 +3,7 @@ use hugewise_model::{Asked, Finding, Level, PageCount};
 use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, boot, fix};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW601",
     name: "pool-differs-at-boot",
     level: Level::Warn,
@@ -83,7 +83,6 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{quiet, sysctl};
     use hugewise_model::Observed::Known;
 

@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Level, PageCount};
 use crate::words::{percent, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot, fix};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW207",
     name: "pool-short-of-request",
     level: Level::Warn,

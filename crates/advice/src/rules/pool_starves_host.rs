@@ -12,7 +12,7 @@ const NOTHING_LEFT: f64 = 0.02;
 /// With this part still to be had, pools beyond 80 % are no more than a warning.
 const PLENTY: f64 = 0.05;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW206",
     name: "pool-starves-host",
     level: Level::Error,

@@ -10,7 +10,7 @@ const IDLE: f64 = 0.5;
 /// Less than this is not worth a word.
 const LEAST: Bytes = Bytes::from_gib(1);
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW205",
     name: "pool-too-large",
     level: Level::Info,

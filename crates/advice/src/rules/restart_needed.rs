@@ -3,7 +3,7 @@ use hugewise_model::{Asked, Finding, Instance, Level, LinkState};
 use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW209",
     name: "restart-needed",
     level: Level::Error,

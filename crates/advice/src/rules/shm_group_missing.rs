@@ -5,7 +5,7 @@ use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW303",
     name: "shm-group-missing",
     level: Level::Error,

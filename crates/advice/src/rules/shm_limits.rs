@@ -3,7 +3,7 @@ use hugewise_model::{Bytes, Finding, Level};
 
 use crate::{Docs, Facts, Missing, Rule, chain, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW304",
     name: "shm-limits",
     level: Level::Error,

@@ -4,7 +4,7 @@ use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageC
 use crate::lead::is_big;
 use crate::{Docs, Facts, Missing, Rule, boot, chain, fix, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW401",
     name: "silent-fallback",
     level: Level::Warn,

@@ -7,7 +7,7 @@ use crate::{Docs, Facts, Missing, Rule, lead, need};
 /// Less swap in use than this is what every host has that has been up for a while.
 const SWAP_IN_USE: Bytes = Bytes::from_mib(64);
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW801",
     name: "swap-with-unlocked-segment",
     level: Level::Error,

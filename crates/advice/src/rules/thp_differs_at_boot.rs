@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Level};
 use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW602",
     name: "thp-differs-at-boot",
     level: Level::Warn,

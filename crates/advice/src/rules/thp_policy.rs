@@ -5,7 +5,7 @@ use crate::{Docs, Facts, Missing, Rule, chain};
 /// From this major version on MongoDB wants THP: its allocator manages it.
 const MONGODB_WANTS: u32 = 8;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW501",
     name: "thp-policy",
     level: Level::Warn,
@@ -41,15 +41,17 @@ enum Advice {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut against: Vec<(&Instance, Level)> = Vec::new();
     let mut wanting: Vec<&Instance> = Vec::new();
+    let mut missing = None;
     for instance in facts.instances {
-        match advice(facts, instance)? {
-            Some(Advice::Against(level)) => against.push((instance, level)),
-            Some(Advice::For) => wanting.push(instance),
-            None => {}
+        match advice(facts, instance) {
+            Ok(Some(Advice::Against(level))) => against.push((instance, level)),
+            Ok(Some(Advice::For)) => wanting.push(instance),
+            Ok(None) => {}
+            Err(what) => missing = Some(what),
         }
     }
     if against.is_empty() && wanting.is_empty() {
-        return Ok(Vec::new());
+        return missing.map_or(Ok(Vec::new()), Err);
     }
     let thp = &facts.host.thp;
     let enabled = match thp.enabled.known() {
@@ -112,7 +114,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let one = if wanting.len() == 1 { wanting.first().copied() } else { None };
         findings.push(Finding { evidence, fix, ..RULE.finding(Level::Info, one, summary) });
     }
-    Ok(findings)
+    // What is missing of one server does not silence what is known of the others.
+    match missing {
+        Some(what) if findings.is_empty() => Err(what),
+        _ => Ok(findings),
+    }
 }
 
 fn kernel_has_none(facts: &Facts<'_>) -> bool {

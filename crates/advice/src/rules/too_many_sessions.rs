@@ -1,5 +1,4 @@
-use hugewise_model::instance::SessionModel;
-use hugewise_model::{Finding, Instance, Level, PageCount};
+use hugewise_model::{Engine, Finding, Instance, Level, PageCount};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -10,7 +9,7 @@ const WARN: u64 = 100;
 /// Fewer sessions than this never matter.
 const FEW: u64 = 100;
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW103",
     name: "too-many-sessions",
     level: Level::Warn,
@@ -29,13 +28,13 @@ pub static RULE: Rule = Rule {
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let Some(sessions) = instance.sessions.get() else {
-        // The sessions of a server of threads cannot be counted from outside.
-        return match instance.session_model {
-            SessionModel::Threads => Ok(None),
-            SessionModel::Processes => {
+        // The sessions of other servers cannot be counted from outside.
+        return match instance.engine {
+            Engine::Oracle | Engine::PostgreSql => {
                 let why = instance.sessions.reason().unwrap_or_default();
                 Err(Missing::Instance(format!("number of its sessions: {why}")))
             }
+            _ => Ok(None),
         };
     };
     if sessions < FEW {

@@ -1,16 +1,17 @@
-use hugewise_model::{Engine, Finding, Instance, Level, Pool};
+use hugewise_model::{Engine, Finding, Instance, Level, PageSize, Pool};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
 
-pub static RULE: Rule = Rule {
+pub(crate) static RULE: Rule = Rule {
     code: "HW405",
     name: "wrong-page-size",
     level: Level::Error,
     docs: Docs {
         what: "A server with 256 MiB or more on base pages that asks for pages of a size whose pool is empty, while a \
-               pool of another size has pages.",
+               pool of another size has pages. And an Oracle database on base pages where the default size is 1 GiB: a \
+               warning.",
         why: "Pools of different sizes are separate: pages of one cannot serve a request for the other. A server that \
               names no size asks for the default one (default_hugepagesz). With a default of 1 GiB an Oracle database \
               asks for that: no source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
@@ -25,10 +26,16 @@ pub static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    if lead(facts, instance)? != Some(Lead::WrongSize) {
-        return Ok(None);
-    }
     let host = facts.host;
+    match lead(facts, instance)? {
+        Some(Lead::WrongSize) => {}
+        Some(Lead::DoesNotFit | Lead::Partly | Lead::Permission | Lead::Cgroup | Lead::Restart | Lead::NoPool)
+            if instance.engine == Engine::Oracle && host.default_huge_page.get() == Some(PageSize::GIB_1) =>
+        {
+            return Ok(Some(default_of_one_gib(instance)));
+        }
+        _ => return Ok(None),
+    }
     let Some(page) = need::page_size(host, instance) else { return Ok(None) };
     let others = chain::other_pools(host, page);
     let there = |pool: &&Pool| format!("{} of {}", pool.total.get().unwrap_or_default(), pool.page_size);
@@ -50,6 +57,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let cost = leads::cost(facts, instance);
     let level = pain(facts, instance);
     Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+fn default_of_one_gib(instance: &Instance) -> Finding {
+    let summary =
+        format!("{} asks for pages of the default size, which is 1 GiB here; Oracle wants 2 MiB", instance.title());
+    let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
+    let fix = vec!["# on the command line: default_hugepagesz=2M, and the pool in 2 MiB pages; then reboot".into()];
+    Finding { evidence, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }
 }
 
 #[cfg(test)]
