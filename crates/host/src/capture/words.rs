@@ -195,8 +195,16 @@ fn postgres_title(rest: &str) -> String {
         Some(role) => format!("postgres: {cluster}{role}"),
         None if rest.starts_with("parallel worker for PID ") => format!("postgres: {cluster}parallel worker for PID 0"),
         None if rest.contains("[local]") => format!("postgres: {cluster}session - [local] idle"),
-        None => format!("postgres: {cluster}session - - idle"),
+        None if rest.split(' ').skip(2).any(names_port) => format!("postgres: {cluster}session - -(0) idle"),
+        // A worker of some extension.
+        None => format!("postgres: {cluster}{GONE}"),
     }
+}
+
+/// `10.0.0.1(51234)`, where a client sits.
+fn names_port(word: &str) -> bool {
+    let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
+    port.is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -254,7 +262,8 @@ mod tests {
     fn titles_keep_a_safe_shape() {
         assert_eq!(kept(&["postgres: checkpointer "]), "postgres: checkpointer");
         assert_eq!(kept(&["postgres: 15/main: background writer "]), "postgres: 15/main: background writer");
-        assert_eq!(kept(&["postgres: bob S3 10.0.0.1(555) idle"]), "postgres: session - - idle");
+        assert_eq!(kept(&["postgres: bob S3 10.0.0.1(555) idle"]), "postgres: session - -(0) idle");
+        assert_eq!(kept(&["postgres: pg_cron launcher "]), "postgres: -");
         assert_eq!(
             kept(&["postgres: 15/main: bob S3 [local] idle in transaction"]),
             "postgres: 15/main: session - [local] idle"
