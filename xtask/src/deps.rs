@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_workspace_keeps_its_order() {
-        assert_eq!(violations(&metadata().unwrap()).unwrap(), [String::new(); 0]);
+        let found = violations(&metadata().unwrap()).unwrap();
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]

@@ -68,10 +68,11 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
 /// A page for the program and one for each subcommand, as `man hugewise-check` finds it.
 fn manuals(command: clap::Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Failure> {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
-        let name = format!("{}-{}", command.get_name(), subcommand.get_name());
-        manuals(subcommand.clone().name(name), files)?;
+        manuals(subcommand.clone(), files)?;
     }
-    let path = format!("docs/man/{}.1", command.get_name());
+    // Building has given each subcommand a display name: hugewise-check.
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let path = format!("docs/man/{name}.1");
     let mut text = Vec::new();
     Man::new(command).render(&mut text)?;
     files.insert(path.into(), text);

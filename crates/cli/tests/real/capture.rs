@@ -49,7 +49,8 @@ fn a_capture_says_what_the_host_said() {
     planted.wait().unwrap();
 
     let from_archive = harness::check_with(&["--root", archive.to_str().unwrap()]);
-    assert_eq!(verdicts(&from_archive.json), verdicts(&live.json));
+    let (now, live) = (verdicts(&from_archive.json), verdicts(&live.json));
+    assert_eq!(now, live, "\n{now:#}\nlive:\n{live:#}");
 
     std::fs::create_dir(&plain).unwrap();
     harness::must(Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(&plain));

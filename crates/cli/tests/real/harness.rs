@@ -157,7 +157,7 @@ impl User {
             let named = fields.next()? == name;
             let uid = fields.nth(1)?.parse().ok()?;
             let gid = fields.next()?.parse().ok()?;
-            named.then(|| Self { uid, gid })
+            named.then_some(Self { uid, gid })
         };
         accounts.lines().find_map(of).ok_or_else(|| Skip(format!("no user {name}")))
     }

@@ -1,5 +1,7 @@
 //! QEMU: a guest's memory is a memfd, on huge pages where the command line says so.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use hugewise_lab::guard::PoolGuard;
@@ -18,9 +20,11 @@ fn start(folder: &tempfile::TempDir, program: &std::path::Path, memory: &[&str])
     let _ = std::fs::remove_file(&control);
     command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", control.display())).args(memory);
     let mut server = Server::start(&mut command, &folder.path().join("log"), Signal::TERM);
-    server.wait_for("QEMU's memory", |pid| {
-        let (huge, base) = kernel::large_mappings(pid, 200 * MIB);
-        (control.exists() && huge + base >= 512 * MIB).then_some(())
+    // It greets when the machine, memory included, is made.
+    server.wait_for("QEMU's greeting", |_| {
+        let mut greeting = [0; 6];
+        UnixStream::connect(&control).ok()?.read_exact(&mut greeting).ok()?;
+        (greeting == *b"{\"QMP\"").then_some(())
     });
     server
 }
