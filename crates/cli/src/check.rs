@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Also ask the servers over their sockets; without it nothing is connected to.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
+    /// All evidence of every finding in text; JSON always has it.
+    #[arg(short, long)]
+    verbose: bool,
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
@@ -82,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
     let mut text = Vec::new();
     let written = match arguments.format {
-        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color)),
+        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
         Format::Json => checked.write_json(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;

@@ -14,8 +14,6 @@ use crate::screen::{Screen, Spans, columns};
 pub(super) const LABELS: usize = 6;
 /// Column of the text beside them.
 pub(super) const TEXT: usize = 13;
-/// Facts shown under a finding; JSON has them all.
-const MOST_EVIDENCE: usize = 3;
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
     let mut chained = BTreeSet::new();
@@ -52,14 +50,10 @@ fn heading(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
 }
 
 fn evidence(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
-    if finding.evidence.is_empty() {
+    let most = if screen.verbose() { usize::MAX } else { 1 };
+    let facts: Vec<&str> = finding.evidence.iter().take(most).map(String::as_str).collect();
+    if facts.is_empty() {
         return Ok(());
-    }
-    let mut facts: Vec<&str> = finding.evidence.iter().take(MOST_EVIDENCE).map(String::as_str).collect();
-    let more = finding.evidence.len().saturating_sub(MOST_EVIDENCE);
-    let rest = format!("{more} more in --format json");
-    if more > 0 {
-        facts.push(&rest);
     }
     screen.flow(TEXT, &labelled("seen").add(Role::Text, &facts.join("; ")))
 }
