@@ -24,12 +24,30 @@ pub(crate) enum Lead {
     Partly,
     /// HW204: not enough room.
     DoesNotFit,
-    /// HW301, HW303: the kernel does not let it.
+    /// HW303, or HW301 on older kernels: the kernel does not let it.
     Permission,
     /// HW702: the cgroup does not let it.
     Cgroup,
     /// HW209: nothing is in its way now.
     Restart,
+}
+
+impl Lead {
+    /// The rule that speaks of it, and whose fix cures it.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::Amm => "HW402",
+            Self::NotAsked => "HW403",
+            Self::GibUnsupported => "HW404",
+            Self::WrongSize => "HW405",
+            Self::NoPool => "HW201",
+            Self::Partly => "HW203",
+            Self::DoesNotFit => "HW204",
+            Self::Permission => "HW303",
+            Self::Cgroup => "HW702",
+            Self::Restart => "HW209",
+        }
+    }
 }
 
 /// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.
