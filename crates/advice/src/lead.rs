@@ -63,7 +63,7 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     if instance.mechanism == Mechanism::None && !amm {
         return Ok(None);
     }
-    if is_asm_with_amm(instance) || !is_big(facts, instance)? {
+    if wants_thp(instance) || is_asm_with_amm(instance) || !is_big(facts, instance)? {
         return Ok(None);
     }
     if amm {
@@ -111,6 +111,11 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
 pub(crate) fn is_asm_with_amm(instance: &Instance) -> bool {
     let target = instance.setting_value("memory_target").is_some_and(|value| value.trim() != "0");
     instance.traits.contains(&"asm") && (is_amm(instance) || target)
+}
+
+/// A JVM that takes transparent huge pages for its heap by choice: hugetlb pages are none of its business.
+pub(crate) fn wants_thp(instance: &Instance) -> bool {
+    instance.traits.contains(&"thp")
 }
 
 /// Whether so much of an instance is on base pages that it is worth a finding.
