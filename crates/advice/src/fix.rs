@@ -24,6 +24,10 @@ pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance)
         return vec![format!("# its demand in {page} pages is not known; start from the size of its segments")];
     };
     let mut fix = set_pool(host, page, target);
+    let title = instance.title();
+    if need::rooms(host, instances).iter().any(|room| room.page_size == page && room.instance != title) {
+        fix.insert(0, "# room for every server here that asks:".into());
+    }
     fix.extend(restart(instance));
     fix
 }
@@ -35,7 +39,8 @@ pub(crate) fn target(host: &Host, instances: &[Instance], instance: &Instance, p
     let others = need::rooms(host, instances);
     let others: PageCount =
         others.iter().filter(|room| room.page_size == page && room.instance != title).map(|room| room.wants).sum();
-    let spare = if instance.engine == Engine::Oracle { ORACLE_SPARE } else { PageCount::ZERO };
+    let oracle = |it: &&Instance| it.engine == Engine::Oracle && need::page_size(host, it) == Some(page);
+    let spare = if instances.iter().any(|it| oracle(&it)) { ORACLE_SPARE } else { PageCount::ZERO };
     let (total, available) =
         host.pool(page).and_then(|pool| Some((pool.total.get()?, pool.available()?))).unwrap_or_default();
     Some(total + (own.pages + others + spare).saturating_sub(available))

@@ -1,4 +1,4 @@
-use hugewise_model::{Finding, Instance, Level};
+use hugewise_model::{Asked, Finding, Instance, Level};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::{list, pool_file};
@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A server on base pages, with 256 MiB or more, that asks for more pages than the pool has for it. \
                Available is free - reserved, and surplus pages that the pool may grow by. Several servers are served \
-               in the order of their names; one that does not fit takes nothing.",
+               in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
         why: "At its next start the server falls back to base pages, or does not start at all, as its setting says. \
               One page short is as bad as no pool for a server that takes all or nothing.",
         fix: "Make the pool large enough for every server that asks, and restart this one.",
@@ -47,8 +47,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(format!("{}: {}", pool_file(page, "resv_hugepages"), count(&pool.reserved)));
     }
     let cost = leads::cost(facts, instance);
-    let fix = fix::pool_for(host, facts.instances, instance);
-    let level = pain(facts, instance);
+    let mut fix = fix::pool_for(host, facts.instances, instance);
+    let mut level = pain(facts, instance);
+    if instance.asked == Asked::Raises {
+        level = Level::Info;
+        fix.insert(0, "# it raises the pool itself at its start; that fails where memory is fragmented".into());
+    }
     Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
 }
 

@@ -1,7 +1,7 @@
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount};
 
-use crate::lead::{PAGE_TABLES_HURT, is_big};
+use crate::lead::{PAGE_TABLES_HURT, is_big, lead};
 use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
 
@@ -66,7 +66,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
     let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, at_max.total));
-    let mut fix = fix::pool_for(host, facts.instances, instance);
+    let mut fix = match lead(facts, instance)? {
+        Some(lead) => vec![format!("# put it on huge pages: the fix of its {}", lead.code())],
+        None => fix::pool_for(host, facts.instances, instance),
+    };
     fix.push("# or allow fewer sessions in its settings".into());
     let level = if part >= ERROR { Level::Error } else { Level::Warn };
     Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))

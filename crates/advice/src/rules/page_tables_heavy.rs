@@ -1,8 +1,9 @@
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level};
 
+use crate::lead::lead;
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
+use crate::{Docs, Facts, Missing, Rule, forecast, need};
 
 /// From this part of memory on, page tables are worth a note: healthy hosts measured 0.03 to 0.76 %.
 const NOTE: f64 = 0.02;
@@ -67,9 +68,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let cure = causes.iter().map(|(_, instance)| *instance).find(|instance| on_base(instance));
     let mut fix = match cure {
         Some(instance) => {
-            let mut fix = vec![format!("# put {} on huge pages:", instance.title())];
-            fix.extend(fix::pool_for(facts.host, facts.instances, instance));
-            fix
+            let title = instance.title();
+            match lead(facts, instance) {
+                Ok(Some(lead)) => vec![format!("# put {title} on huge pages: the fix of its {}", lead.code())],
+                _ => vec![format!("# put {title} on huge pages")],
+            }
         }
         None => {
             vec!["# which processes have them:".into(), "grep -H VmPTE /proc/[0-9]*/status | sort -nk2 | tail".into()]

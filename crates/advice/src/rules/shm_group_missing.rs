@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, LinkName};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName};
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
@@ -28,7 +28,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises)
+        || (instance.asked == Asked::Unknown && instance.engine != Engine::Other);
     if instance.mechanism != Mechanism::SysvShm || !asks || instance.huge_pages == HugePageUse::All {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount};
 
-use crate::lead::is_big;
+use crate::lead::{is_big, wants_thp};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, fix, need};
 
 pub(crate) static RULE: Rule = Rule {
@@ -28,7 +28,7 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let host = facts.host;
     let title = instance.title();
-    if instance.mechanism == Mechanism::None || instance.engine == Engine::Other {
+    if instance.mechanism == Mechanism::None || instance.engine == Engine::Other || wants_thp(instance) {
         return Ok(None);
     }
     if instance.asked == Asked::Unknown {

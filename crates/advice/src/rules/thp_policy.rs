@@ -1,5 +1,6 @@
 use hugewise_model::{Engine, Finding, Instance, Level, PageSize};
 
+use crate::lead::wants_thp;
 use crate::{Docs, Facts, Missing, Rule, chain};
 
 /// From this major version on MongoDB wants THP: its allocator manages it.
@@ -12,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "Transparent huge pages against the advice of the engines that run here, for their versions. `always` is \
                wrong for Oracle (19c: never or madvise; 23ai on UEK7: madvise), Redis and Valkey (madvise or never), \
-               MongoDB up to 7 (off), and PostgreSQL (a note). MongoDB from 8 on wants `always` on x86-64 and arm64 (a \
+               MongoDB up to 7 (off), and PostgreSQL (a note). A JVM with UseTransparentHugePages needs madvise or always (a warning under never). MongoDB from 8 on wants `always` on x86-64 and arm64 (a \
                note otherwise). Servers that switched THP off for themselves don't count (Redis does so by default \
                under `always`). Per-size switches (Linux 6.8) are looked at too: one that says always acts even where \
                the top switch says never. Where engines disagree, madvise is what none forbids outright.",
@@ -50,7 +51,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             Err(what) => missing = Some(what),
         }
     }
-    if against.is_empty() && wanting.is_empty() {
+    let advised: Vec<&Instance> = facts.instances.iter().filter(|instance| wants_thp(instance)).collect();
+    if against.is_empty() && wanting.is_empty() && advised.is_empty() {
         return missing.map_or(Ok(Vec::new()), Err);
     }
     let thp = &facts.host.thp;
@@ -76,6 +78,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     let always = (enabled == "always" && inherits) || !sizes.is_empty();
     let mut findings = Vec::new();
+    if enabled == "never" && !advised.is_empty() && thp.sizes.iter().all(|size| !acts_on_advice(size)) {
+        let named = chain::titles(advised.iter().copied());
+        let summary = format!("THP is never, and {named} asks for it (-XX:+UseTransparentHugePages)");
+        let fix = vec!["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".into()];
+        let one = if advised.len() == 1 { advised.first().copied() } else { None };
+        findings.push(Finding { evidence: evidence.clone(), fix, ..RULE.finding(Level::Warn, one, summary) });
+    }
     if always && !against.is_empty() {
         let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
         let named = chain::titles(against.iter().map(|(instance, _)| *instance));
@@ -107,7 +116,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         fix.push("# holds for memory that is mapped from now on: restart the servers".into());
         let one = if against.len() == 1 { against.first().map(|(instance, _)| *instance) } else { None };
         findings.push(Finding { evidence, fix, ..RULE.finding(level, one, summary) });
-    } else if !always && against.is_empty() && enabled != "always" {
+    } else if !always && against.is_empty() && !wanting.is_empty() && enabled != "always" {
         let named = chain::titles(wanting.iter().copied());
         let summary = format!("THP is {enabled}; the advice for {named} is always");
         let fix = vec!["echo always > /sys/kernel/mm/transparent_hugepage/enabled".into()];
@@ -119,6 +128,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         Some(what) if findings.is_empty() => Err(what),
         _ => Ok(findings),
     }
+}
+
+fn acts_on_advice(size: &hugewise_model::host::ThpSize) -> bool {
+    size.enabled.known().is_some_and(|enabled| enabled == "madvise" || enabled == "always")
 }
 
 fn kernel_has_none(facts: &Facts<'_>) -> bool {
@@ -237,6 +250,15 @@ mod tests {
         let mut case = super::case("always");
         case.processes()[0].thp_enabled = Known(false);
         assert_eq!(summary(&case), None);
+    }
+
+    #[test]
+    fn a_jvm_that_asks_for_thp_gets_none_under_never() {
+        let mut case = crate::testing::quiet();
+        case.instance(Engine::Jvm, "app", crate::testing::gib(8), 0, |instance| instance.traits = vec!["thp"]);
+        assert!(case.codes().is_empty(), "{:?}", case.codes());
+        case.host.thp.enabled = Known("never".into());
+        assert_eq!(case.codes(), ["HW501"]);
     }
 
     #[test]
