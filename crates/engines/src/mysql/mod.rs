@@ -1,9 +1,9 @@
 //! MySQL, Percona Server and MariaDB.
 
 mod ask;
-mod cnf;
+pub mod cnf;
 mod files;
-mod persisted;
+pub mod persisted;
 
 use hugewise_host::{Door, ParseError};
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};

@@ -24,7 +24,11 @@ pub(super) fn read(door: &mut Door<'_>, data: &str, real: &str, settings: &mut S
 
 /// Names and values. The sections differ from release to release; in each a setting is an object with
 /// a `Value`, or (8.0.11) its bare value.
-fn parse(bytes: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
+///
+/// # Errors
+///
+/// It is no JSON.
+pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| ParseError::whole(error.to_string()))?;
     let mut settings = Vec::new();
     collect(&file, &mut settings);
