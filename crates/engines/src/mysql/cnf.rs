@@ -4,18 +4,18 @@ use hugewise_host::ParseError;
 
 /// One line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub struct Line {
     /// From 1.
-    pub(super) number: u64,
+    pub number: u64,
     /// Group it stands in; empty before the first one.
-    pub(super) group: String,
+    pub group: String,
     /// What it says.
-    pub(super) content: Content,
+    pub content: Content,
 }
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// `name = value` or `name`.
     Option(String, Option<String>),
     /// `!include`; it does not matter in which group.
@@ -29,7 +29,7 @@ pub(super) enum Content {
 /// # Errors
 ///
 /// The first line that the server would refuse.
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
+pub fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let mut group = String::new();
     let mut lines = Vec::new();
@@ -90,7 +90,7 @@ fn unquote(value: &str) -> String {
 
 /// An option's name without what only tells how to take it, dashes as underscores, and whether it is
 /// switched off by that: `skip-large-pages`, `loose_innodb-buffer-pool-size`.
-pub(super) fn plain_name(name: &str) -> (String, bool) {
+pub fn plain_name(name: &str) -> (String, bool) {
     let name = name.trim().to_ascii_lowercase().replace('-', "_");
     let name = name.strip_prefix("loose_").unwrap_or(&name);
     match name.strip_prefix("skip_").or_else(|| name.strip_prefix("disable_")) {
@@ -100,7 +100,7 @@ pub(super) fn plain_name(name: &str) -> (String, bool) {
 }
 
 /// An amount in bytes: `512M`, `8G`, `134217728`. `None` for what is no amount.
-pub(super) fn bytes(value: &str) -> Option<u64> {
+pub fn bytes(value: &str) -> Option<u64> {
     let value = value.trim();
     let (number, shift) = match value.char_indices().next_back()? {
         (at, 'k' | 'K') => (value.get(..at)?, 10),

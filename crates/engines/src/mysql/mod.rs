@@ -1,8 +1,9 @@
 //! MySQL, Percona Server and MariaDB.
 
 mod ask;
-mod cnf;
+pub mod cnf;
 mod files;
+pub mod persisted;
 
 use hugewise_host::{Door, ParseError};
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
@@ -93,6 +94,9 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance 
     let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
     let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
     let mut settings = files::read(scene.host, door, main, &groups);
+    if let (false, Some(data)) = (mariadb, data.known()) {
+        persisted::read(door, data, &inside(data), &mut settings);
+    }
     let sizes = Sizes::of(&settings, mariadb, version.known().map(String::as_str));
     for (name, default) in [("large_pages", "OFF"), ("innodb_buffer_pool_size", "128M"), ("max_connections", "151")] {
         settings.fill_in(name, default);

@@ -1,7 +1,7 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
 mod ask;
-mod conf;
+pub mod conf;
 mod settings;
 mod titles;
 

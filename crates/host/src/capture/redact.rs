@@ -93,6 +93,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
             Some(bytes.iter().copied().take(4096).collect())
         }
         _ if name == "postmaster.opts" => Some(lines(bytes, |line| Some(quoted_command(line, keeps)))),
+        _ if name == "mysqld-auto.cnf" => Some(persisted(bytes, keeps)),
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
         _ => Some(lines(bytes, |line| setting(line, keeps))),
     }
@@ -309,6 +310,29 @@ fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
     })
 }
 
+/// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
+fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
+    use serde_json::{Map, Value, json};
+    fn collect(section: &Value, keeps: &Keeps, kept: &mut Map<String, Value>) {
+        for (name, content) in section.as_object().into_iter().flatten() {
+            match content.get("Value").unwrap_or(content) {
+                inner @ Value::Object(_) => collect(inner, keeps, kept),
+                value if keeps.has_setting(name) => {
+                    kept.insert(name.clone(), json!({ "Value": value }));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut kept = Map::new();
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(file) => collect(&file, keeps, &mut kept),
+        // As broken as it was.
+        Err(_) => return b"?".to_vec(),
+    }
+    Value::Object(kept).to_string().into_bytes()
+}
+
 /// A server's configuration file: sections, includes, and settings that rules look at.
 fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     let trimmed = line.trim();
@@ -369,4 +393,18 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
         }
     }
     Some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_mysql_persists_only_settings_that_rules_look_at_stay() {
+        let keeps = Keeps { options: vec![], settings: vec!["max_connections"] };
+        let file = br#"{"Version":2,"mysql_static_variables":{"secret":{"Value":"S3"},"b":{"max_connections":{"Value":"8","Metadata":{"User":"S3"}}}}}"#;
+        let kept = |bytes: &[u8]| redact("/d/mysqld-auto.cnf", bytes, &keeps).unwrap();
+        assert_eq!(kept(file), br#"{"max_connections":{"Value":"8"}}"#);
+        assert_eq!(kept(&file[..40]), b"?");
+    }
 }
