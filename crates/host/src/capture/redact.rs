@@ -55,6 +55,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let name = parts.last().copied().unwrap_or_default();
     let has = |part: &str| parts.contains(&part);
+    let rewritten = keeps.rewrites.iter().find_map(|rewrite| rewrite(path, bytes));
     match parts.as_slice() {
         _ if has("..") => None,
         ["proc", "cmdline"] => Some(words_of(bytes)),
@@ -93,6 +94,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
             Some(bytes.iter().copied().take(4096).collect())
         }
         _ if name == "postmaster.opts" => Some(lines(bytes, |line| Some(quoted_command(line, keeps)))),
+        _ if rewritten.is_some() => rewritten,
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
         _ => Some(lines(bytes, |line| setting(line, keeps))),
     }
@@ -319,6 +321,11 @@ fn setting(line: &str, keeps: &Keeps) -> Option<String> {
         return Some(trimmed.to_owned());
     }
     let list_item = trimmed.starts_with("- ");
+    if trimmed.starts_with('-') && !list_item {
+        // An argument file of Java.
+        let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
+        return Some(filter_arguments("java", &words, keeps).join(" "));
+    }
     let key =
         trimmed.split(|sign: char| sign.is_ascii_whitespace() || "=:'\"".contains(sign)).next().unwrap_or_default();
     let include = matches!(
@@ -362,7 +369,7 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
     for line in bytes.split(printable) {
         let text = String::from_utf8_lossy(line);
         let Some((key, _)) = text.split_once('=') else { continue };
-        let key = key.rsplit('.').next().unwrap_or_default().trim_start_matches('_');
+        let key = key.rsplit('.').next().unwrap_or_default();
         if keeps.has_setting(key) {
             kept.extend_from_slice(line);
             kept.push(b'\n');
