@@ -251,7 +251,8 @@ fn words_of(bytes: &[u8]) -> Vec<u8> {
 fn kernel_words(line: &str) -> String {
     let ours = |word: &&str| {
         let word = word.trim_matches(['"', '\'']).trim_start_matches(['+', '-']);
-        KERNEL_WORDS.contains(&word.split('=').next().unwrap_or_default())
+        // A variable holds other words, which are looked at where it is set.
+        word.starts_with('$') || KERNEL_WORDS.contains(&word.split('=').next().unwrap_or_default())
     };
     line.split_ascii_whitespace().filter(ours).collect::<Vec<_>>().join(" ")
 }
@@ -272,13 +273,8 @@ fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
                 let words = trimmed.split_ascii_whitespace().skip(2).collect::<Vec<_>>().join(" ");
                 Some(format!("{indent}{first} {file} {}", kernel_words(&words)).trim_end().to_owned())
             }
-            "options" => {
-                let rest = trimmed.get(first.len()..).unwrap_or_default();
-                let variables = rest.split_ascii_whitespace().filter(|word| word.starts_with('$'));
-                let variables = variables.collect::<Vec<_>>().join(" ");
-                Some(format!("options {variables} {}", kernel_words(rest)))
-            }
-            _ if first == "kernelopts" || first.starts_with("GRUB_CMDLINE") => {
+            "options" => Some(format!("options {}", kernel_words(trimmed.get(first.len()..).unwrap_or_default()))),
+            _ if matches!(first, "kernelopts" | "tuned_params") || first.starts_with("GRUB_CMDLINE") => {
                 let value = trimmed.split_once('=').map(|(_, value)| value).unwrap_or_default();
                 let quote = ['"', '\''].into_iter().find(|quote| value.starts_with(*quote));
                 let quote = quote.map(String::from).unwrap_or_default();
@@ -295,7 +291,7 @@ fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
                 let (key, value) = assignment.split_once('=')?;
                 match key {
                     "default" | "saved_entry" => Some(line.to_owned()),
-                    "kernelopts" | "default_kernelopts" => {
+                    "kernelopts" | "default_kernelopts" | "tuned_params" => {
                         Some(format!("{indent}set {key}=\"{}\"", kernel_words(value.trim_matches(['"', '\'']))))
                     }
                     _ => None,
@@ -376,4 +372,80 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
         }
     }
     Some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kept(path: &str, text: &str) -> String {
+        let keeps = Keeps { settings: vec!["huge_pages", "cacheSizeGB", "sga_target"], ..Keeps::default() };
+        String::from_utf8(redact(path, text.as_bytes(), &keeps).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn boot_loaders_keep_what_brings_huge_pages() {
+        assert_eq!(
+            kept("/boot/loader/entries/a.conf", "title A\noptions root=x $kernelopts hugepages=3 k=S3 $tuned_params\n"),
+            "title A\noptions $kernelopts hugepages=3 $tuned_params\n"
+        );
+        assert_eq!(
+            kept(
+                "/boot/grub2/grubenv",
+                "# GRUB Environment Block\nsaved_entry=a\nkernelopts=root=x hugepages=3 S3\nother=S3\n"
+            ),
+            "# GRUB Environment Block\nsaved_entry=a\nkernelopts=hugepages=3\n\n"
+        );
+        let entry =
+            "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz root=x hugepages=3 S3\n\tinitrd /i\n}\n";
+        assert_eq!(
+            kept("/boot/grub/grub.cfg", entry),
+            "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz hugepages=3\n\n}\n"
+        );
+    }
+
+    #[test]
+    fn servers_files_keep_settings_and_their_line_numbers() {
+        assert_eq!(
+            kept(
+                "/etc/postgresql/15/main/postgresql.conf",
+                "# S3\nhuge_pages = on # S3\nprimary_conninfo = 'password=S3'\ninclude_dir 'conf.d'"
+            ),
+            "\nhuge_pages = on\n\ninclude_dir 'conf.d'"
+        );
+        assert_eq!(
+            kept("/etc/mongod.conf", "security:\n  keyFile: S3\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"),
+            "security:\n\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"
+        );
+        assert_eq!(kept("/u01/dbs/initPROD.ora", "*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n\n");
+        assert_eq!(kept("/u01/dbs/spfilePROD.ora", "C\0\0*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n");
+    }
+
+    #[test]
+    fn a_path_inside_a_container_counts_as_the_path_that_it_is() {
+        assert_eq!(redact("/proc/7/root/etc/shadow", b"a:S3", &Keeps::default()), None);
+        assert_eq!(redact("/proc/7/environ", b"S3", &Keeps::default()), None);
+        assert_eq!(redact("/proc/7/root/proc/8/environ", b"S3", &Keeps::default()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>, kind in 0_usize..9) {
+            let paths = [
+                "/proc/7/cmdline", "/etc/systemd/system/a.service", "/boot/grub/grub.cfg", "/etc/passwd", "/etc/group",
+                "/etc/sysctl.conf", "/etc/tuned/a/tuned.conf", "/etc/my.cnf", "/etc/tmpfiles.d/a.conf",
+            ];
+            let _ = redact(paths[kind], &bytes, &Keeps::default());
+        }
+
+        #[test]
+        fn lines_keep_their_numbers(text in "[a-z =\\\\#\n]{0,80}") {
+            let lines = |text: &str| text.matches('\n').count();
+            for path in ["/etc/systemd/system/a.service", "/etc/sysctl.conf", "/etc/my.cnf", "/boot/grub/grub.cfg"] {
+                prop_assert_eq!(lines(&kept(path, &text)), lines(&text));
+            }
+        }
+    }
 }
