@@ -3,6 +3,7 @@
 //! Only kinds of files that are known here get in, and of those that people write only the lines and words that
 //! are known to be harmless: see `redact` for files and `words` for command lines.
 
+mod boot_loader;
 mod redact;
 mod words;
 
