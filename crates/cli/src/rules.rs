@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         None => hugewise_advice::rules().to_vec(),
         Some(wanted) => vec![find(wanted)?],
     };
-    let layout = terminal::layout(arguments.color);
+    let layout = terminal::layout(arguments.color, false);
     let mut text = Vec::new();
     let written = match (arguments.format, chosen.as_slice()) {
         (Format::Json, rules) => write_json(rules, &mut text),

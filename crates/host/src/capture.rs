@@ -3,6 +3,7 @@
 //! Only kinds of files that are known here get in, and of those that people write only the lines and words that
 //! are known to be harmless: see `redact` for files and `words` for command lines.
 
+mod boot_loader;
 mod redact;
 mod words;
 
@@ -27,7 +28,13 @@ pub struct Keeps {
     pub options: Vec<&'static str>,
     /// Settings by name: `huge_pages`. `-` and `_` are one, as is case.
     pub settings: Vec<&'static str>,
+    /// What engines say of files in formats of their own; the first that knows the path decides.
+    pub rewrites: Vec<Rewrite>,
 }
+
+/// Given a path inside its mount namespace and a file's bytes: the same file without secrets, or `None` for files
+/// that it does not know.
+pub type Rewrite = fn(&str, &[u8]) -> Option<Vec<u8>>;
 
 impl Keeps {
     fn has_exactly(&self, option: &str) -> bool {

@@ -1,28 +1,8 @@
 //! What of each kind of file goes into a capture. Lines that do not are emptied, so that line numbers stay.
 
 use super::Keeps;
+use super::boot_loader::{boot, kernel_words, words_of};
 use super::words::{command_line, filter_arguments};
-
-/// Keys of the kernel's command line that bear on memory.
-const KERNEL_WORDS: [&str; 17] = [
-    "hugepages",
-    "hugepagesz",
-    "default_hugepagesz",
-    "hugetlb_cma",
-    "hugetlb_cma_only",
-    "hugetlb_free_vmemmap",
-    "hugepage_alloc_threads",
-    "transparent_hugepage",
-    "transparent_hugepage_shmem",
-    "transparent_hugepage_tmpfs",
-    "thp_anon",
-    "thp_shmem",
-    "numa",
-    "numa_balancing",
-    "mem",
-    "isolcpus",
-    "quiet",
-];
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 20] = [
@@ -55,6 +35,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let name = parts.last().copied().unwrap_or_default();
     let has = |part: &str| parts.contains(&part);
+    let rewritten = keeps.rewrites.iter().find_map(|rewrite| rewrite(path, bytes));
     match parts.as_slice() {
         _ if has("..") => None,
         ["proc", "cmdline"] => Some(words_of(bytes)),
@@ -93,6 +74,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
             Some(bytes.iter().copied().take(4096).collect())
         }
         _ if name == "postmaster.opts" => Some(lines(bytes, |line| Some(quoted_command(line, keeps)))),
+        _ if rewritten.is_some() => rewritten,
         _ if name == "mysqld-auto.cnf" => Some(persisted(bytes, keeps)),
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
         _ => Some(lines(bytes, |line| setting(line, keeps))),
@@ -100,7 +82,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
 }
 
 /// Filters a text line by line; a line that is taken out leaves its number behind.
-fn lines(bytes: &[u8], keep: impl Fn(&str) -> Option<String>) -> Vec<u8> {
+pub(super) fn lines(bytes: &[u8], keep: impl Fn(&str) -> Option<String>) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let kept: Vec<String> =
         text.split('\n').map(|line| keep(line.trim_end_matches('\r')).unwrap_or_default()).collect();
@@ -242,74 +224,6 @@ fn quoted_command(line: &str, keeps: &Keeps) -> String {
     all.join(" ")
 }
 
-fn words_of(bytes: &[u8]) -> Vec<u8> {
-    lines(bytes, |line| Some(kernel_words(line)))
-}
-
-/// The words of a kernel command line that bear on memory.
-fn kernel_words(line: &str) -> String {
-    let ours = |word: &&str| {
-        let word = word.trim_matches(['"', '\'']).trim_start_matches(['+', '-']);
-        KERNEL_WORDS.contains(&word.split('=').next().unwrap_or_default())
-    };
-    line.split_ascii_whitespace().filter(ours).collect::<Vec<_>>().join(" ")
-}
-
-/// Boot loader files: entries, defaults, and of command lines the words about memory.
-fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
-    if name == "cmdline" {
-        return words_of(bytes);
-    }
-    lines(bytes, |line| {
-        let indent: String = line.chars().take_while(char::is_ascii_whitespace).collect();
-        let trimmed = line.trim();
-        let first = trimmed.split(|sign: char| sign.is_ascii_whitespace() || sign == '=').next().unwrap_or_default();
-        match first {
-            // `linux /vmlinuz-6.1 root=... quiet`: the file, then the words.
-            "linux" | "linux16" | "linuxefi" => {
-                let file = trimmed.split_ascii_whitespace().nth(1).unwrap_or_default();
-                let words = trimmed.split_ascii_whitespace().skip(2).collect::<Vec<_>>().join(" ");
-                Some(format!("{indent}{first} {file} {}", kernel_words(&words)).trim_end().to_owned())
-            }
-            "options" => {
-                let rest = trimmed.get(first.len()..).unwrap_or_default();
-                let variables = rest.split_ascii_whitespace().filter(|word| word.starts_with('$'));
-                let variables = variables.collect::<Vec<_>>().join(" ");
-                Some(format!("options {variables} {}", kernel_words(rest)))
-            }
-            _ if first == "kernelopts" || first.starts_with("GRUB_CMDLINE") => {
-                let value = trimmed.split_once('=').map(|(_, value)| value).unwrap_or_default();
-                let quote = ['"', '\''].into_iter().find(|quote| value.starts_with(*quote));
-                let quote = quote.map(String::from).unwrap_or_default();
-                let words = kernel_words(value.trim_matches(['"', '\'']));
-                Some(format!("{first}={quote}{words}{quote}"))
-            }
-            "menuentry" | "submenu" | "title" | "version" | "default" | "saved_entry" | "next_entry"
-            | "GRUB_DEFAULT" | "GRUB_ENABLE_BLSCFG" | "}" | "blscfg" | "sort-key" | "machine-id" | "id" => {
-                Some(line.to_owned())
-            }
-            // `set default="0"`, `set kernelopts="..."` and the tests around them.
-            "set" => {
-                let assignment = trimmed.strip_prefix("set")?.trim_start();
-                let (key, value) = assignment.split_once('=')?;
-                match key {
-                    "default" | "saved_entry" => Some(line.to_owned()),
-                    "kernelopts" | "default_kernelopts" => {
-                        Some(format!("{indent}set {key}=\"{}\"", kernel_words(value.trim_matches(['"', '\'']))))
-                    }
-                    _ => None,
-                }
-            }
-            "if" | "elif" if trimmed.contains("next_entry") || trimmed.contains("kernelopts") => Some(line.to_owned()),
-            "if" | "elif" | "else" | "fi" => {
-                Some(format!("{indent}{}", if first == "if" { "if false ; then" } else { first }))
-            }
-            "#" if trimmed == "# GRUB Environment Block" => Some(line.to_owned()),
-            _ => None,
-        }
-    })
-}
-
 /// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
 fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     use serde_json::{Map, Value, json};
@@ -343,6 +257,11 @@ fn setting(line: &str, keeps: &Keeps) -> Option<String> {
         return Some(trimmed.to_owned());
     }
     let list_item = trimmed.starts_with("- ");
+    if trimmed.starts_with('-') && !list_item {
+        // An argument file of Java.
+        let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
+        return Some(filter_arguments("java", &words, keeps).join(" "));
+    }
     let key =
         trimmed.split(|sign: char| sign.is_ascii_whitespace() || "=:'\"".contains(sign)).next().unwrap_or_default();
     let include = matches!(
@@ -386,7 +305,7 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
     for line in bytes.split(printable) {
         let text = String::from_utf8_lossy(line);
         let Some((key, _)) = text.split_once('=') else { continue };
-        let key = key.rsplit('.').next().unwrap_or_default().trim_start_matches('_');
+        let key = key.rsplit('.').next().unwrap_or_default();
         if keeps.has_setting(key) {
             kept.extend_from_slice(line);
             kept.push(b'\n');
@@ -397,14 +316,85 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn kept(path: &str, text: &str) -> String {
+        let keeps = Keeps { settings: vec!["huge_pages", "cacheSizeGB", "sga_target"], ..Keeps::default() };
+        String::from_utf8(redact(path, text.as_bytes(), &keeps).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn boot_loaders_keep_what_brings_huge_pages() {
+        assert_eq!(
+            kept("/boot/loader/entries/a.conf", "title A\noptions root=x $kernelopts hugepages=3 k=S3 $tuned_params\n"),
+            "title A\noptions $kernelopts hugepages=3 $tuned_params\n"
+        );
+        assert_eq!(
+            kept(
+                "/boot/grub2/grubenv",
+                "# GRUB Environment Block\nsaved_entry=a\nkernelopts=root=x hugepages=3 S3\nother=S3\n"
+            ),
+            "# GRUB Environment Block\nsaved_entry=a\nkernelopts=hugepages=3\n\n"
+        );
+        let entry =
+            "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz root=x hugepages=3 S3\n\tinitrd /i\n}\n";
+        assert_eq!(
+            kept("/boot/grub/grub.cfg", entry),
+            "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz hugepages=3\n\n}\n"
+        );
+    }
+
+    #[test]
+    fn servers_files_keep_settings_and_their_line_numbers() {
+        assert_eq!(
+            kept(
+                "/etc/postgresql/15/main/postgresql.conf",
+                "# S3\nhuge_pages = on # S3\nprimary_conninfo = 'password=S3'\ninclude_dir 'conf.d'"
+            ),
+            "\nhuge_pages = on\n\ninclude_dir 'conf.d'"
+        );
+        assert_eq!(
+            kept("/etc/mongod.conf", "security:\n  keyFile: S3\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"),
+            "security:\n\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"
+        );
+        assert_eq!(kept("/u01/dbs/initPROD.ora", "*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n\n");
+        assert_eq!(kept("/u01/dbs/spfilePROD.ora", "C\0\0*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n");
+    }
+
+    #[test]
+    fn a_path_inside_a_container_counts_as_the_path_that_it_is() {
+        assert_eq!(redact("/proc/7/root/etc/shadow", b"a:S3", &Keeps::default()), None);
+        assert_eq!(redact("/proc/7/environ", b"S3", &Keeps::default()), None);
+        assert_eq!(redact("/proc/7/root/proc/8/environ", b"S3", &Keeps::default()), None);
+    }
 
     #[test]
     fn of_what_mysql_persists_only_settings_that_rules_look_at_stay() {
-        let keeps = Keeps { options: vec![], settings: vec!["max_connections"] };
+        let keeps = Keeps { settings: vec!["max_connections"], ..Keeps::default() };
         let file = br#"{"Version":2,"mysql_static_variables":{"secret":{"Value":"S3"},"b":{"max_connections":{"Value":"8","Metadata":{"User":"S3"}}}}}"#;
         let kept = |bytes: &[u8]| redact("/d/mysqld-auto.cnf", bytes, &keeps).unwrap();
         assert_eq!(kept(file), br#"{"max_connections":{"Value":"8"}}"#);
         assert_eq!(kept(&file[..40]), b"?");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>, kind in 0_usize..9) {
+            let paths = [
+                "/proc/7/cmdline", "/etc/systemd/system/a.service", "/boot/grub/grub.cfg", "/etc/passwd", "/etc/group",
+                "/etc/sysctl.conf", "/etc/tuned/a/tuned.conf", "/etc/my.cnf", "/etc/tmpfiles.d/a.conf",
+            ];
+            let _ = redact(paths[kind], &bytes, &Keeps::default());
+        }
+
+        #[test]
+        fn lines_keep_their_numbers(text in "[a-z =\\\\#\n]{0,80}") {
+            let lines = |text: &str| text.matches('\n').count();
+            for path in ["/etc/systemd/system/a.service", "/etc/sysctl.conf", "/etc/my.cnf", "/boot/grub/grub.cfg"] {
+                prop_assert_eq!(lines(&kept(path, &text)), lines(&text));
+            }
+        }
     }
 }

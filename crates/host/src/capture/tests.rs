@@ -27,6 +27,7 @@ fn keeps() -> Keeps {
     Keeps {
         options: vec!["-D", "--datadir", "--defaults-file", "--port"],
         settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
+        rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
     }
 }
 
@@ -83,6 +84,7 @@ fn host() -> MapSource {
         .file("/etc/redis/redis.conf", "requirepass S3cretRedis\nmaxmemory 1gb\nuser x on >S3cretRedis\n")
         .file("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"hugepages=4 luks.key=S3cretGrub\"\nGRUB_X=S3cretGrub\n")
         .file("/boot/grub/grub.cfg", "password_pbkdf2 root S3cretGrub\nmenuentry 'A' {\n  linux /vmlinuz k=S3cretGrub hugepages=4\n}\n")
+        .file("/proc/7/root/tmp/hsperfdata_a/1", "okS3cretMy\0")
         .file("/opt/app/binary", b"\0\x01S3cretMy")
 }
 
@@ -108,6 +110,7 @@ fn ask(source: &dyn Source) -> Vec<String> {
         "/etc/redis/redis.conf",
         "/etc/default/grub",
         "/boot/grub/grub.cfg",
+        "/proc/7/root/tmp/hsperfdata_a/1",
         "/opt/app/binary",
         "/nothing",
         "/etc/mysql/../mysql/my.cnf",
@@ -210,6 +213,7 @@ fn a_capture_answers_as_its_host_did() {
             "/etc/redis/redis.conf Known(\"\\nmaxmemory 1gb\\n\\n\")".to_owned(),
             "/etc/default/grub Known(\"GRUB_CMDLINE_LINUX=\\\"hugepages=4\\\"\\n\\n\")".to_owned(),
             "/boot/grub/grub.cfg Known(\"\\nmenuentry 'A' {\\n  linux /vmlinuz hugepages=4\\n}\\n\")".to_owned(),
+            "/proc/7/root/tmp/hsperfdata_a/1 Known(\"ok\")".to_owned(),
             left_out("/opt/app/binary"),
             left_out("/etc/mysql/../mysql/my.cnf"),
         ]

@@ -7,10 +7,11 @@ const GONE: &str = "-";
 
 /// Programs whose options are looked at. Of any other program only its name is kept, whatever its options are called:
 /// `-p` is a port here and a password there.
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 19] = [
     "postgres",
     "postmaster",
     "edb-postgres",
+    "edb-postmaster",
     "mysqld",
     "mariadbd",
     "mysqld_safe",
@@ -51,6 +52,21 @@ const ROLES: [&str; 19] = [
     "walsummarizer",
 ];
 
+/// Options of `java` whose value is the next word.
+const JAVA_PAIRS: [&str; 11] = [
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--add-opens",
+    "--add-exports",
+    "--add-reads",
+    "--patch-module",
+];
+
 /// Words in a value that make it a secret, whatever option it belongs to.
 const SUSPECT: [&str; 7] = ["passw", "secret", "token", "credential", "apikey", "private", "auth="];
 
@@ -85,6 +101,15 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
     while let Some(word) = words.next() {
         if let Some(title_word) = endpoint(word).filter(|_| !name.starts_with("java")) {
             kept.push(title_word);
+            continue;
+        }
+        if name == "java" && JAVA_PAIRS.contains(&word) {
+            kept.push(GONE.to_owned());
+            kept.extend(words.next().map(|_| GONE.to_owned()));
+            continue;
+        }
+        if name == "java" && word.starts_with("@/") {
+            kept.push(if harmless(word) { word.to_owned() } else { GONE.to_owned() });
             continue;
         }
         if !word.starts_with('-') {
@@ -167,8 +192,8 @@ fn title(word: &str) -> String {
     let Some((first, rest)) = word.split_once(' ') else {
         return if harmless(word) { word.to_owned() } else { GONE.to_owned() };
     };
-    if first == "postgres:" {
-        return postgres_title(rest.trim());
+    if let Some(program @ ("postgres" | "postmaster" | "edb-postgres")) = first.strip_suffix(':') {
+        return format!("{program}: {}", postgres_title(rest.trim()));
     }
     if first.starts_with("oracle") && rest.starts_with('(') {
         // Connected over the net, or from this host.
@@ -191,20 +216,32 @@ fn postgres_title(rest: &str) -> String {
     let role = ROLES
         .iter()
         .find(|role| rest.strip_prefix(**role).is_some_and(|more| more.is_empty() || more.starts_with(' ')));
-    match role {
-        Some(role) => format!("postgres: {cluster}{role}"),
-        None if rest.starts_with("parallel worker for PID ") => format!("postgres: {cluster}parallel worker for PID 0"),
-        None if rest.contains("[local]") => format!("postgres: {cluster}session - [local] idle"),
-        None if rest.split(' ').skip(2).any(names_port) => format!("postgres: {cluster}session - -(0) idle"),
-        // A worker of some extension.
-        None => format!("postgres: {cluster}{GONE}"),
-    }
+    let what = match (role, client(rest)) {
+        (Some(&"walsender"), _) => "walsender",
+        // A user may be called `startup`: whoever names a client is a session.
+        (_, Some(client)) => return format!("{cluster}session - {client} idle"),
+        (Some(role), None) => role,
+        (None, None) if rest.starts_with("parallel worker for PID ") => "parallel worker for PID 0",
+        // A worker of an extension.
+        (None, None) => GONE,
+    };
+    format!("{cluster}{what}")
 }
 
-/// `10.0.0.1(51234)`, where a client sits.
-fn names_port(word: &str) -> bool {
-    let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
-    port.is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()))
+/// The client of a session: a socket's, or one with an address and port.
+fn client(title: &str) -> Option<&'static str> {
+    title.split_ascii_whitespace().skip(2).find_map(|word| {
+        let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
+        match port {
+            _ if word == "[local]" => Some("[local]"),
+            Some((host, port))
+                if !host.is_empty() && !port.is_empty() && port.bytes().all(|sign| sign.is_ascii_digit()) =>
+            {
+                Some("-(0)")
+            }
+            _ => None,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -217,6 +254,7 @@ mod tests {
         Keeps {
             options: vec!["-D", "-c", "-p", "--datadir", "-Xmx*", "-XX:*", "-m", "-object", "-jar"],
             settings: vec!["huge_pages", "large_pages"],
+            rewrites: Vec::new(),
         }
     }
 
@@ -248,6 +286,10 @@ mod tests {
             kept(&["java", "-Xmx8g", "-Dpw=S3", "-XX:+UseLargePages", "-XX:OnError=curl S3", "a.b.Main", "-p", "S3"]),
             "java -Xmx8g - -XX:+UseLargePages - a.b.Main - -"
         );
+        assert_eq!(
+            kept(&["java", "-cp", "/a:/S3", "@/etc/args", "-Xmx8g", "a.B", "S3"]),
+            "java - - @/etc/args -Xmx8g a.B -"
+        );
         assert_eq!(kept(&["java", "-jar", "app.jar", "-p", "S3"]), "java -jar app.jar - -");
         assert_eq!(
             kept(&["qemu-system-x86_64", "-m", "1G", "-object", "secret,id=a,data=S3"]),
@@ -263,7 +305,10 @@ mod tests {
         assert_eq!(kept(&["postgres: checkpointer "]), "postgres: checkpointer");
         assert_eq!(kept(&["postgres: 15/main: background writer "]), "postgres: 15/main: background writer");
         assert_eq!(kept(&["postgres: bob S3 10.0.0.1(555) idle"]), "postgres: session - -(0) idle");
-        assert_eq!(kept(&["postgres: pg_cron launcher "]), "postgres: -");
+        assert_eq!(kept(&["postgres: startup S3 [local] authentication"]), "postgres: session - [local] idle");
+        assert_eq!(kept(&["postgres: walsender S3 10.0.0.1(555) streaming 0/1"]), "postgres: walsender");
+        assert_eq!(kept(&["edb-postgres: S3 S3 10.0.0.1[5](5) idle"]), "edb-postgres: session - -(0) idle");
+        assert_eq!(kept(&["postgres: S3 launcher"]), "postgres: -");
         assert_eq!(
             kept(&["postgres: 15/main: bob S3 [local] idle in transaction"]),
             "postgres: 15/main: session - [local] idle"
