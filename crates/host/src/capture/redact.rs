@@ -300,13 +300,14 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
     if !name.starts_with("spfile") {
         return None;
     }
-    let printable = |byte: &u8| !(0x20..0x7f).contains(byte);
+    // A server parameter file of Oracle: blocks of 512 bytes whose header and tail cut its text anywhere.
+    let blocks = bytes.chunks(512).take_while(|block| block.starts_with(b"C\""));
+    let text: Vec<u8> = blocks.flat_map(|block| block.get(20..508).unwrap_or_default()).copied().collect();
     let mut kept = Vec::new();
-    for line in bytes.split(printable) {
-        let text = String::from_utf8_lossy(line);
-        let Some((key, _)) = text.split_once('=') else { continue };
-        let key = key.rsplit('.').next().unwrap_or_default();
-        if keeps.has_setting(key) {
+    for line in text.split(|byte| !(0x20..0x7f).contains(byte)) {
+        let Some(key) = line.split(|byte| *byte == b'=').next().filter(|key| key.len() < line.len()) else { continue };
+        let key = String::from_utf8_lossy(key);
+        if keeps.has_setting(key.rsplit('.').next().unwrap_or_default().trim()) {
             kept.extend_from_slice(line);
             kept.push(b'\n');
         }
@@ -360,7 +361,16 @@ mod tests {
             "security:\n\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"
         );
         assert_eq!(kept("/u01/dbs/initPROD.ora", "*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n\n");
-        assert_eq!(kept("/u01/dbs/spfilePROD.ora", "C\0\0*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n");
+        let text = format!("*.other='S3'{}\n*.sga_target=1g\n", "x".repeat(468));
+        let blocks = text.as_bytes().chunks(488).map(|part| {
+            let mut block = [b"C\"".as_slice(), &[0; 18], part].concat();
+            block.resize(512, 0);
+            block
+        });
+        let blocks: Vec<u8> = blocks.flatten().collect();
+        let keeps = Keeps { settings: vec!["sga_target"], ..Keeps::default() };
+        let spfile = String::from_utf8(redact("/u01/dbs/spfilePROD.ora", &blocks, &keeps).unwrap()).unwrap();
+        assert_eq!(spfile, "*.sga_target=1g\n");
     }
 
     #[test]
