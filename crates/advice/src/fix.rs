@@ -17,11 +17,17 @@ const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
 /// The pool of the page size that an instance asks for, large enough for it and for every other
 /// instance that asks; then its restart.
 pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance) -> Vec<String> {
-    let Some(page) = need::page_size(host, instance) else { return Vec::new() };
+    let Some(page) = need::page_size(host, instance) else {
+        return vec![format!("# the page size that {} asks for is not known", instance.title())];
+    };
     let Some(target) = target(host, instances, instance, page) else {
         return vec![format!("# its demand in {page} pages is not known; start from the size of its segments")];
     };
     let mut fix = set_pool(host, page, target);
+    let title = instance.title();
+    if need::rooms(host, instances).iter().any(|room| room.page_size == page && room.instance != title) {
+        fix.insert(0, "# room for every server here that asks:".into());
+    }
     fix.extend(restart(instance));
     fix
 }
@@ -33,7 +39,8 @@ pub(crate) fn target(host: &Host, instances: &[Instance], instance: &Instance, p
     let others = need::rooms(host, instances);
     let others: PageCount =
         others.iter().filter(|room| room.page_size == page && room.instance != title).map(|room| room.wants).sum();
-    let spare = if instance.engine == Engine::Oracle { ORACLE_SPARE } else { PageCount::ZERO };
+    let oracle = |it: &&Instance| it.engine == Engine::Oracle && need::page_size(host, it) == Some(page);
+    let spare = if instances.iter().any(|it| oracle(&it)) { ORACLE_SPARE } else { PageCount::ZERO };
     let (total, available) =
         host.pool(page).and_then(|pool| Some((pool.total.get()?, pool.available()?))).unwrap_or_default();
     Some(total + (own.pages + others + spare).saturating_sub(available))
@@ -58,9 +65,13 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
         fix.push(format!("sysctl -w vm.nr_hugepages={count}"));
         fix.push("# the kernel gives what it can and reports no error: read it back".into());
         fix.push("grep HugePages_Total /proc/meminfo".into());
-        if let Some(winner) = host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
+        if let Some(winner) =
+            host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
         {
-            fix.push(format!("# {} sets {} for the next boot; this file is read later and wins:", winner.place, winner.value));
+            fix.push(format!(
+                "# {} sets {} for the next boot; this file is read later and wins:",
+                winner.place, winner.value
+            ));
         }
         fix.push(format!("printf 'vm.nr_hugepages = {count}\\n' > {SYSCTL_FILE}"));
     } else {
@@ -84,7 +95,10 @@ pub(crate) fn restart(instance: &Instance) -> Vec<String> {
             vec![format!("systemctl restart {}", shell_word(unit))]
         }
         _ if instance.engine == Engine::Oracle => {
-            vec![format!("# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup", instance.owner, instance.name)]
+            vec![format!(
+                "# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup",
+                instance.owner, instance.name
+            )]
         }
         _ if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
         _ => vec![format!("# restart {}", instance.title())],
@@ -109,7 +123,9 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
             let value = if must { "ONLY" } else { "TRUE" };
             vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
         }
-        Engine::MySql | Engine::MariaDb => vec!["# in the [mysqld] section of its option file: large-pages = ON".into()],
+        Engine::MySql | Engine::MariaDb => {
+            vec!["# in the [mysqld] section of its option file: large-pages = ON".into()]
+        }
         Engine::Jvm => vec!["# add to its command line: -XX:+UseLargePages".into()],
         Engine::Qemu => {
             vec!["# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)".into()]

@@ -24,12 +24,30 @@ pub(crate) enum Lead {
     Partly,
     /// HW204: not enough room.
     DoesNotFit,
-    /// HW301, HW303: the kernel does not let it.
+    /// HW303, or HW301 on older kernels: the kernel does not let it.
     Permission,
     /// HW702: the cgroup does not let it.
     Cgroup,
     /// HW209: nothing is in its way now.
     Restart,
+}
+
+impl Lead {
+    /// The rule that speaks of it, and whose fix cures it.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::Amm => "HW402",
+            Self::NotAsked => "HW403",
+            Self::GibUnsupported => "HW404",
+            Self::WrongSize => "HW405",
+            Self::NoPool => "HW201",
+            Self::Partly => "HW203",
+            Self::DoesNotFit => "HW204",
+            Self::Permission => "HW303",
+            Self::Cgroup => "HW702",
+            Self::Restart => "HW209",
+        }
+    }
 }
 
 /// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.
@@ -45,7 +63,7 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     if instance.mechanism == Mechanism::None && !amm {
         return Ok(None);
     }
-    if is_asm_with_amm(instance) || !is_big(facts, instance)? {
+    if wants_thp(instance) || is_asm_with_amm(instance) || !is_big(facts, instance)? {
         return Ok(None);
     }
     if amm {
@@ -93,6 +111,11 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
 pub(crate) fn is_asm_with_amm(instance: &Instance) -> bool {
     let target = instance.setting_value("memory_target").is_some_and(|value| value.trim() != "0");
     instance.traits.contains(&"asm") && (is_amm(instance) || target)
+}
+
+/// A JVM that takes transparent huge pages for its heap by choice: hugetlb pages are none of its business.
+pub(crate) fn wants_thp(instance: &Instance) -> bool {
+    instance.traits.contains(&"thp")
 }
 
 /// Whether so much of an instance is on base pages that it is worth a finding.

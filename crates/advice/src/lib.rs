@@ -116,16 +116,17 @@ fn tidy(mut finding: Finding) -> Finding {
     finding
 }
 
-/// One verdict for each fact that is missing of an instance, however many rules wanted it.
+/// One verdict for each fact that is missing, however many rules wanted it.
 fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
     let mut kept: Vec<(UnknownVerdict, Vec<&'static str>)> = Vec::new();
     for verdict in verdicts {
-        let same = |one: &&mut (UnknownVerdict, Vec<&'static str>)| {
-            one.0.missing == verdict.missing && one.0.instance == verdict.instance
-        };
-        match kept.iter_mut().find(same) {
-            Some((first, others)) if first.code != verdict.code => others.push(verdict.code),
-            Some(_) => {}
+        match kept.iter_mut().find(|(first, _)| first.missing == verdict.missing) {
+            Some((first, others)) => {
+                if first.code != verdict.code {
+                    others.push(verdict.code);
+                }
+                first.instance = first.instance.take().or(verdict.instance);
+            }
             None => kept.push((verdict, Vec::new())),
         }
     }
@@ -151,6 +152,14 @@ pub(crate) enum Missing {
     Host(String),
     /// A fact of one instance.
     Instance(String),
+}
+
+impl Missing {
+    /// The same fact, asked for a verdict on the whole host.
+    pub(crate) fn of_host(self) -> Self {
+        let (Self::Host(what) | Self::Instance(what)) = self;
+        Self::Host(what)
+    }
 }
 
 /// A fact that a rule cannot do without; `what` is its file, and the field where that is not plain.

@@ -6,8 +6,8 @@ use hugewise_model::host::{Group, HugetlbCgroup, NodePool, NumaNode, SysvSegment
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
 use hugewise_model::process::{CgroupMembership, SoftHard};
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, KernelRelease, Limit, Observed,
-    PageCount, PageSize, Pool, Process, Segment,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, KernelRelease, Limit, Observed, PageCount,
+    PageSize, Pool, Process, Segment,
 };
 
 use Observed::Known;
@@ -61,8 +61,11 @@ pub(crate) fn quiet() -> Case {
     host.configuration.sysctl = Known(Vec::new());
     host.configuration.limits = Known(Vec::new());
     host.configuration.tmpfiles = Known(Vec::new());
-    host.configuration.boot =
-        Known(BootEntry { loader: "grub".into(), command_line: vec!["quiet".into()], place: place("/boot/grub/grub.cfg") });
+    host.configuration.boot = Known(BootEntry {
+        loader: "grub".into(),
+        command_line: vec!["quiet".into()],
+        place: place("/boot/grub/grub.cfg"),
+    });
     host.processes = Known(Vec::new());
     host.kernel_log = Known(Vec::new());
     Case { host, instances: Vec::new() }

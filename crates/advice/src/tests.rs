@@ -106,3 +106,6 @@ fn what_comes_off_the_host_stays_on_its_line() {
         assert!(!line.contains("restart x;"), "{line}");
     }
 }
+
+mod any_host;
+mod links;

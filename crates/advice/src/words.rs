@@ -63,7 +63,7 @@ pub(crate) fn list(names: &[String]) -> String {
     }
 }
 
-/// Whole mebibytes, rounded up, for commands that take a number.
+/// Whole kibibytes, rounded up, for commands that take a number.
 pub(crate) const fn kib_up(amount: Bytes) -> u64 {
     amount.get().div_ceil(1024)
 }

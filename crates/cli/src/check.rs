@@ -7,7 +7,6 @@ use hugewise_model::{Instance, Level};
 use hugewise_report::Checked;
 
 use crate::outcome::{self, Failure, Outcome};
-use crate::root;
 use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
@@ -27,6 +26,9 @@ pub(crate) struct Arguments {
     /// Also ask the servers over their sockets; without it nothing is connected to.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
+    /// All evidence of every finding in text; JSON always has it.
+    #[arg(short, long)]
+    verbose: bool,
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
@@ -65,11 +67,11 @@ impl FailOn {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let source = root::open(arguments.root.as_deref())?;
+    let source = outcome::open(arguments.root.as_deref())?;
     let host = hugewise_host::read(source.as_ref());
     let mut found = hugewise_engines::find(&host, source.as_ref());
     if arguments.connect {
-        hugewise_engines::connect::ask(&host, source.as_ref(), &mut found);
+        found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
     }
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {
@@ -83,20 +85,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
     let mut text = Vec::new();
     let written = match arguments.format {
-        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color)),
+        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
         Format::Json => checked.write_json(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;
-    Ok(verdict(&assessment, arguments.fail_on))
+    Ok(verdict(&checked, arguments.fail_on))
 }
 
-/// Findings win over what is missing. A fact that this kernel does not have is not missing.
-fn verdict(assessment: &Assessment, fail_on: FailOn) -> Outcome {
+/// Findings win over what is missing. A fact that a running kernel does not have is not missing;
+/// one that a capture does not have may well have been lost, where other facts of it were.
+fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
+    let Checked { host, assessment, unread, .. } = checked;
     let fails = |level: Level| assessment.findings.iter().any(|finding| finding.level >= level);
+    let lossy = !host.live && !unread.is_empty();
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
-    } else if assessment.unknown.iter().any(|verdict| !verdict.missing.contains("absent")) {
+    } else if assessment.unknown.iter().any(|verdict| lossy || !verdict.missing.contains(": absent")) {
         Outcome::Incomplete
     } else {
         Outcome::Fine
@@ -120,7 +125,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Finding, UnknownVerdict};
+    use hugewise_model::{Finding, Host, UnknownVerdict, Unread};
 
     use super::*;
 
@@ -148,14 +153,30 @@ mod tests {
         }
     }
 
+    fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
+        let host = Host { live, ..Host::default() };
+        verdict(&Checked { host: &host, instances: &[], assessment, unread }, fail_on)
+    }
+
     #[test]
     fn findings_win_over_missing_facts() {
+        let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
+        let of =
+            |levels: &[Level], missing: &[&str], fail_on| outcome(true, &assessment(levels, missing), &unread, fail_on);
         let denied = ["/proc/1/limits: denied"];
-        assert_eq!(verdict(&assessment(&[Level::Warn], &denied), FailOn::Warn), Outcome::Found);
-        assert_eq!(verdict(&assessment(&[Level::Warn], &denied), FailOn::Error), Outcome::Incomplete);
-        assert_eq!(verdict(&assessment(&[Level::Error], &[]), FailOn::Never), Outcome::Fine);
-        assert_eq!(verdict(&assessment(&[Level::Info], &[]), FailOn::Warn), Outcome::Fine);
-        assert_eq!(verdict(&assessment(&[Level::Info], &[]), FailOn::Info), Outcome::Found);
-        assert_eq!(verdict(&assessment(&[], &["MemAvailable: absent"]), FailOn::Warn), Outcome::Fine);
+        assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
+        assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);
+        assert_eq!(of(&[Level::Error], &[], FailOn::Never), Outcome::Fine);
+        assert_eq!(of(&[Level::Info], &[], FailOn::Warn), Outcome::Fine);
+        assert_eq!(of(&[Level::Info], &[], FailOn::Info), Outcome::Found);
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_have_is_not_missing_but_what_a_torn_capture_does_not_have_is() {
+        let lacking = assessment(&[], &["/proc/meminfo PageTables: absent"]);
+        let torn = [Unread { what: "host.tar.gz".into(), why: "malformed: ends too early".into() }];
+        assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
+        assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
+        assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
     }
 }

@@ -9,7 +9,6 @@ mod capture;
 mod check;
 mod completions;
 mod outcome;
-mod root;
 mod rules;
 mod terminal;
 
@@ -24,7 +23,7 @@ use outcome::{Failure, Outcome};
     disable_help_subcommand = true,
     after_help = AFTER_HELP
 )]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -50,18 +49,18 @@ Exit codes: 0 nothing wrong; 1 findings at or above --fail-on; 2 it could not do
 
 /// The definition from which help, man pages and completions are made.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    CommandLine::command()
 }
 
 /// Runs the program with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match Arguments::try_parse_from(arguments) {
+    match CommandLine::try_parse_from(arguments) {
         Ok(arguments) => outcome::finish(dispatch(arguments)),
         Err(usage) => outcome::finish(explain(&usage)),
     }
 }
 
-fn dispatch(arguments: Arguments) -> Result<Outcome, Failure> {
+fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
     match arguments.command {
         None => check::run(&arguments.check),
         Some(Command::Check(arguments)) => check::run(&arguments),

@@ -1,7 +1,10 @@
 //! How a run ends: what is printed last, and the exit code.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+use hugewise_host::Source;
 
 /// A run that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,11 @@ impl Failure {
     }
 }
 
+/// This machine, or what was captured of another one.
+pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
+    hugewise_host::source::open(root).map_err(|error| Failure::new(format!("cannot read {error}")))
+}
+
 /// Writes to standard output. A reader that went away is no failure: it has seen enough.
 pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -34,6 +42,15 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes lines to standard output that may hold what others named.
+pub(crate) fn print_clean(text: &str) -> Result<(), Failure> {
+    print(clean_lines(text).as_bytes())
+}
+
+fn clean_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", hugewise_report::plain::clean(line))).collect()
+}
+
 /// Says on standard error what went wrong, and turns the result into an exit code.
 pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
     match result {
@@ -41,15 +58,8 @@ pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Found) => ExitCode::from(1),
         Ok(Outcome::Incomplete) => ExitCode::from(3),
         Err(Failure(message)) => {
-            let mut text = String::from("hugewise: ");
-            for (at, line) in message.lines().enumerate() {
-                if at > 0 {
-                    text.push('\n');
-                }
-                text.push_str(&hugewise_report::plain::clean(line));
-            }
             // Nobody is left to tell where standard error is closed; the exit code still tells.
-            let _ = writeln!(io::stderr().lock(), "{text}");
+            let _ = write!(io::stderr().lock(), "hugewise: {}", clean_lines(&message));
             ExitCode::from(2)
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         None => hugewise_advice::rules().to_vec(),
         Some(wanted) => vec![find(wanted)?],
     };
-    let layout = terminal::layout(arguments.color);
+    let layout = terminal::layout(arguments.color, false);
     let mut text = Vec::new();
     let written = match (arguments.format, chosen.as_slice()) {
         (Format::Json, rules) => write_json(rules, &mut text),
@@ -38,7 +38,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn find(wanted: &str) -> Result<&'static Rule, Failure> {
-    let is_it = |rule: &&&Rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted);
-    let found = hugewise_advice::rules().iter().find(is_it).copied();
+    let found = hugewise_advice::docs::find(wanted);
     found.ok_or_else(|| Failure::new(format!("no rule is called {wanted}; `hugewise rules` lists them")))
 }

@@ -19,13 +19,13 @@ pub(crate) enum ColorChoice {
 const USUAL_WIDTH: usize = 80;
 
 /// How to lay out text on standard output.
-pub(crate) fn layout(color: ColorChoice) -> Layout {
+pub(crate) fn layout(color: ColorChoice, verbose: bool) -> Layout {
     let colourful = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stdout().is_terminal() && wants_colour(),
     };
-    Layout { width: width(), palette: if colourful { Palette::Colour } else { Palette::Plain } }
+    Layout { width: width(), palette: if colourful { Palette::Colour } else { Palette::Plain }, verbose }
 }
 
 fn wants_colour() -> bool {

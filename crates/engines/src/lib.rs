@@ -1,11 +1,21 @@
 //! Recognises the database servers of a host: one file an engine.
 //!
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
-//! the servers' own files through the same [`Source`].
+//! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+pub mod connect;
+pub mod jvm;
+pub mod mongodb;
+pub mod mysql;
 pub mod options;
+pub mod oracle;
+pub mod other;
 pub mod postgresql;
+pub mod qemu;
+pub mod redis;
 pub mod segments;
+pub mod settings;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +24,16 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
-static KINDS: &[&Kind] = &[&postgresql::KIND];
+static KINDS: &[&Kind] = &[
+    &oracle::KIND,
+    &postgresql::KIND,
+    &mysql::KIND,
+    &jvm::KIND,
+    &redis::KIND,
+    &mongodb::KIND,
+    &qemu::KIND,
+    &other::KIND,
+];
 
 /// What an engine's file registers.
 pub struct Kind {
@@ -23,7 +42,8 @@ pub struct Kind {
     /// Finds its running instances.
     pub find: fn(&Scene<'_>, &mut Found),
     /// Options of its command lines that are read here: a capture keeps these and drops all others.
-    /// An option named without its value keeps the value behind `=` or in the next word.
+    /// An option named without its value keeps the value behind `=` or in the next word. With their
+    /// dashes; an option that is named as a setting is kept by that.
     pub options: &'static [&'static str],
     /// Settings of its configuration files that are read here: a capture keeps these lines and drops all others.
     pub settings: &'static [&'static str],

@@ -8,18 +8,17 @@ use hugewise_model::{Bytes, Host, HugePageUse, Mapping, Observed, PageSize, Proc
 /// The segments that the processes `pids` map, of the mappings that are `wanted`, largest first.
 ///
 /// Shared mappings of one file are one segment, however many processes map it and in however many
-/// pieces; it is as large as what the process that maps most of it maps. A private mapping is a
+/// pieces; it is as large as what the process that maps most of it maps. A private stretch is a
 /// segment of its own.
 pub fn of(host: &Host, pids: &[u32], wanted: impl Fn(&Process, &Mapping) -> bool) -> Vec<Segment> {
-    let mut parts = BTreeMap::<(bool, u64, u64), Parts<'_>>::new();
+    let mut parts = BTreeMap::<(u32, u64, u64), Parts<'_>>::new();
     for process in pids.iter().filter_map(|pid| host.process(*pid)) {
         for mapping in process.mappings.known().into_iter().flatten().filter(|mapping| wanted(process, mapping)) {
-            let (first, second) = identity(host, process, mapping);
-            let part = parts.entry((mapping.shared, first, second)).or_insert_with(|| Parts::new(process, mapping));
+            let part = parts.entry(key(host, process, mapping)).or_insert_with(|| Parts::new(process, mapping));
             part.add(process, mapping);
         }
     }
-    let mut segments: Vec<_> = parts.iter().map(|(key, part)| part.segment(host, (key.1, key.2))).collect();
+    let mut segments: Vec<_> = parts.values().map(|part| part.segment(host)).collect();
     segments.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.name.cmp(&b.name)).then(a.identity.cmp(&b.identity)));
     segments
 }
@@ -65,6 +64,8 @@ pub fn mapping_is_huge(host: &Host, mapping: &Mapping) -> Observed<bool> {
         // The kernel gives these names to hugetlb and to ordinary shared memory and to nothing else.
         (false, name) if name.starts_with("/anon_hugepage") => Observed::Known(true),
         (false, name) if mapping.shared && plain(name) == "/dev/zero" => Observed::Known(false),
+        // Every hugetlb mapping has a file behind it.
+        (false, _) if mapping.device == 0 && mapping.inode == 0 => Observed::Known(false),
         _ => measured,
     }
 }
@@ -82,9 +83,22 @@ fn below_hugetlbfs(host: &Host, name: &str) -> bool {
         .any(|mount| name.strip_prefix(mount.path.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/')))
 }
 
+/// What mappings of one segment have in common. A private stretch of huge pages has a file of its
+/// own, which tells its pieces.
+fn key(host: &Host, process: &Process, mapping: &Mapping) -> (u32, u64, u64) {
+    match (mapping.shared, mapping.inode) {
+        (true, _) => {
+            let (device, inode) = identity(host, process, mapping);
+            (0, device, inode)
+        }
+        (false, 0) => (process.pid, 0, mapping.start),
+        (false, inode) => (process.pid, mapping.device, inode),
+    }
+}
+
 /// Device and inode; pid and address of a private mapping. The inode of a System V segment is its
 /// shmid, which is unique only in its ipc namespace: a foreign namespace becomes part of the key.
-fn identity(host: &Host, process: &Process, mapping: &Mapping) -> (u64, u64) {
+pub fn identity(host: &Host, process: &Process, mapping: &Mapping) -> (u64, u64) {
     match kind(host, mapping) {
         SegmentKind::Private => (u64::from(process.pid), mapping.start),
         SegmentKind::SystemV => match foreign_ipc(host, process) {
@@ -122,7 +136,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn segment(&self, host: &Host, identity: (u64, u64)) -> Segment {
+    fn segment(&self, host: &Host) -> Segment {
         let (process, mapping) = self.first;
         let kind = kind(host, mapping);
         let mapped = self.by_process.values().map(extent).max().unwrap_or_default();
@@ -141,7 +155,7 @@ impl<'a> Parts<'a> {
             page_size: self.page_size.clone(),
             huge: mapping_is_huge(host, &asked),
             mappers: u64::try_from(self.by_process.len()).unwrap_or(u64::MAX),
-            identity,
+            identity: identity(host, process, mapping),
         }
     }
 }
@@ -287,5 +301,13 @@ mod tests {
         let segments = of(&host(vec![(1, vec![private(0), private(100)])]), &[1], |_, _| true);
         assert_eq!(segments.len(), 2);
         assert_eq!((segments[1].identity, segments[1].name.as_str()), ((1, 100 << 20), "anonymous"));
+
+        // MariaDB 10.11 on huge pages: one stretch in two pieces, as they differ in what a core dump takes.
+        let huge = |at, offset: u64| {
+            let piece = mapping("/anon_hugepage (deleted)", at, 4, 40955, Some(PageSize::MIB_2));
+            Mapping { shared: false, offset: offset << 20, ..piece }
+        };
+        let segments = of(&host(vec![(1, vec![huge(0, 0), huge(4, 4)])]), &[1], |_, _| true);
+        assert_eq!((segments.len(), segments[0].size, segments[0].identity), (1, Bytes::from_mib(8), (1, 0)));
     }
 }

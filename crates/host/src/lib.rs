@@ -4,10 +4,14 @@
 //! one, or a tar of such a folder. Behind it stands one file a kernel interface or
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
+pub mod capture;
+pub mod config;
 pub mod door;
+pub mod kernel;
 pub mod process;
 pub mod source;
 pub mod sys;
+pub mod tlb;
 
 pub use door::{Door, ParseError};
 use hugewise_model::Host;
@@ -15,6 +19,7 @@ pub use source::Source;
 
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
 pub fn read(source: &dyn Source) -> Host {
+    let mut door = Door::new(source);
     let machine = source.machine();
     let mut host = Host {
         live: machine.live,
@@ -25,16 +30,19 @@ pub fn read(source: &dyn Source) -> Host {
         namespaces: process::namespaces(source, "self"),
         ..Host::default()
     };
-    host.processors.tlb = machine.tlb.clone();
-    let mut door = Door::new(source);
-    let mounts = host.hugetlbfs_mounts.known().cloned().unwrap_or_default();
+    host.processors.tlb = machine.tlb;
+    kernel::read(&mut door, &mut host);
+    config::read(&mut door, &mut host);
     let facts = process::Facts {
         base_page: host.base_page.get(),
         default_huge_page: host.default_huge_page.get(),
-        hugetlbfs: &mounts,
+        hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
     };
     host.processes = process::read(&mut door, facts);
-    host.unread.append(&mut door.unread);
+    let processes = host.processes.known().map_or(&[][..], Vec::as_slice);
+    host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes);
+    host.configuration.units = config::systemd::read_units(&mut door, processes);
+    host.unread = door.unread;
     host.unread.extend(source.problems());
     host.unread.sort();
     host.unread.dedup();

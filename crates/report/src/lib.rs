@@ -41,12 +41,14 @@ pub struct Layout {
     pub width: usize,
     /// With colour or without.
     pub palette: Palette,
+    /// All evidence of every finding, instead of the first fact.
+    pub verbose: bool,
 }
 
 impl Layout {
     /// No colour, this many columns.
     pub const fn plain(width: usize) -> Self {
-        Self { width, palette: Palette::Plain }
+        Self { width, palette: Palette::Plain, verbose: false }
     }
 }
 

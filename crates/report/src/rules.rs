@@ -3,6 +3,7 @@
 use std::io;
 
 use hugewise_advice::Rule;
+use hugewise_advice::docs::first_sentence;
 use serde::Serialize;
 
 use crate::Layout;
@@ -27,7 +28,7 @@ pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> i
             Cell::new(Role::Text, rule.code),
             Cell::new(rule.level.into(), rule.level.as_str()),
             Cell::new(Role::Strong, rule.name),
-            Cell::new(Role::Text, first_sentence(rule.docs.what)),
+            Cell::new(Role::Text, first_sentence(rule.docs.what).trim_end_matches('.')),
         ]
     };
     let rows: Vec<Vec<Cell>> = rules.iter().map(row).collect();
@@ -132,11 +133,61 @@ fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-fn first_sentence(text: &str) -> String {
-    let paragraph: Vec<&str> = text.trim().lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-    let paragraph = paragraph.join(" ");
-    match paragraph.find(". ") {
-        Some(end) => paragraph.get(..end).unwrap_or_default().to_owned(),
-        None => paragraph.trim_end_matches('.').to_owned(),
+#[cfg(test)]
+mod tests {
+    use hugewise_advice::Docs;
+    use hugewise_model::Level;
+
+    use super::*;
+
+    static RULE: Rule = Rule {
+        code: "HW999",
+        name: "sample",
+        level: Level::Warn,
+        docs: Docs {
+            what: "Speaks where a segment of more than 1 GiB sits on base pages. The threshold is\nthe one of a test.\n\n- one item that is long enough to be wrapped at eighty columns, where it hangs below its text\n- another",
+            why: "Because.",
+            fix: "Run this:\n\n```\nsysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be\n```",
+            sources: &["Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12"],
+        },
+        check: |_| Vec::new(),
+    };
+
+    #[test]
+    fn a_page_is_filled_and_its_code_stays_as_it_is() {
+        let mut out = Vec::new();
+        write_page(&RULE, &mut out, Layout::plain(80)).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        HW999 sample  at worst warn
+
+        What it looks for
+          Speaks where a segment of more than 1 GiB sits on base pages. The threshold is
+          the one of a test.
+
+          - one item that is long enough to be wrapped at eighty columns, where it hangs
+            below its text
+          - another
+
+        Why it hurts
+          Because.
+
+        How to fix it
+          Run this:
+
+          sysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be
+
+        Sources
+          - Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12
+        "#);
+    }
+
+    #[test]
+    fn the_list_has_a_line_a_rule() {
+        let mut out = Vec::new();
+        write_list(&[&RULE], &mut out, Layout::plain(60)).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        code   level  name    looks for
+        HW999  warn   sample  Speaks where a segment of more than 1…
+        "#);
     }
 }

@@ -32,7 +32,7 @@ impl Sample {
     }
 
     pub(crate) fn coloured(&self, width: usize) -> String {
-        self.shown(Layout { width, palette: Palette::Colour })
+        self.shown(Layout { palette: Palette::Colour, ..Layout::plain(width) })
     }
 
     fn shown(&self, layout: Layout) -> String {

@@ -110,6 +110,11 @@ impl<'a> Screen<'a> {
         self.layout.width
     }
 
+    /// Whether everything is to be shown.
+    pub const fn verbose(&self) -> bool {
+        self.layout.verbose
+    }
+
     /// An empty line.
     ///
     /// # Errors
@@ -225,7 +230,7 @@ mod tests {
     fn colour_never_moves_a_line_break() {
         let spans = Spans::new().add(Role::Error, "error").add(Role::Text, " no-pool, ").add(Role::Strong, "PROD");
         let mut out = Vec::new();
-        let layout = Layout { width: 80, palette: Palette::Colour };
+        let layout = Layout { palette: Palette::Colour, ..Layout::plain(80) };
         Screen::new(&mut out, layout).flow(0, &spans).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),

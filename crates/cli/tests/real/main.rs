@@ -24,3 +24,4 @@ mod postgresql;
 mod qemu;
 mod redis;
 mod users;
+mod vm;

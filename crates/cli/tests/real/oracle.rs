@@ -17,7 +17,7 @@ use crate::harness::{self, MIB, User, kernel};
 const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
 
 /// The stand-in's program, built beside the program under test.
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let folder = Path::new(harness::HUGEWISE).parent().unwrap();

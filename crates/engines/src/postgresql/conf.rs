@@ -4,16 +4,16 @@ use hugewise_host::ParseError;
 
 /// One line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub struct Line {
     /// From 1.
-    pub(super) number: u64,
+    pub number: u64,
     /// What it says.
-    pub(super) content: Content,
+    pub content: Content,
 }
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// `name = value`; the name in lower case.
     Set {
         /// Name.
@@ -34,7 +34,7 @@ pub(super) enum Content {
 /// # Errors
 ///
 /// The first line that the server would refuse.
-pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
+pub fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.split('\n').zip(1_u64..);
     lines
@@ -123,7 +123,7 @@ fn octal(first: char, rest: &mut std::str::CharIndices<'_>) -> char {
 
 /// An amount of memory in bytes: `6GB`, `16384` in units of `unit` bytes, `0x400kB`, `1.5 GB`.
 /// Units are case-sensitive, as in the server. `None` for what is no such amount.
-pub(super) fn memory(value: &str, unit: u64) -> Option<u64> {
+pub fn memory(value: &str, unit: u64) -> Option<u64> {
     let value = value.trim();
     let end = value.find(|c: char| c.is_ascii_alphabetic() && !is_hex(value, c)).unwrap_or(value.len());
     let (number, name) = value.split_at(end);

@@ -1,15 +1,18 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
-mod conf;
+mod ask;
+pub mod conf;
 mod settings;
 mod titles;
 
 use hugewise_host::{Door, ParseError};
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
+use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
 
+pub(crate) use ask::{answer, question};
+
+use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
-use settings::Settings;
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -18,23 +21,7 @@ const SMALLEST: Bytes = Bytes::from_mib(1);
 pub static KIND: Kind = Kind {
     engine: Engine::PostgreSql,
     find,
-    options: &[
-        "D",
-        "B",
-        "N",
-        "p",
-        "k",
-        "config_file",
-        "huge_pages",
-        "huge_page_size",
-        "shared_memory_type",
-        "shared_buffers",
-        "max_connections",
-        "min_dynamic_shared_memory",
-        "port",
-        "unix_socket_directories",
-        "cluster_name",
-    ],
+    options: &["-D", "-B", "-N", "-p", "-k", "-c", "--single", "--boot", "--check", "--describe-config"],
     settings: &[
         "huge_pages",
         "huge_page_size",
@@ -45,6 +32,7 @@ pub static KIND: Kind = Kind {
         "port",
         "unix_socket_directories",
         "cluster_name",
+        "config_file",
         "include",
         "include_if_exists",
         "include_dir",
@@ -82,22 +70,21 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
 
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
     let data = data_directory(scene, main);
-    let (mut settings, lock) = match data.known() {
-        Some(data) => {
-            let settings = settings::read(scene.host, door, main, &config_file(main, data), data);
-            instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
-            let lock = door.parse(&inside(&format!("{data}/postmaster.pid")), parse_lock).into_known();
-            (settings, lock.filter(|lock| lock.pid == main.pid || main.namespace_pids.contains(&lock.pid)))
+    let mut settings = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    let mut lock = None;
+    if let Some(data) = data.known() {
+        instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
+        let found = door.parse(&inside(&format!("{data}/postmaster.pid")), parse_lock).into_known();
+        lock = found.filter(|lock| lock.pid == main.pid || main.namespace_pids.contains(&lock.pid));
+    } else {
+        door.note(&format!("/proc/{}/cwd", main.pid), &data);
+    }
+    if !instance.version.is_known() {
+        let first = main.command.known().and_then(|arguments| arguments.first());
+        let paths = main.executable.known().into_iter().chain(first);
+        if let Some(version) = paths.into_iter().find_map(|path| version_in_path(path)) {
+            instance.version = Observed::Known(version);
         }
-        None => {
-            door.note(&format!("/proc/{}/cwd", main.pid), &data);
-            (Settings::unknown(data.as_ref().and_then(|_| Observed::Absent)), None)
-        }
-    };
-    if !instance.version.is_known()
-        && let Some(version) = main.executable.known().and_then(|path| version_in_path(path))
-    {
-        instance.version = Observed::Known(version);
     }
 
     for (name, default) in DEFAULTS {
@@ -113,11 +100,8 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.sessions = Observed::Known(count(children, |child| titles::is_session(child, cluster.as_deref())));
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
     instance.asked = asked(&settings);
-    instance.setting = match instance.asked {
-        Asked::Cannot => settings.get("shared_memory_type").known().map(|setting| (*setting).clone()),
-        _ => settings.get("huge_pages").known().map(|setting| (*setting).clone()),
-    };
-    instance.asked_page_size = asked_page_size(scene, &settings);
+    instance.setting = setting(&settings, instance.asked);
+    instance.asked_page_size = asked_page_size(scene.host, &settings);
 
     instance.segments = segments::of(scene.host, &instance.pids, |_, mapping| {
         let main_memory = [SegmentKind::AnonymousShared, SegmentKind::SystemV];
@@ -164,15 +148,16 @@ fn option_directory(main: &Process) -> Option<String> {
 }
 
 /// The configuration file as the server names it. `-D` may lead to a folder that holds only that file.
-fn config_file(main: &Process, data: &str) -> String {
+fn config_file(main: &Process, data: &Observed<String>) -> Observed<String> {
     let arguments = main.command.known().map_or(&[][..], Vec::as_slice);
     let given = settings::command_line(arguments).into_iter().rev().find(|(name, _)| name == "config_file");
     match given {
-        Some((_, path)) if path.starts_with('/') => path,
-        Some((_, path)) => format!("{data}/{path}"),
+        Some((_, path)) if path.starts_with('/') => Observed::Known(path),
+        Some((_, path)) => data.as_ref().map(|data| format!("{data}/{path}")),
         None => {
             let folder = option_directory(main).filter(|path| path.starts_with('/'));
-            format!("{}/postgresql.conf", folder.as_deref().unwrap_or(data))
+            let folder = folder.map_or_else(|| data.clone(), Observed::Known);
+            folder.map(|folder| format!("{folder}/postgresql.conf"))
         }
     }
 }
@@ -262,13 +247,19 @@ fn asked(settings: &Settings) -> Asked {
     }
 }
 
+/// The setting that decided.
+fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
+    let name = if asked == Asked::Cannot { "shared_memory_type" } else { "huge_pages" };
+    settings.get(name).known().map(|setting| (*setting).clone())
+}
+
 /// `huge_page_size` (14 and later), in kB; 0 is the host's default.
-fn asked_page_size(scene: &Scene<'_>, settings: &Settings) -> Observed<PageSize> {
+fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
         .parse(|value| conf::memory(&value, 1 << 10).ok_or_else(|| format!("huge_page_size {value:?} is no size")));
     bytes.and_then(|bytes| match bytes {
-        0 => scene.host.default_huge_page.clone(),
+        0 => host.default_huge_page.clone(),
         _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),
     })
 }

@@ -1,94 +1,40 @@
 //! The settings of a PostgreSQL server: its files with their includes, and its command line.
 
-use std::collections::BTreeMap;
-
 use hugewise_host::Door;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process, Unread};
 
 use super::conf::{self, Content};
 use crate::options;
+use crate::settings::Settings;
 
 /// Files in files in files: the server's own limit.
 const DEEPEST: usize = 10;
 /// A folder of includes that includes itself many times over would otherwise keep us for ages.
 const MOST_FILES: usize = 500;
 
-/// What the files and the command line say, as far as it concerns huge pages.
-#[derive(Default)]
-pub(super) struct Settings {
-    /// By name in lower case.
-    pub(super) values: BTreeMap<String, Setting>,
-    /// Why a file with settings is not among them.
-    missing: Option<Observed<()>>,
-}
-
-impl Settings {
-    /// A setting; absent where nothing sets it and the default holds, or as unknown as the file
-    /// that may set it.
-    pub(super) fn get(&self, name: &str) -> Observed<&Setting> {
-        match (self.values.get(name), &self.missing) {
-            (Some(setting), None) => Observed::Known(setting),
-            // A command line wins over any file.
-            (Some(setting), Some(_)) if setting.place.as_ref().is_some_and(|place| place.line == 0) => {
-                Observed::Known(setting)
-            }
-            (_, Some(missing)) => missing.as_ref().and_then(|()| Observed::Absent),
-            (None, None) => Observed::Absent,
-        }
-    }
-
-    /// A setting's value or its default; unknown where a file could not be read that may set it.
-    pub(super) fn value_or(&self, name: &str, default: &str) -> Observed<String> {
-        match self.get(name) {
-            Observed::Absent if self.missing.is_none() => Observed::Known(default.to_owned()),
-            other => other.map(|setting| setting.value.clone()),
-        }
-    }
-
-    /// Notes the default of a setting that nothing sets, as evidence.
-    pub(super) fn fill_in(&mut self, name: &str, default: &str) {
-        if self.missing.is_none() && !self.values.contains_key(name) {
-            let setting = Setting { name: name.to_owned(), value: default.to_owned(), place: None };
-            self.values.insert(name.to_owned(), setting);
-        }
-    }
-
-    /// Nothing is known, for lack of the folder that the files are in.
-    pub(super) fn unknown(why: Observed<()>) -> Self {
-        let mut settings = Self::default();
-        settings.miss(why);
-        settings
-    }
-
-    fn set(&mut self, name: &str, value: &str, place: Place) {
-        if super::KIND.settings.contains(&name) {
-            let setting = Setting { name: name.to_owned(), value: value.to_owned(), place: Some(place) };
-            self.values.insert(name.to_owned(), setting);
-        }
-    }
-
-    fn miss(&mut self, why: Observed<()>) {
-        // Absent would read as "the default holds".
-        self.missing = Some(if why.is_absent() { Observed::Malformed("no such file".into()) } else { why });
-    }
-}
-
 /// Reads the settings of the server whose main process is `main`: `config_file` and what it
-/// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins.
+/// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins. Where a
+/// path is not known, neither is what the file says.
 pub(super) fn read(
     host: &Host,
     door: &mut Door<'_>,
     main: &Process,
-    config_file: &str,
-    data_directory: &str,
+    config_file: &Observed<String>,
+    data_directory: &Observed<String>,
 ) -> Settings {
-    let mut reader = Reader { host, door, main, settings: Settings::default(), files: 0 };
-    if !reader.file(config_file, &mut Vec::new()) {
-        reader.lack(config_file, "the server's configuration is not there");
+    let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0 };
+    match config_file {
+        Observed::Known(path) if reader.file(path, &mut Vec::new()) => {}
+        Observed::Known(path) => reader.lack(path, "the server's configuration is not there"),
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
     }
-    reader.file(&format!("{data_directory}/postgresql.auto.conf"), &mut Vec::new());
+    match data_directory {
+        Observed::Known(path) => {
+            reader.file(&format!("{path}/postgresql.auto.conf"), &mut Vec::new());
+        }
+        unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
+    }
     let mut settings = reader.settings;
     if let Some(arguments) = main.command.known() {
         let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
@@ -223,7 +169,8 @@ mod tests {
         let command = command.split(' ').map(str::to_owned).collect();
         let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
         let mut door = Door::new(source);
-        let settings = read(&host, &mut door, &main, "/etc/pg/postgresql.conf", "/data");
+        let known = |path: &str| Observed::Known(path.to_owned());
+        let settings = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
         (settings, door.unread)
     }
 

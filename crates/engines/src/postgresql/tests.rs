@@ -1,8 +1,8 @@
 use super::*;
 use hugewise_host::source::MapSource;
+use hugewise_model::Mapping;
 use hugewise_model::host::User;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{Host, Mapping};
 
 const DATA: &str = "/var/lib/postgresql/15/main";
 
@@ -42,7 +42,7 @@ fn interlock() -> Mapping {
     Mapping { start: 4096, end: 8192, inode: 10, name: "/SYSV00984821 (deleted)".into(), ..memory(PageSize::KIB_4) }
 }
 
-fn host(page: PageSize) -> Host {
+pub(super) fn host(page: PageSize) -> Host {
     let mut main = process(
         100,
         1,
@@ -80,7 +80,7 @@ fn host(page: PageSize) -> Host {
     host
 }
 
-fn files() -> MapSource {
+pub(super) fn files() -> MapSource {
     MapSource::new()
         .file(
             "/etc/postgresql/15/main/postgresql.conf",
@@ -94,7 +94,7 @@ fn files() -> MapSource {
         )
 }
 
-fn only(host: &Host, source: &MapSource) -> Instance {
+pub(super) fn only(host: &Host, source: &MapSource) -> Instance {
     let mut found = crate::find(host, source);
     assert_eq!(found.instances.len(), 1);
     found.instances.remove(0)
@@ -191,6 +191,26 @@ fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
     assert!(!instance.max_sessions.is_known());
     assert!(instance.setting.is_none() && instance.demand.is_none());
     assert!(!found.unread.is_empty());
+}
+
+#[test]
+fn the_command_line_holds_where_no_file_may_be_seen() {
+    let mut host = host(PageSize::KIB_4);
+    if let Observed::Known(processes) = &mut host.processes {
+        let command =
+            "/usr/lib/postgresql/15/bin/postgres -D data -p 6101 -c huge_pages=on".split(' ').map(String::from);
+        processes[0].command = Observed::Known(command.collect());
+        processes.iter_mut().for_each(|process| {
+            process.directory = Observed::Denied;
+            process.executable = Observed::Denied;
+        });
+    }
+    let found = crate::find(&host, &MapSource::new());
+    let instance = &found.instances[0];
+    assert_eq!((instance.name.as_str(), instance.asked), ("6101", Asked::Must));
+    assert_eq!(instance.version, Observed::Known("15".into()));
+    assert_eq!(instance.max_sessions, Observed::Denied);
+    assert_eq!(found.unread[0].what, "/proc/100/cwd");
 }
 
 #[test]

@@ -71,7 +71,7 @@ enum Kept {
 }
 
 fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
-    let mut archive = tar::Archive::new(Bounded { stream, left: MAX_UNPACKED });
+    let mut archive = tar::Archive::new(Bounded { stream, left: MAX_UNPACKED, zeros: 0, ended: false });
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
     let mut total = 0_u64;
@@ -135,6 +135,10 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
             Kept::File(Observed::Malformed("not a regular file".into()))
         };
         kept.push((at, node));
+    }
+    let end = archive.into_inner();
+    if problems.is_empty() && end.ended && end.zeros < 512 {
+        problems.push(torn(name, count, &io::ErrorKind::UnexpectedEof.into()));
     }
     if left_out > 0 {
         let why = format!("skipped: {left_out} files beyond {} MiB", MAX_KEPT >> 20);
@@ -215,11 +219,21 @@ fn plant(kept: Vec<(String, Kept)>) -> Tree {
 struct Bounded<R> {
     stream: R,
     left: u64,
+    /// Zero bytes at the end of what has come so far: a whole tar ends with two blocks of them.
+    zeros: usize,
+    /// Whether the stream has ended.
+    ended: bool,
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buffer)?;
+        self.ended |= read == 0 && !buffer.is_empty();
+        let came = buffer.get(..read).unwrap_or_default();
+        self.zeros = match came.iter().rposition(|byte| *byte != 0) {
+            Some(last) => came.len() - last - 1,
+            None => self.zeros.saturating_add(came.len()),
+        };
         match self.left.checked_sub(u64::try_from(read).unwrap_or(u64::MAX)) {
             Some(left) => self.left = left,
             None => return Err(io::Error::other(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
@@ -332,6 +346,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods)]
     fn a_torn_archive_keeps_what_was_whole_and_says_so() {
         let noise: String = (0..200_000_u32)
             .map(|number| char::from(b'a' + (number.wrapping_mul(2_654_435_761) >> 28) as u8))
@@ -344,6 +359,11 @@ mod tests {
             match Archive::open(&torn) {
                 Ok(source) => assert!(source.problems()[0].why.contains("truncated"), "{flags}"),
                 Err(error) => assert!(error.to_string().contains("torn"), "{flags} {error}"),
+            }
+            if flags == "-cf" {
+                // Cut between two entries, where every entry is whole.
+                std::fs::write(&torn, &whole[..whole.len().min(512 * 4)]).unwrap();
+                assert!(Archive::open(&torn).unwrap().problems()[0].why.contains("truncated"));
             }
             for length in [0, 1, 100, 511, 513] {
                 std::fs::write(&torn, &whole[..length.min(whole.len())]).unwrap();

@@ -1,7 +1,7 @@
 //! What captured folders and tars have in common: how a host's facts are found in what it left behind.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, PageSize, Unread};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(crate) struct Note {
     pub(crate) tlb: Vec<Tlb>,
     /// Whether CPUID told anything of the translation buffers.
     pub(crate) tlb_known: bool,
-    /// Paths that the reader was not allowed to see.
+    /// Paths that the reader was not allowed to see; `link:/PATH` where only the link could not.
     pub(crate) denied: Vec<String>,
     /// Paths that could not be read for a reason of their own.
     pub(crate) malformed: BTreeMap<String, String>,
@@ -78,6 +78,7 @@ pub(crate) enum TlbHolds {
 pub(crate) struct Captured<F> {
     files: F,
     note: Note,
+    denied: BTreeSet<String>,
     /// A note that is there and cannot be understood.
     broken: Option<Unread>,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
@@ -96,14 +97,19 @@ impl<F: Files> Captured<F> {
             broken = Some(Unread { what: NOTE.to_owned(), why });
         }
         let page_sizes = files.read(PAGE_SIZES).into_known().map(|bytes| parse_page_sizes(&bytes)).unwrap_or_default();
-        Self { files, note, broken, page_sizes, titles: OnceCell::new(), machine: OnceCell::new() }
+        let denied = note.denied.iter().cloned().collect();
+        Self { files, note, denied, broken, page_sizes, titles: OnceCell::new(), machine: OnceCell::new() }
     }
 
-    fn refused<T>(&self, path: &str) -> Option<Observed<T>> {
-        if self.note.denied.binary_search_by(|denied| denied.as_str().cmp(path)).is_ok() {
+    /// What the note says of a path: for every question, or for this one (`read:`, `list:`, `link:`) alone.
+    fn refused<T>(&self, question: &str, path: &str) -> Option<Observed<T>> {
+        let one = format!("{question}:{path}");
+        let keys = [path, one.as_str()];
+        if keys.iter().any(|key| self.denied.contains(*key)) {
             return Some(Observed::Denied);
         }
-        self.note.malformed.get(path).map(|why| Observed::Malformed(why.clone()))
+        let why = keys.iter().find_map(|key| self.note.malformed.get(*key));
+        why.map(|why| Observed::Malformed(why.clone()))
     }
 
     /// The same path from the host's own root, where a process's root is not in the capture and is the host's.
@@ -200,7 +206,7 @@ impl Tlb {
 
 impl<F: Files> Source for Captured<F> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
-        if let Some(refused) = self.refused(path) {
+        if let Some(refused) = self.refused("read", path) {
             return refused;
         }
         self.files
@@ -213,7 +219,7 @@ impl<F: Files> Source for Captured<F> {
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
-        if let Some(refused) = self.refused(folder) {
+        if let Some(refused) = self.refused("list", folder) {
             return refused;
         }
         if let Some(names) = self.note.lists.get(folder) {
@@ -224,7 +230,7 @@ impl<F: Files> Source for Captured<F> {
     }
 
     fn link(&self, path: &str) -> Observed<String> {
-        if let Some(refused) = self.refused(path) {
+        if let Some(refused) = self.refused("link", path) {
             return refused;
         }
         if let Some(target) = self.note.links.get(path) {

@@ -100,7 +100,7 @@ impl Source for Live {
             read_at: since_epoch.and_then(|since| i64::try_from(since.as_secs()).ok()).into(),
             read_as: Observed::Known(rustix::process::geteuid().as_raw()),
             architecture: Observed::Known(rustix::system::uname().machine().to_string_lossy().into_owned()),
-            tlb: Observed::Absent,
+            tlb: crate::tlb::decode(&sys::cpuid),
         }
     }
 }

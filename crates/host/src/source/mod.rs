@@ -6,8 +6,9 @@ pub(crate) mod captured;
 pub mod folder;
 pub mod live;
 pub mod map;
+pub mod recording;
 mod sosreport;
-mod tree;
+pub(crate) mod tree;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use archive::Archive;
 pub use folder::Folder;
 pub use live::Live;
 pub use map::MapSource;
+pub use recording::Recording;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
 ///

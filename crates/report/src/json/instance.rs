@@ -106,7 +106,7 @@ impl Instance {
             Some(Limit::Unlimited) => reasons.derive("memlock_bytes", None, "unlimited"),
             None => None,
         };
-        let demand = instance.demand.as_ref().map(Demand::from);
+        let demand = hugewise_advice::need::demand(checked.host, instance).as_ref().map(Demand::from);
         Self {
             engine: instance.engine.as_str(),
             name: instance.name.clone(),

@@ -8,28 +8,23 @@ use super::findings::{LABELS, TEXT, labelled};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 
-/// On one line where that fits, else a line a link; then the cause.
+/// The cause, then the chain: on one line where that fits, else a line a link.
 pub(super) fn write(screen: &mut Screen<'_>, chain: &Chain) -> io::Result<()> {
+    if let Some(link) = chain.broken() {
+        screen.flow(TEXT, &cause(link))?;
+    }
     let mut line = labelled("chain");
     for (at, link) in chain.links.iter().enumerate() {
         if at > 0 {
             line.push(Role::Quiet, " > ");
         }
         line.push(Role::Text, &format!("{}: ", name(link.name)));
-        line.push(role(link.state), state(link.state));
+        line.push(role(link.state), state(chain, link));
         if !link.evidence.is_empty() {
             line.push(Role::Text, &format!(" ({})", link.evidence));
         }
     }
-    if line.width() <= screen.width() {
-        screen.line(&line)?;
-    } else {
-        apart(screen, chain)?;
-    }
-    match chain.broken() {
-        Some(link) => screen.flow(TEXT, &cause(link)),
-        None => Ok(()),
-    }
+    if line.width() <= screen.width() { screen.line(&line) } else { apart(screen, chain) }
 }
 
 fn apart(screen: &mut Screen<'_>, chain: &Chain) -> io::Result<()> {
@@ -37,7 +32,7 @@ fn apart(screen: &mut Screen<'_>, chain: &Chain) -> io::Result<()> {
     for (at, link) in chain.links.iter().enumerate() {
         let mut line = if at == 0 { labelled("chain") } else { Spans::from(" ".repeat(TEXT).as_str()) };
         line.push(Role::Text, &format!("{:widest$}  ", name(link.name)));
-        line.push(role(link.state), &format!("{:3}", state(link.state)));
+        line.push(role(link.state), &format!("{:3}", state(chain, link)));
         line.push(Role::Text, &format!("  {}", link.evidence));
         screen.flow(TEXT + widest + 7, &line)?;
     }
@@ -60,10 +55,12 @@ const fn name(link: LinkName) -> &'static str {
     }
 }
 
-const fn state(state: LinkState) -> &'static str {
-    match state {
+/// The cause stands out; what is broken behind it may be so because of it.
+fn state(chain: &Chain, link: &Link) -> &'static str {
+    match link.state {
         LinkState::Ok => "yes",
-        LinkState::Broken => "NO",
+        LinkState::Broken if chain.broken().is_some_and(|cause| cause.name == link.name) => "NO",
+        LinkState::Broken => "no",
         LinkState::Unknown => "?",
     }
 }

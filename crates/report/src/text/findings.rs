@@ -14,8 +14,6 @@ use crate::screen::{Screen, Spans, columns};
 pub(super) const LABELS: usize = 6;
 /// Column of the text beside them.
 pub(super) const TEXT: usize = 13;
-/// Facts shown under a finding; JSON has them all.
-const MOST_EVIDENCE: usize = 3;
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
     let mut chained = BTreeSet::new();
@@ -52,14 +50,10 @@ fn heading(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
 }
 
 fn evidence(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
-    if finding.evidence.is_empty() {
+    let most = if screen.verbose() { usize::MAX } else { 1 };
+    let facts: Vec<&str> = finding.evidence.iter().take(most).map(String::as_str).collect();
+    if facts.is_empty() {
         return Ok(());
-    }
-    let mut facts: Vec<&str> = finding.evidence.iter().take(MOST_EVIDENCE).map(String::as_str).collect();
-    let more = finding.evidence.len().saturating_sub(MOST_EVIDENCE);
-    let rest = format!("{more} more in --format json");
-    if more > 0 {
-        facts.push(&rest);
     }
     screen.flow(TEXT, &labelled("seen").add(Role::Text, &facts.join("; ")))
 }
@@ -103,14 +97,15 @@ fn fold(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A command in lines that a shell joins again: broken at spaces outside of quotes, with ` \` at
-/// the end. Where there is no such space the line stays long: a command must run as it is pasted.
+/// the end. Where a quoted word is longer than the line it stays whole: a command must run as it is pasted.
 fn continued(command: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = command;
     while columns(rest) > width {
-        let fitting =
-            breaks(rest).into_iter().rfind(|at| rest.get(..*at).is_some_and(|kept| columns(kept) + 2 <= width));
-        let Some((now, later)) = fitting.and_then(|at| rest.split_at_checked(at)) else { break };
+        let places = breaks(rest);
+        let fits = |at: &&usize| rest.get(..**at).is_some_and(|kept| columns(kept) + 2 <= width);
+        let Some(at) = places.iter().rfind(fits).or_else(|| places.first()) else { break };
+        let Some((now, later)) = rest.split_at_checked(*at) else { break };
         lines.push(format!("{now} \\"));
         rest = later.trim_start_matches(' ');
     }
@@ -152,6 +147,8 @@ mod tests {
         // Joined as a shell does, it is the same command.
         assert_eq!(lines.join("\n").replace("\\\n", ""), command);
         assert_eq!(continued("echo 'one two three four'", 12), ["echo \\", "'one two three four'"]);
+        let quoted = continued("tee 'longer than the line is' > /tmp/a", 12);
+        assert_eq!(quoted, ["tee \\", "'longer than the line is' \\", "> /tmp/a"]);
         assert_eq!(continued("true # and a long remark", 12), ["true \\", "# and a long remark"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hugewise_advice::forecast::per_process;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
@@ -28,6 +29,7 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Resul
     let assessment = checked.assessment;
     let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
     for chain in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
+        screen.blank()?;
         screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance))?;
         chain::write(screen, chain)?;
     }
@@ -63,14 +65,11 @@ const fn use_role(huge_pages: HugePageUse) -> Role {
     }
 }
 
-/// Page tables of one more session: the mean over the instance's processes. Sessions that are
-/// threads share the one set of page tables and cost none of their own.
+/// Page tables of one more session, as the forecast reckons them. Sessions that are threads
+/// share the one set of page tables and cost none of their own.
 fn a_session(instance: &Instance) -> Observed<Bytes> {
-    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
     match instance.session_model {
         SessionModel::Threads => Observed::Absent,
-        SessionModel::Processes => {
-            instance.page_tables.clone().and_then(|tables| Observed::from(tables.shared_by(processes)))
-        }
+        SessionModel::Processes => instance.page_tables.clone().and_then(|_| Observed::from(per_process(instance))),
     }
 }

@@ -149,6 +149,7 @@ mod tests {
         instance            version  sess.  segments  huge     tables  a session
         oracle PROD         -          402         ?  unknown       ?          ?
         postgresql 15/main  -           60         ?  unknown       ?          ?
+
         oracle PROD
               chain  asked for  ?    /proc/4711/maps: denied
                      pool       ?    /proc/4711/maps: denied
@@ -178,6 +179,7 @@ mod tests {
         instance                     version  sess.  segments  huge    tables  a session
         oracle PROD\x1b[2J\u{202e}…  19c        402  34.0 GiB  none  11.2 GiB   28.5 MiB
         postgresql 15/main\x1b[2J\…  15.20       60   6.2 GiB  all   14.1 MiB    218 KiB
+
         oracle PROD\x1b[2J\u{202e}\x0a\x9b31m
               chain  asked for  NO   huge_pages=off
                                      (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)

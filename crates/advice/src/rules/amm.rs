@@ -1,0 +1,76 @@
+use hugewise_model::{Finding, Instance, Level};
+
+use crate::lead::{Lead, lead, pain};
+use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW402",
+    name: "amm",
+    level: Level::Error,
+    docs: Docs {
+        what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) whose SGA of \
+               256 MiB or more lies in files under /dev/shm. An ASM instance with MEMORY_TARGET is no finding: Oracle \
+               itself sets it up so.",
+        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says: every process pays page \
+              tables for the SGA.",
+        fix: "Go to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set SGA_TARGET and \
+              PGA_AGGREGATE_TARGET, set the pool aside, restart. The sum of the two targets is then yours to balance.",
+        sources: &["Oracle Database Reference 19c: USE_LARGE_PAGES, MEMORY_TARGET", "MOS note 749851.1"],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if lead(facts, instance)? != Some(Lead::Amm) {
+        return Ok(None);
+    }
+    let held = chain::on_base(facts.host, instance);
+    let summary = format!("{} runs under AMM, which rules huge pages out: {held}", instance.title());
+    let mut evidence = vec![format!("/proc/{}/maps: its SGA is mapped from /dev/shm", instance.pid)];
+    for name in ["memory_target", "memory_max_target"] {
+        evidence.extend(instance.settings.get(name).map(ToString::to_string));
+    }
+    let sga = need::on_base_pages(instance).unwrap_or_default().get() >> 20;
+    let mut fix = vec![
+        "# in sqlplus / as sysdba, with the PGA that it needs:".into(),
+        "# ALTER SYSTEM RESET memory_target SCOPE=SPFILE;".into(),
+        "# ALTER SYSTEM RESET memory_max_target SCOPE=SPFILE;".into(),
+        format!("# ALTER SYSTEM SET sga_target={sga}M SCOPE=SPFILE;"),
+    ];
+    fix.extend(fix::pool_for(facts.host, facts.instances, instance));
+    let cost = leads::cost(facts, instance);
+    let level = pain(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(&["amm"]),
+    silent: || case(&["amm", "asm"]),
+    missing: || {
+        let mut case = case(&["amm"]);
+        crate::testing::hidden(&mut case);
+        case
+    },
+};
+
+#[cfg(test)]
+fn case(traits: &[&'static str]) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    let instance = case.oracle("PROD", crate::testing::gib(8), 20);
+    instance.asked = hugewise_model::Asked::Cannot;
+    instance.mechanism = hugewise_model::instance::Mechanism::None;
+    instance.traits = traits.to_vec();
+    instance.segments[0].kind = hugewise_model::instance::SegmentKind::Posix;
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_chain_breaks_at_the_first_link() {
+        let case = super::case(&["amm"]);
+        let chain = case.assess().chains.remove(0);
+        assert_eq!(chain.broken().map(|link| link.name), Some(hugewise_model::LinkName::Asked));
+    }
+}

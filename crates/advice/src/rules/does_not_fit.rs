@@ -1,0 +1,112 @@
+use hugewise_model::{Asked, Finding, Instance, Level};
+
+use crate::lead::{Lead, lead, pain};
+use crate::words::{list, pool_file};
+use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW204",
+    name: "does-not-fit",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server on base pages, with 256 MiB or more, that asks for more pages than the pool has for it. \
+               Available is free - reserved, and surplus pages that the pool may grow by. Several servers are served \
+               in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
+        why: "At its next start the server falls back to base pages, or does not start at all, as its setting says. \
+              One page short is as bad as no pool for a server that takes all or nothing.",
+        fix: "Make the pool large enough for every server that asks, and restart this one.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+            "PostgreSQL 15: with 3155 of 3156 pages the server does not start",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if lead(facts, instance)? != Some(Lead::DoesNotFit) {
+        return Ok(None);
+    }
+    let host = facts.host;
+    let Some(more) = need::more(host, instance) else { return Ok(None) };
+    let page = more.page_size;
+    let title = instance.title();
+    let rooms = need::rooms(host, facts.instances);
+    let room = rooms.iter().find(|room| room.instance == title);
+    let left = room.map(|room| room.left).or_else(|| need::obtainable(host.pool(page)?)).unwrap_or_default();
+    let before = room.map(|room| room.before.as_slice()).unwrap_or_default();
+    let after = if before.is_empty() { String::new() } else { format!(" after {}", list(before)) };
+    let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}", more.pages);
+    let mut evidence = Vec::new();
+    if let Some(pool) = host.pool(page) {
+        let count = |fact: &hugewise_model::Observed<hugewise_model::PageCount>| {
+            fact.get().map_or_else(|| "not known".to_owned(), |count| count.to_string())
+        };
+        evidence.push(format!("{}: {}", pool_file(page, "nr_hugepages"), count(&pool.total)));
+        evidence.push(format!("{}: {}", pool_file(page, "free_hugepages"), count(&pool.free)));
+        evidence.push(format!("{}: {}", pool_file(page, "resv_hugepages"), count(&pool.reserved)));
+    }
+    let cost = leads::cost(facts, instance);
+    let mut fix = fix::pool_for(host, facts.instances, instance);
+    let mut level = pain(facts, instance);
+    if instance.asked == Asked::Raises {
+        level = Level::Info;
+        fix.insert(0, "# it raises the pool itself at its start; that fails where memory is fragmented".into());
+    }
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(3071, 3071);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(3072, 3072);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(3071, 3071);
+        crate::testing::hidden(&mut case);
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{all_huge, gib, quiet};
+
+    #[test]
+    fn a_second_server_too_big_for_what_is_left() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/a", gib(6)));
+        case.postgresql("15/b", gib(8));
+        case.pool(4096, 1024);
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code == "HW204").unwrap();
+        assert_eq!(finding.summary, "postgresql 15/b needs 4,096 pages of 2 MiB; 1,024 are left for it");
+        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=7168".to_owned()), "{:?}", finding.fix);
+    }
+
+    #[test]
+    fn two_servers_compete_in_the_order_of_their_names() {
+        let mut case = quiet();
+        case.postgresql("15/b", gib(4));
+        case.postgresql("15/a", gib(4));
+        case.pool(3000, 3000);
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code == "HW204").unwrap();
+        assert_eq!(
+            finding.summary,
+            "postgresql 15/b needs 2,048 pages of 2 MiB; 952 are left for it after postgresql 15/a"
+        );
+        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=4096".to_owned()), "{:?}", finding.fix);
+    }
+}

@@ -1,0 +1,88 @@
+use hugewise_model::{Asked, Finding, Level, PageSize};
+
+use crate::words::parse_size;
+use crate::{Docs, Facts, Missing, Rule, chain};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW404",
+    name: "gib-pages-unsupported",
+    level: Level::Error,
+    docs: Docs {
+        what: "1 GiB pages asked for, on the command line (hugepagesz=1G, default_hugepagesz=1G) or by a server, on an \
+               x86-64 processor without them (no pdpe1gb among its flags; virtual machines often hide it). An error \
+               where a server asks, a warning otherwise. Other architectures have no such flag and are not judged.",
+        why: "The kernel ignores the parameter and every hugepages= that belongs to it: the host boots without the pool. \
+              A server that insists does not start.",
+        fix: "Ask for 2 MiB pages, or let the hypervisor pass the flag on.",
+        sources: &[
+            "Linux Documentation/admin-guide/kernel-parameters.txt: hugepagesz",
+            "proc(5): flags of /proc/cpuinfo",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    if host.architecture.known().is_some_and(|architecture| architecture != "x86_64") {
+        return Ok(Vec::new());
+    }
+    let asks = |word: &&String| {
+        let size = word.strip_prefix("default_hugepagesz=").or_else(|| word.strip_prefix("hugepagesz="));
+        size.and_then(parse_size) == Some(PageSize::GIB_1)
+    };
+    let words = host.command_line.known().into_iter().flatten().map(|word| (word, "/proc/cmdline".to_owned()));
+    let next = host.configuration.boot.known().into_iter();
+    let next = next.flat_map(|entry| entry.command_line.iter().map(|word| (word, entry.place.to_string())));
+    let mut evidence: Vec<String> =
+        words.chain(next).filter(|(word, _)| asks(word)).map(|(word, place)| format!("{place}: {word}")).collect();
+    let servers: Vec<_> = facts
+        .instances
+        .iter()
+        .filter(|instance| instance.asked_page_size.get() == Some(PageSize::GIB_1))
+        .filter(|instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises))
+        .collect();
+    evidence.extend(servers.iter().map(|instance| {
+        let setting = instance.settings.get("huge_page_size").or(instance.setting.as_ref());
+        let setting = setting.map_or_else(|| "asks for 1 GiB pages".to_owned(), ToString::to_string);
+        format!("{}: {setting}", instance.title())
+    }));
+    if evidence.is_empty() || *crate::need(&host.processors.gib_pages, "/proc/cpuinfo flags")? {
+        return Ok(Vec::new());
+    }
+    evidence.push("/proc/cpuinfo flags: no pdpe1gb".into());
+    let who = if servers.is_empty() { "the command line".to_owned() } else { chain::titles(servers.iter().copied()) };
+    let summary = format!("{who} asks for 1 GiB pages, which this processor does not have");
+    let level = if servers.is_empty() { Level::Warn } else { Level::Error };
+    let fix = vec![
+        "# on the command line: hugepagesz=2M and 512 times as many pages; in the server: 2 MiB pages".into(),
+        "# or have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)".into(),
+    ];
+    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, servers.first().copied(), summary) }])
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(hugewise_model::Observed::Known(false)),
+    silent: || case(hugewise_model::Observed::Known(true)),
+    missing: || case(hugewise_model::Observed::Absent),
+};
+
+#[cfg(test)]
+fn case(gib_pages: hugewise_model::Observed<bool>) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.host.command_line = hugewise_model::Observed::Known(vec!["hugepagesz=1G".into(), "hugepages=4".into()]);
+    case.host.processors.gib_pages = gib_pages;
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn another_architecture_has_no_such_flag() {
+        let mut case = super::case(hugewise_model::Observed::Absent);
+        case.host.architecture = hugewise_model::Observed::Known("aarch64".into());
+        let assessment = case.assess();
+        assert!(assessment.findings.is_empty() && assessment.unknown.is_empty());
+    }
+}

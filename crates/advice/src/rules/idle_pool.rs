@@ -1,0 +1,102 @@
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, PageCount};
+
+use crate::words::{percent, pool_file};
+use crate::{Docs, Facts, Missing, Rule, chain, fix, need};
+
+/// A pool of which at least this part is available to anyone is idle.
+const IDLE: f64 = 0.5;
+/// Less idle memory than this is not worth a word.
+const LEAST: Bytes = Bytes::from_mib(64);
+/// From this much on it is a warning.
+const WARN_BYTES: Bytes = Bytes::from_gib(1);
+/// Or from this part of memory on.
+const WARN_PART: f64 = 0.05;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW202",
+    name: "idle-pool",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
+               from 1 GiB or 5 % of memory on. Pages that are free but reserved count as used: a server was promised \
+               them. Half is what tells a pool that nobody came for from one with spare pages.",
+        why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
+              the server that it was meant for started without it.",
+        fix: "Where a server was meant to use it, restart that server, and look at its chain if it still does not. \
+              Otherwise shrink the pool: pages that are not in use go back at once, without any restart.",
+        sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: HugePages_Free includes reserved pages"],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let pools = crate::need(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
+    let mut findings = Vec::new();
+    for pool in pools {
+        let page = pool.page_size;
+        let total = *crate::need(&pool.total, &pool_file(page, "nr_hugepages"))?;
+        if total == PageCount::ZERO {
+            continue;
+        }
+        let free = *crate::need(&pool.free, &pool_file(page, "free_hugepages"))?;
+        let reserved = *crate::need(&pool.reserved, &pool_file(page, "resv_hugepages"))?;
+        let available = free.saturating_sub(reserved);
+        let idle = available.of(page);
+        if idle < LEAST || idle.part_of(total.of(page)).is_none_or(|part| part < IDLE) {
+            continue;
+        }
+        let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));
+        let warn = idle >= WARN_BYTES || share.is_some_and(|share| share >= WARN_PART);
+        let mut summary = format!("{available} of {total} pages of {page} are used by nobody: {idle}");
+        if let Some(share) = share {
+            summary.push_str(&format!(", {} of memory", percent(share)));
+        }
+        let could = facts.instances.iter().filter(|instance| {
+            let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+            let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
+            wants && lacks && need::page_size(facts.host, instance) == Some(page) && facts.chain(instance).is_some()
+        });
+        let could: Vec<_> = could.collect();
+        let mut evidence = vec![
+            format!("{}: {total}", pool_file(page, "nr_hugepages")),
+            format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
+        ];
+        let mut fix = Vec::new();
+        if could.is_empty() {
+            fix.push("# nothing here asks for them; give them back:".into());
+        } else {
+            evidence.push(format!("on base pages though asking: {}", chain::titles(could.iter().copied())));
+            fix.push(
+                "# either start what they are for, once the chain of each shows nothing broken before `mapped`:".into(),
+            );
+            fix.extend(could.iter().flat_map(|instance| fix::restart(instance)));
+            fix.push("# or give them back:".into());
+        }
+        fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(available)));
+        let level = if warn { Level::Warn } else { Level::Info };
+        findings.push(Finding { evidence, fix, ..RULE.finding(level, None, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 4096);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 4096);
+        // Promised to a server that has not touched them yet: free, but not idle.
+        case.pools()[0].reserved = hugewise_model::Observed::Known(PageCount(4000));
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 4096);
+        case.pools()[0].reserved = hugewise_model::Observed::Absent;
+        case
+    },
+};

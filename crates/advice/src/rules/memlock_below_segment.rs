@@ -1,0 +1,146 @@
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName};
+
+use crate::lead::is_big;
+use crate::permission::{Memlock, Right};
+use crate::words::{kib_up, shell_word};
+use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW301",
+    name: "memlock-below-segment",
+    level: Level::Error,
+    docs: Docs {
+        what: "A running server that takes System V huge pages, is not on them, and whose memlock limit is below what it \
+               needs. An error where this kernel accepts memlock for SHM_HUGETLB and nothing else gives the right; a \
+               warning where it cannot be told whether it does; a note for Oracle elsewhere, which compares the limit \
+               and warns in its alert log. Servers that use mmap need no memlock and are never named.",
+        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; with \
+              less, shmget fails and the server falls back. A limit between its small and its large segment gives a few \
+              pages and no more.",
+        fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
+              reach services), limits.conf when a log-in does. On newer kernels the group is what counts.",
+        sources: &[
+            "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm(), before and since 5.16",
+            "systemd.exec(5): LimitMEMLOCK",
+            "limits.conf(5): memlock is in KiB",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises)
+        || (instance.asked == Asked::Unknown && instance.engine != Engine::Other);
+    if instance.mechanism != Mechanism::SysvShm || !asks || instance.huge_pages == HugePageUse::All {
+        return Ok(None);
+    }
+    if !is_big(facts, instance)? {
+        return Ok(None);
+    }
+    let host = facts.host;
+    let (memlock, enough) = chain::memlock_of(host, instance);
+    let rule = permission::memlock(host);
+    let right = permission::without_memlock(host, instance);
+    let level = match (&rule, &right) {
+        (Memlock::Buys(_), Right::Lacks(_)) => Level::Error,
+        (Memlock::Unknown(_), Right::Lacks(_)) | (Memlock::Buys(_) | Memlock::Unknown(_), Right::Unknown(_)) => {
+            Level::Warn
+        }
+        _ if instance.engine == Engine::Oracle => Level::Info,
+        _ => return Ok(None),
+    };
+    match enough {
+        Some(true) => return Ok(None),
+        None => return Err(Missing::Instance(memlock)),
+        Some(false) => {}
+    }
+    let needs = chain::memlock_needed(host, instance);
+    let summary = format!("{}: {memlock}", instance.title());
+    let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;
+    let mut evidence = vec![memlock, kernel];
+    let (Right::Lacks(what) | Right::Has(what) | Right::Unknown(what)) = right;
+    evidence.push(what);
+    let link = facts.chain(instance).and_then(chain_cause);
+    evidence.extend(link);
+    let mut fix = raise(instance, kib_up(needs));
+    if level == Level::Warn {
+        fix.push("# should this kernel not accept memlock:".into());
+        fix.extend(fix::permit(host, instance));
+    }
+    fix.extend(fix::restart(instance));
+    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+fn chain_cause(chain: &hugewise_model::Chain) -> Option<String> {
+    let broken = chain.broken()?;
+    (broken.name != LinkName::Permission && broken.name != LinkName::Mapped)
+        .then(|| format!("first broken link: {}: {}", broken.name.as_str(), broken.evidence))
+}
+
+fn raise(instance: &Instance, kib: u64) -> Vec<String> {
+    match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
+        Some(unit) => {
+            let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
+            vec![
+                format!("mkdir -p {folder}"),
+                format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
+                "systemctl daemon-reload".into(),
+            ]
+        }
+        None => {
+            let owner = &instance.owner;
+            let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+            if plain {
+                vec![
+                    format!("printf '{owner} - memlock {kib}\\n' > /etc/security/limits.d/99-hugepages.conf"),
+                    "# holds for log-ins from now on".into(),
+                ]
+            } else {
+                vec![format!("# in /etc/security/limits.d, for its owner: - memlock {kib}")]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = old_kernel();
+        let low = hugewise_model::Limit::At(hugewise_model::Bytes::from_mib(8));
+        case.processes()[0].memlock =
+            hugewise_model::Observed::Known(hugewise_model::process::SoftHard { soft: low, hard: low });
+        case
+    },
+    silent: old_kernel,
+    missing: || {
+        let mut case = old_kernel();
+        case.processes()[0].memlock = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+#[cfg(test)]
+fn old_kernel() -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.host.kernel =
+        hugewise_model::Observed::Known(hugewise_model::KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+    case.oracle("PROD", crate::testing::gib(8), 20);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{gib, quiet};
+    use hugewise_model::process::SoftHard;
+    use hugewise_model::{Bytes, Limit, Observed};
+
+    #[test]
+    fn a_server_that_uses_mmap_needs_none() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(8));
+        let low = Limit::At(Bytes::from_kib(64));
+        case.processes()[0].memlock = Observed::Known(SoftHard { soft: low, hard: low });
+        assert!(!case.codes().contains(&"HW301"));
+    }
+}

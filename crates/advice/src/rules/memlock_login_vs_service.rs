@@ -1,0 +1,117 @@
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, Limit, Observed};
+
+use crate::permission::{Memlock, Right};
+use crate::words::shell_word;
+use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW302",
+    name: "memlock-login-vs-service",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A server that takes System V huge pages of 256 MiB or more and whose memlock limit depends on how it is \
+               started: the limit of its owner's log-in (limits.conf, limits.d) is enough and that of its service \
+               (LimitMEMLOCK, DefaultLimitMEMLOCK) is not, or the other way round. A warning where memlock decides on \
+               this kernel or may; a note for Oracle elsewhere, which compares the limit and warns. Where no file sets \
+               one, 8 MiB is assumed (systemd since 252, Linux since 5.16; older ones give less).",
+        why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
+              limits.conf does not reach services.",
+        fix: "Set both to the same: a drop-in for the unit, a rule for the owner. Each holds from the next start.",
+        sources: &["systemd.exec(5): LimitMEMLOCK", "limits.conf(5), pam_limits(8)"],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let host = facts.host;
+    if instance.mechanism != Mechanism::SysvShm || instance.segment_bytes() < need::BIG_SEGMENT {
+        return Ok(None);
+    }
+    let Some(name) = instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) else { return Ok(None) };
+    let Some(unit) = host.configuration.units.iter().find(|unit| unit.name == name) else { return Ok(None) };
+    let decides = match (permission::memlock(host), permission::without_memlock(host, instance)) {
+        (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
+        (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
+    };
+    if !decides && (instance.engine != Engine::Oracle || instance.huge_pages == HugePageUse::All) {
+        return Ok(None);
+    }
+    let (service, service_place) = match &unit.memlock {
+        Observed::Known((soft, _, place)) => (*soft, place.to_string()),
+        Observed::Absent => match &host.configuration.default_memlock {
+            Observed::Known((limit, place)) => (*limit, place.to_string()),
+            Observed::Absent => (Limit::At(login::DEFAULT_MEMLOCK), "systemd's default".into()),
+            other => return Err(Missing::Host(format!("DefaultLimitMEMLOCK: {}", other.reason().unwrap_or_default()))),
+        },
+        other => {
+            let why = other.reason().unwrap_or_default();
+            return Err(Missing::Instance(format!("LimitMEMLOCK of {name}: {why}")));
+        }
+    };
+    if !host.configuration.limits.is_absent() {
+        crate::need(&host.configuration.limits, "/etc/security/limits.conf and limits.d")?;
+    }
+    let Some(process) = host.process(instance.pid) else {
+        return Err(Missing::Instance(format!("/proc/{}/status: not read", instance.pid)));
+    };
+    let (log_in, log_in_place) = login::memlock(host, process.uid);
+    let needs = chain::memlock_needed(host, instance);
+    let (by_service, by_log_in) = (service.allows(needs), log_in.allows(needs));
+    if by_service == by_log_in {
+        return Ok(None);
+    }
+    let (works, fails) = if by_service { ("its service", "a log-in") } else { ("a log-in", "its service") };
+    let summary = format!("{} gets enough memlock for its {needs} from {works} and not from {fails}", instance.title());
+    let evidence = vec![
+        format!("service: {service} ({service_place})"),
+        format!("log-in of {}: {log_in} ({log_in_place})", instance.owner),
+    ];
+    let fix = if by_service {
+        vec![format!("# in /etc/security/limits.d, for {}: - memlock unlimited", instance.owner)]
+    } else {
+        let folder = shell_word(&format!("/etc/systemd/system/{name}.d"));
+        vec![
+            format!("mkdir -p {folder}"),
+            format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
+            "systemctl daemon-reload".into(),
+        ]
+    };
+    let level = if decides { Level::Warn } else { Level::Info };
+    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(Limit::Unlimited, Observed::Absent),
+    silent: || {
+        let place = crate::testing::place("/etc/systemd/system/oracle.service");
+        case(Limit::Unlimited, Observed::Known((Limit::Unlimited, Limit::Unlimited, place)))
+    },
+    missing: || case(Limit::Unlimited, Observed::Denied),
+};
+
+#[cfg(test)]
+fn case(
+    log_in: Limit,
+    service: Observed<(Limit, Limit, hugewise_model::configuration::Place)>,
+) -> crate::testing::Case {
+    use hugewise_model::configuration::{LimitRule, Unit};
+    let mut case = crate::testing::quiet();
+    case.oracle("PROD", crate::testing::gib(8), 20).unit = Some("oracle.service".into());
+    case.host.configuration.limits = Observed::Known(vec![LimitRule {
+        domain: "oracle".into(),
+        soft: true,
+        hard: true,
+        value: log_in,
+        place: crate::testing::place("/etc/security/limits.conf"),
+    }]);
+    case.host.configuration.units = vec![Unit {
+        name: "oracle.service".into(),
+        memlock: service,
+        user: Observed::Absent,
+        ambient_ipc_lock: false,
+        files: Vec::new(),
+    }];
+    case
+}

@@ -1,0 +1,73 @@
+//! The rules, one a file.
+
+use crate::Rule;
+
+mod amm;
+mod cgroup_limit;
+mod does_not_fit;
+mod gib_pages_unsupported;
+mod idle_pool;
+mod memlock_below_segment;
+mod memlock_login_vs_service;
+mod no_pool;
+mod nodes_unequal;
+mod not_asked;
+mod orphaned_segment;
+mod page_tables_at_max;
+mod page_tables_heavy;
+mod partly_used;
+mod pool_differs_at_boot;
+mod pool_short_of_request;
+mod pool_starves_host;
+mod pool_too_large;
+mod restart_needed;
+mod shm_group_missing;
+mod shm_limits;
+mod silent_fallback;
+mod swap_with_unlocked_segment;
+mod thp_differs_at_boot;
+mod thp_policy;
+mod too_many_sessions;
+mod wrong_page_size;
+
+/// Lists the rules by code: a rule without its three cases does not compile in tests.
+macro_rules! registered {
+    ($($rule:ident,)*) => {
+        /// Every rule, by code.
+        pub(crate) static RULES: &[&Rule] = &[$(&$rule::RULE,)*];
+
+        /// The three cases of every rule, in the same order.
+        #[cfg(test)]
+        pub(crate) static CASES: &[&crate::testing::Cases] = &[$(&$rule::CASES,)*];
+    };
+}
+
+registered! {
+    page_tables_heavy,
+    page_tables_at_max,
+    too_many_sessions,
+    no_pool,
+    idle_pool,
+    partly_used,
+    does_not_fit,
+    pool_too_large,
+    pool_starves_host,
+    pool_short_of_request,
+    orphaned_segment,
+    restart_needed,
+    memlock_below_segment,
+    memlock_login_vs_service,
+    shm_group_missing,
+    shm_limits,
+    silent_fallback,
+    amm,
+    not_asked,
+    gib_pages_unsupported,
+    wrong_page_size,
+    thp_policy,
+    pool_differs_at_boot,
+    thp_differs_at_boot,
+    nodes_unequal,
+    cgroup_limit,
+    swap_with_unlocked_segment,
+}

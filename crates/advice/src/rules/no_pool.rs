@@ -1,0 +1,107 @@
+use hugewise_model::{Asked, Finding, Instance, Level};
+
+use crate::lead::{Lead, lead, pain};
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW201",
+    name: "no-pool",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server that asks for huge pages (or does not tell whether it does), with 256 MiB or more on base pages, on a host whose pools are all \
+               empty. PostgreSQL and MariaDB as installed stay below 256 MiB. An error where page tables take 5 % of \
+               memory now or would at the largest number of sessions; a warning from 1 GiB on; a note below, and for \
+               an Oracle that raises the pool itself (AUTO), which could not: memory may be fragmented.",
+        why: "The server started without huge pages and says so at most in its log. Every process pays for page \
+              tables, every access for more address translation, and the memory can be swapped.",
+        fix: "Set the pool aside and restart the server. The kernel takes the pool from free memory at once and gives \
+              less than asked without an error when it cannot: read the number back. Pages that the server does not \
+              use are lost to everything else.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+            "PostgreSQL 15 manual, 19.4.5 Linux Huge Pages",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if lead(facts, instance)? != Some(Lead::NoPool) {
+        return Ok(None);
+    }
+    let host = facts.host;
+    let raises = instance.asked == Asked::Raises;
+    let level = if raises { Level::Info } else { pain(facts, instance) };
+    let held = chain::on_base(host, instance);
+    let why = if raises { "it was to raise the pool itself and could not" } else { "no huge pages are configured" };
+    let summary = format!("{} holds {held}; {why}", instance.title());
+    let mut evidence = Vec::new();
+    if let Some(page) = need::page_size(host, instance) {
+        evidence.push(format!("{}: 0", pool_file(page, "nr_hugepages")));
+    }
+    if let Some(setting) = &instance.setting {
+        evidence.push(setting.to_string());
+    }
+    let mut fix = Vec::new();
+    if raises {
+        fix.push("# memory may have been too fragmented when it started: set the pool aside before".into());
+    }
+    fix.extend(fix::pool_for(host, facts.instances, instance));
+    let cost = leads::cost(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(34), 400);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", hugewise_model::Bytes::from_mib(143));
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(34), 400);
+        case.host.pools = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{gib, quiet};
+
+    #[test]
+    fn the_fix_can_be_typed_in() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6));
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap();
+        assert_eq!(finding.summary, "postgresql 15/main holds 6.0 GiB on 4 KiB pages; no huge pages are configured");
+        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=3072".to_owned()), "{:?}", finding.fix);
+        assert!(finding.fix.contains(&"systemctl restart postgresql@15-main.service".to_owned()));
+    }
+
+    #[test]
+    fn no_command_takes_nearly_all_memory() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(60));
+        let assessment = case.assess();
+        let fix = &assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap().fix;
+        assert!(fix.iter().all(|line| !line.contains("nr_hugepages=")), "{fix:?}");
+    }
+
+    #[test]
+    fn a_server_that_raises_the_pool_gets_a_note() {
+        let mut case = quiet();
+        case.oracle("PROD", gib(34), 400).asked = Asked::Raises;
+        let level = case.assess().findings.iter().find(|finding| finding.code == "HW201").unwrap().level;
+        assert_eq!(level, Level::Info);
+    }
+}

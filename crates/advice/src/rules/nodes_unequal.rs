@@ -1,0 +1,120 @@
+use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount};
+
+use crate::words::{list, percent};
+use crate::{Docs, Facts, Missing, Rule, chain, need};
+
+/// Nodes may differ by this part of an equal share.
+const TOLERATED: f64 = 0.2;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW701",
+    name: "nodes-unequal",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A pool that a server uses or asks for and that is spread unequally over the NUMA nodes with memory: the \
+               fullest and the emptiest differ by more than 20 % of an equal share. The kernel spreads a pool evenly \
+               when it can, so a fifth is beyond chance. Kernels without NUMA are not judged.",
+        why: "A write to nr_hugepages skips nodes that are short of memory without a word. The server's memory then \
+              lies on one node: half of its processes reach all of it across the interconnect, and that node runs out \
+              of memory first.",
+        fix: "Set the number on each node, after a boot or with memory free. Pages in use don't move: the servers have \
+              to stop first.",
+        sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: /sys/devices/system/node/node*/hugepages"],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    if host.nodes.is_absent() {
+        return Ok(Vec::new());
+    }
+    let nodes = crate::need(&host.nodes, "/sys/devices/system/node")?;
+    let with_memory: Vec<u32> =
+        nodes.iter().filter(|node| node.total.get() != Some(Bytes::ZERO)).map(|node| node.id).collect();
+    let Ok(count) = u64::try_from(with_memory.len()) else { return Ok(Vec::new()) };
+    if count < 2 {
+        return Ok(Vec::new());
+    }
+    let mut findings = Vec::new();
+    for pool in host.pools.known().into_iter().flatten() {
+        let page = pool.page_size;
+        let users: Vec<_> = facts
+            .instances
+            .iter()
+            .filter(|instance| {
+                let holds = need::held(instance, page) > PageCount::ZERO;
+                let wants = instance.huge_pages != HugePageUse::All && need::page_size(host, instance) == Some(page);
+                holds || (wants && facts.chain(instance).is_some())
+            })
+            .collect();
+        if users.is_empty() || pool.total.get() == Some(PageCount::ZERO) {
+            continue;
+        }
+        let mut pages = Vec::new();
+        let mut evidence = Vec::new();
+        for id in &with_memory {
+            let kib = page.bytes().get() / 1024;
+            let file = format!("/sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages");
+            let Some(node) = pool.nodes.iter().find(|node| node.node == *id) else {
+                return Err(Missing::Host(format!("{file}: absent")));
+            };
+            let total = *crate::need(&node.total, &file)?;
+            evidence.push(format!("{file}: {total}"));
+            pages.push(total);
+        }
+        let all: PageCount = pages.iter().copied().sum();
+        let most = pages.iter().max().copied().unwrap_or_default();
+        let least = pages.iter().min().copied().unwrap_or_default();
+        let share = Bytes(all.get()).part_of(Bytes(count)).unwrap_or_default();
+        let apart = Bytes(most.saturating_sub(least).get()).as_f64();
+        if share <= 0.0 || apart / share <= TOLERATED {
+            continue;
+        }
+        let spread: Vec<String> =
+            with_memory.iter().zip(&pages).map(|(id, pages)| format!("{pages} on node {id}")).collect();
+        let summary = format!(
+            "the {page} pool of {} is spread unequally: {} ({} of an equal share apart)",
+            chain::titles(users.iter().copied()),
+            list(&spread),
+            percent(apart / share)
+        );
+        let mut fix = vec!["# with its servers stopped:".to_owned()];
+        for id in &with_memory {
+            let kib = page.bytes().get() / 1024;
+            let each = all.get().div_ceil(count);
+            fix.push(format!(
+                "echo {each} > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
+            ));
+        }
+        let one = if users.len() == 1 { users.first().copied() } else { None };
+        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Warn, one, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(3000, 1000),
+    silent: || case(2000, 2000),
+    missing: || {
+        let mut case = case(3000, 1000);
+        case.pools()[0].nodes[1].total = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+#[cfg(test)]
+fn case(first: u64, second: u64) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(6)));
+    case.pool(first + second, 0);
+    case.host.nodes = hugewise_model::Observed::Known(vec![crate::testing::node(0), crate::testing::node(1)]);
+    let pool = &mut case.pools()[0];
+    pool.nodes[0].total = hugewise_model::Observed::Known(PageCount(first));
+    let mut other = pool.nodes[0].clone();
+    other.node = 1;
+    other.total = hugewise_model::Observed::Known(PageCount(second));
+    pool.nodes.push(other);
+    case
+}

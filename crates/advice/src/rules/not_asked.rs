@@ -1,0 +1,94 @@
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Finding, Instance, Level, PageCount};
+
+use crate::lead::{Lead, lead, pain};
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW403",
+    name: "not-asked",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server with 256 MiB or more on base pages whose settings don't ask for huge pages, though it could. An \
+               error where its page tables take 5 % of memory now or would at its largest number of sessions; a \
+               warning from 1 GiB on, or where a pool with room for all of it lies idle; a note otherwise, and for \
+               servers of threads, whose sessions share one set of page tables.",
+        why: "Every process pays page tables for memory that needs nearly none on huge pages. For servers of threads \
+              the gain is in address translation alone.",
+        fix: "Set the pool aside, switch the setting on, restart.",
+        sources: &["PostgreSQL 15 manual: huge_pages", "MySQL 8.0 manual: large-pages", "java(1): -XX:+UseLargePages"],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if lead(facts, instance)? != Some(Lead::NotAsked) {
+        return Ok(None);
+    }
+    let host = facts.host;
+    let more = need::more(host, instance);
+    let idle = more.as_ref().and_then(|more| {
+        let available = host.pool(more.page_size)?.available()?;
+        (available >= more.pages && more.pages > PageCount::ZERO).then_some((more.page_size, available))
+    });
+    let mut level = pain(facts, instance);
+    let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
+    evidence.push(format!("{} (/proc/{}/maps)", chain::on_base(host, instance), instance.pid));
+    if let Some((page, available)) = idle {
+        level = level.max(Level::Warn);
+        evidence.push(format!("{}: {available} of them available", pool_file(page, "nr_hugepages")));
+    }
+    let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
+    let threads = instance.session_model == SessionModel::Threads;
+    let summary = format!(
+        "{} does not ask for huge pages{}; {}",
+        instance.title(),
+        setting.unwrap_or_default(),
+        chain::on_base(host, instance)
+    );
+    let mut fix = fix::ask(instance, false);
+    fix.extend(fix::pool_for(host, facts.instances, instance));
+    let cost = if threads { None } else { leads::cost(facts, instance) };
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6)).asked = hugewise_model::Asked::No;
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        let small = hugewise_model::Bytes::from_mib(143);
+        case.postgresql("15/main", small).asked = hugewise_model::Asked::No;
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6)).asked = hugewise_model::Asked::No;
+        crate::testing::hidden(&mut case);
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{gib, quiet};
+    use hugewise_model::Asked;
+
+    #[test]
+    fn a_server_of_threads_gets_a_note_unless_its_pages_lie_idle() {
+        let mut case = quiet();
+        case.mariadb("3306", gib(6)).asked = Asked::No;
+        let level = |case: &crate::testing::Case| {
+            case.assess().findings.iter().find(|finding| finding.code == "HW403").map(|finding| finding.level)
+        };
+        assert_eq!(level(&case), Some(Level::Info));
+        case.pool(3072, 3072);
+        assert_eq!(level(&case), Some(Level::Warn));
+    }
+}

@@ -1,0 +1,84 @@
+use hugewise_model::host::SysvSegment;
+use hugewise_model::{Bytes, Finding, Level};
+
+use crate::{Docs, Facts, Missing, Rule};
+
+/// Orphans that hold less together are left alone.
+const LEAST: Bytes = Bytes::from_mib(64);
+/// From here on it is a warning.
+const WARN: Bytes = Bytes::from_gib(1);
+/// shmctl(IPC_RMID) was called: it goes away with the last process that maps it.
+const SHM_DEST: u32 = 0o1000;
+/// So many are listed.
+const LISTED: usize = 8;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW208",
+    name: "orphaned-segment",
+    level: Level::Warn,
+    docs: Docs {
+        what: "System V segments that no process maps and that still hold memory: a note from 64 MiB in all, a \
+               warning from 1 GiB. Memory is what is in RAM or in swap; on kernels before 2.6.36, which don't tell, the \
+               size. Segments already marked for removal don't count. Only the reader's own ipc namespace is seen.",
+        why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory, its \
+              huge pages among it, and the next start finds too few.",
+        fix: "Make sure that its owner is gone and will not come back for it, then remove it. What is in it is lost.",
+        sources: &["shmctl(2): SHM_DEST", "proc(5): /proc/sysvipc/shm"],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let segments = crate::need(&facts.host.sysv_segments, "/proc/sysvipc/shm")?;
+    let orphan = |segment: &&SysvSegment| segment.attached == 0 && segment.mode & SHM_DEST == 0;
+    let mut orphans: Vec<(Bytes, &SysvSegment)> =
+        segments.iter().filter(orphan).map(|segment| (held(segment), segment)).collect();
+    orphans.retain(|(held, _)| *held > Bytes::ZERO);
+    orphans.sort_by_key(|(held, segment)| (std::cmp::Reverse(*held), segment.id));
+    let all: Bytes = orphans.iter().map(|(held, _)| *held).sum();
+    if all < LEAST {
+        return Ok(Vec::new());
+    }
+    let count = orphans.len();
+    let what = if count == 1 { "System V segment" } else { "System V segments" };
+    let summary = format!("{count} {what} that no process maps: {all}");
+    let line = |(held, segment): &(Bytes, &SysvSegment)| {
+        let owner = facts.host.accounts.user_name(segment.uid);
+        let (id, size) = (segment.id, segment.size);
+        format!("/proc/sysvipc/shm: shmid {id} of {owner}, {size}, {held} held, made by pid {}", segment.creator)
+    };
+    let evidence = orphans.iter().take(LISTED).map(line).collect();
+    let mut fix = vec!["# once it is sure that nobody comes back for them (their contents are lost):".into()];
+    fix.extend(orphans.iter().take(LISTED).map(|(_, segment)| format!("ipcrm -m {}", segment.id)));
+    let level = if all >= WARN { Level::Warn } else { Level::Info };
+    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
+}
+
+fn held(segment: &SysvSegment) -> Bytes {
+    segment.rss.get().map_or(segment.size, |rss| rss + segment.swap.get().unwrap_or_default())
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.host.sysv_segments =
+            hugewise_model::Observed::Known(vec![crate::testing::sysv(7, crate::testing::gib(2), 0)]);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        let mut marked = crate::testing::sysv(8, crate::testing::gib(2), 0);
+        marked.mode |= SHM_DEST;
+        let mut untouched = crate::testing::sysv(9, crate::testing::gib(2), 0);
+        untouched.rss = hugewise_model::Observed::Known(Bytes::ZERO);
+        let used = crate::testing::sysv(7, crate::testing::gib(2), 3);
+        case.host.sysv_segments = hugewise_model::Observed::Known(vec![used, marked, untouched]);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.host.sysv_segments = hugewise_model::Observed::Denied;
+        case
+    },
+};

@@ -1,0 +1,99 @@
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount};
+
+use crate::lead::{PAGE_TABLES_HURT, is_big, lead};
+use crate::words::percent;
+use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
+
+/// From this part of memory on, the host cannot carry the sessions that the settings allow.
+const ERROR: f64 = 0.25;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW102",
+    name: "page-tables-at-max",
+    level: Level::Error,
+    docs: Docs {
+        what: "Page tables that would take 5 % of memory or more (an error from 25 %) if as many sessions came as the \
+               settings allow (max_connections, processes), for servers with a process a session on base pages. What a \
+               session touches is the mean of the processes that run now, never more than all of the segment; with \
+               fewer than ten live sessions it is all of the segment, and the summary says `at most`. Sessions that \
+               are threads share one set of page tables: no rule multiplies those. 5 % is where page-tables-heavy \
+               warns; 25 % is a quarter of the host gone to bookkeeping.",
+        why: "The settings promise sessions that the memory cannot carry. It shows on the worst day: when an \
+              application opens all its connections at once.",
+        fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
+        sources: &[
+            "Linux mm: one 4 KiB table for each 2 MiB, 1 GiB and 512 GiB that a mapping reaches into (x86-64, 4 KiB pages)",
+            "Measured on Linux 6.1: 2052 kB a process for 1 GiB",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let processes = instance.session_model == SessionModel::Processes;
+    if !processes || instance.huge_pages == HugePageUse::All || !is_big(facts, instance)? {
+        return Ok(None);
+    }
+    let host = facts.host;
+    let base = *crate::need(&host.base_page, "base page size")?;
+    let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
+    let Some(max) = instance.max_sessions.get() else {
+        if !matches!(instance.engine, Engine::Oracle | Engine::PostgreSql) {
+            return Ok(None);
+        }
+        let why = instance.max_sessions.reason().unwrap_or_default();
+        return Err(Missing::Instance(format!("largest number of sessions in its settings: {why}")));
+    };
+    let Some(at_max) = forecast::page_tables_at(host, instance, max, base) else { return Ok(None) };
+    let part = at_max.total.part_of(total).unwrap_or_default();
+    if part < PAGE_TABLES_HURT {
+        return Ok(None);
+    }
+    let measured = at_max.basis == forecast::Basis::Measured;
+    let bound = if measured { "" } else { "at most " };
+    let sessions = PageCount(max);
+    let share = percent(part);
+    let summary = format!(
+        "{} would spend {bound}{} on page tables at its {sessions} sessions, {share} of memory",
+        instance.title(),
+        at_max.total
+    );
+    let mut evidence = vec![format!("{} a session ({})", at_max.per_session, basis(measured))];
+    evidence.push(format!("{sessions} sessions allowed by its settings; /proc/meminfo MemTotal: {total}"));
+    if let Some(now) = instance.page_tables.get() {
+        evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));
+    }
+    let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
+    let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, at_max.total));
+    let mut fix = match lead(facts, instance)? {
+        Some(lead) => vec![format!("# put it on huge pages: the fix of its {}", lead.code())],
+        None => fix::pool_for(host, facts.instances, instance),
+    };
+    fix.push("# or allow fewer sessions in its settings".into());
+    let level = if part >= ERROR { Level::Error } else { Level::Warn };
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+const fn basis(measured: bool) -> &'static str {
+    if measured { "mean of /proc/PID/status VmPTE" } else { "touching all of its memory" }
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(16), 3);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.mariadb("3306", crate::testing::gib(16)).max_sessions = hugewise_model::Observed::Known(10_000);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(16), 3).max_sessions = hugewise_model::Observed::Denied;
+        case
+    },
+};

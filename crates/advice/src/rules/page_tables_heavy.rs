@@ -1,0 +1,126 @@
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level};
+
+use crate::lead::lead;
+use crate::words::percent;
+use crate::{Docs, Facts, Missing, Rule, forecast, need};
+
+/// From this part of memory on, page tables are worth a note: healthy hosts measured 0.03 to 0.76 %.
+const NOTE: f64 = 0.02;
+/// Or from this much on, however large the host is.
+const NOTE_BYTES: Bytes = Bytes::from_gib(1);
+/// From here on they displace what the host is for.
+const WARN: f64 = 0.05;
+/// From here on a log-in storm can bring the host down.
+const ERROR: f64 = 0.10;
+/// So many instances are named.
+const NAMED: usize = 3;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW101",
+    name: "page-tables-heavy",
+    level: Level::Error,
+    docs: Docs {
+        what: "Page tables that take a large part of memory. A note from 2 % of memory or 1 GiB on, a warning from 5 %, \
+               an error from 10 %. Fifteen readings of about twelve healthy hosts lay between 0.03 and 0.76 %. The \
+               instances with the most are named, with what each of their processes costs.",
+        why: "Every process that maps a segment on base pages builds page tables of its own: on x86-64 about 1/512 of \
+              what it touches. They cannot be swapped, they grow with each log-in, and building and tearing them down \
+              is kernel time. A host that runs out of memory through them stalls in reclaim.",
+        fix: "Put the instances that cause it on huge pages (needs their restart), or let fewer sessions in: a \
+              connection pool in front. The sum over processes counts tables that the kernel shares between them \
+              more than once; PageTables of /proc/meminfo is the truth.",
+        sources: &[
+            "Linux Documentation/filesystems/proc.rst: PageTables, VmPTE",
+            "Measured on Linux 6.1: 200 processes on 1 GiB add 410,400 kB in 4 KiB pages",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let memory = &facts.host.memory;
+    let tables = *crate::need(&memory.page_tables, "/proc/meminfo PageTables")?;
+    let total = *crate::need(&memory.total, "/proc/meminfo MemTotal")?;
+    let part = tables.part_of(total).unwrap_or_default();
+    let level = match part {
+        part if part >= ERROR => Level::Error,
+        part if part >= WARN => Level::Warn,
+        part if part >= NOTE || tables >= NOTE_BYTES => Level::Info,
+        _ => return Ok(Vec::new()),
+    };
+    let mut causes: Vec<(Bytes, &Instance)> =
+        facts.instances.iter().filter_map(|instance| Some((instance.page_tables.get()?, instance))).collect();
+    causes.sort_by_key(|(tables, instance)| (std::cmp::Reverse(*tables), instance.title()));
+    let mut summary = format!("page tables take {tables}, {} of memory", percent(part));
+    let mut evidence = vec![format!("/proc/meminfo PageTables: {tables} of MemTotal {total}")];
+    if let Some((most, instance)) = causes.first() {
+        summary.push_str(&format!("; {} has {most} of them", instance.title()));
+    }
+    for (tables, instance) in causes.iter().take(NAMED) {
+        let mut line = format!("{}: {tables} in {} processes", instance.title(), instance.pids.len());
+        if let Some(each) = forecast::per_process(instance) {
+            line.push_str(&format!(", {each} each"));
+        }
+        line.push_str(" (/proc/PID/status VmPTE)");
+        evidence.push(line);
+    }
+    let cure = causes.iter().map(|(_, instance)| *instance).find(|instance| on_base(instance));
+    let mut fix = match cure {
+        Some(instance) => {
+            let title = instance.title();
+            match lead(facts, instance) {
+                Ok(Some(lead)) => vec![format!("# put {title} on huge pages: the fix of its {}", lead.code())],
+                _ => vec![format!("# put {title} on huge pages")],
+            }
+        }
+        None => {
+            vec!["# which processes have them:".into(), "grep -H VmPTE /proc/[0-9]*/status | sort -nk2 | tail".into()]
+        }
+    };
+    fix.push("# or let fewer sessions in, through a connection pool".into());
+    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
+}
+
+fn on_base(instance: &Instance) -> bool {
+    let base = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
+    base && instance.session_model == SessionModel::Processes
+        && need::on_base_pages(instance).is_some_and(|base| base >= need::BIG_SEGMENT)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(16), 200);
+        case.host.memory.page_tables = hugewise_model::Observed::Known(crate::testing::gib(7));
+        case
+    },
+    silent: crate::testing::quiet,
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.host.memory.page_tables = hugewise_model::Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{gib, quiet};
+    use hugewise_model::Observed::Known;
+
+    #[test]
+    fn the_level_follows_the_part_of_memory() {
+        let level = |mib| {
+            let mut case = quiet();
+            case.host.memory.total = Known(gib(10));
+            case.host.memory.page_tables = Known(Bytes::from_mib(mib));
+            case.assess().findings.first().map(|finding| finding.level)
+        };
+        assert_eq!(level(204), None);
+        assert_eq!(level(205), Some(Level::Info));
+        assert_eq!(level(512), Some(Level::Warn));
+        assert_eq!(level(1024), Some(Level::Error));
+    }
+}

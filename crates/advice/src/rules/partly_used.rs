@@ -1,0 +1,77 @@
+use hugewise_model::{Finding, Instance, Level, LinkName};
+
+use crate::lead::{Lead, lead, pain};
+use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW203",
+    name: "partly-used",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server with a part of its memory on huge pages and 5 % or more of it on base pages. Below 5 % servers \
+               keep small areas there on purpose.",
+        why: "Oracle since 11.2.0.3 and the chunks of InnoDB take what the pool has and the rest from base pages, with \
+              no error: the part on base pages costs page tables in every process as if nothing had been set up.",
+        fix: "Make the pool larger by what is missing and restart the server: what it holds now it gets again.",
+        sources: &[
+            "Oracle Database Reference 12.1 and later: USE_LARGE_PAGES",
+            "Alert logs of 12.1: ERROR(s)=NONE although 446 of 451 pages are missing",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if lead(facts, instance)? != Some(Lead::Partly) {
+        return Ok(None);
+    }
+    let base = need::on_base_pages(instance).unwrap_or_default();
+    let (huge, all) = (instance.huge_bytes(), instance.segment_bytes());
+    let summary = format!("{} has {huge} of {all} on huge pages, {base} on base pages", instance.title());
+    let mut evidence = vec![format!("/proc/{}/maps and the page size of its mappings", instance.pid)];
+    let room = facts.chain(instance).and_then(|chain| chain.links.iter().find(|link| link.name == LinkName::Room));
+    evidence.extend(room.map(|room| room.evidence.clone()));
+    let cost = leads::cost(facts, instance);
+    let fix = fix::pool_for(facts.host, facts.instances, instance);
+    let level = pain(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        crate::testing::partly_huge(case.oracle("PROD", crate::testing::gib(8), 20), crate::testing::gib(1));
+        case.pool(512, 0);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        let most = hugewise_model::Bytes::from_mib(8100);
+        crate::testing::partly_huge(case.oracle("PROD", crate::testing::gib(8), 20), most);
+        case.pool(4050, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(8), 20);
+        case.pool(512, 0);
+        crate::testing::hidden(&mut case);
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{gib, partly_huge, quiet};
+
+    #[test]
+    fn the_pool_grows_by_what_is_missing() {
+        let mut case = quiet();
+        partly_huge(case.postgresql("15/main", gib(8)), gib(1));
+        case.pool(512, 0);
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code == "HW203").unwrap();
+        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=4096".to_owned()), "{:?}", finding.fix);
+    }
+}

@@ -1,0 +1,102 @@
+use hugewise_model::{Asked, Finding, Level, PageCount};
+
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, boot, fix};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW601",
+    name: "pool-differs-at-boot",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
+               different numbers (a note that says which one wins). The order of the boot is: command line, tuned, \
+               sysctl.d by file name with the last one winning, tmpfiles.d. Files that ask for more than there is are \
+               pool-short-of-request's. An Oracle that raises the pool itself (AUTO) explains a larger pool. Services \
+               that write to the pool by themselves are not seen.",
+        why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
+              back, usually on the night of a planned maintenance.",
+        fix: "Write the number that runs into a file that wins. That changes nothing now.",
+        sources: &[
+            "sysctl.d(5): all files are sorted by name, the last one wins",
+            "tmpfiles.d(5)",
+            "systemd-sysctl(8)",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    let raises = facts.instances.iter().any(|instance| instance.asked == Asked::Raises);
+    let mut findings = Vec::new();
+    for pool in crate::need(&host.pools, "/sys/kernel/mm/hugepages")? {
+        let page = pool.page_size;
+        let steps = boot::pool(host, page)?;
+        let file = pool_file(page, "nr_hugepages");
+        let total = *crate::need(&pool.total, &file)?;
+        let now = total.saturating_sub(pool.surplus.get().unwrap_or_default());
+        let winner = steps.last();
+        let next = PageCount(winner.map_or(0, |step| step.value));
+        let mut evidence = vec![format!("{file}: {now} without surplus")];
+        evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
+        let by = winner.map_or_else(|| "no file sets it".to_owned(), |step| format!("{} decides", step.place));
+        let (level, summary) = if now > next && !raises {
+            (Level::Warn, format!("{now} pages of {page} now, {next} after the next boot: {by}"))
+        } else if now == next && steps.iter().any(|step| PageCount(step.value) != next) {
+            (Level::Info, format!("{} files set the pool of {page} pages, not to the same number: {by}", steps.len()))
+        } else {
+            continue;
+        };
+        let fix = if level == Level::Warn {
+            let mut fix = vec!["# keep what runs now:".into()];
+            fix.extend(fix::set_pool(host, page, now));
+            fix
+        } else {
+            let losers = steps.iter().filter(|step| PageCount(step.value) != next);
+            losers.map(|step| format!("# take it out of {}", step.place)).collect()
+        };
+        findings.push(Finding { evidence, fix, ..RULE.finding(level, None, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 0);
+        case.host.configuration.sysctl = hugewise_model::Observed::Known(Vec::new());
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 0);
+        case.host.configuration.sysctl = hugewise_model::Observed::Malformed("line 3".into());
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{quiet, sysctl};
+    use hugewise_model::Observed::Known;
+
+    #[test]
+    fn the_last_file_wins_and_is_named() {
+        let mut case = quiet();
+        case.pool(4096, 0);
+        case.host.configuration.sysctl =
+            Known(vec![sysctl("vm.nr_hugepages", "8192"), sysctl("vm.nr_hugepages", "512")]);
+        let findings = case.assess().findings;
+        let finding = findings.iter().find(|finding| finding.code == "HW601").unwrap();
+        assert_eq!(
+            finding.summary,
+            "4,096 pages of 2 MiB now, 512 after the next boot: /etc/sysctl.d/50-db.conf:7 decides"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+use hugewise_model::{Finding, Level, PageCount};
+
+use crate::words::{percent, pool_file};
+use crate::{Docs, Facts, Missing, Rule, boot, fix};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW207",
+    name: "pool-short-of-request",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A pool with fewer pages than the files ask for: what the command line, tuned, sysctl.d or tmpfiles.d \
+               set against nr_hugepages. Surplus pages don't count. One page short is enough: one page can be what a \
+               server needs.",
+        why: "The kernel gives what it can find and reports success. Late in the life of a host memory is fragmented \
+              and the number comes out short, and the next server to start gets none.",
+        fix: "Free memory and ask again (compaction helps for sizes up to 4 MiB or so), or reboot: at boot memory is \
+              whole. Where somebody lowered the pool on purpose, correct the file.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+            "Measured on Linux 6.1: writing 999999 succeeds and gives 3322 pages",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    let mut findings = Vec::new();
+    for pool in crate::need(&host.pools, "/sys/kernel/mm/hugepages")? {
+        let page = pool.page_size;
+        let steps = boot::pool(host, page)?;
+        let Some(step) = steps.last() else { continue };
+        let file = pool_file(page, "nr_hugepages");
+        let total = *crate::need(&pool.total, &file)?;
+        let has = total.saturating_sub(pool.surplus.get().unwrap_or_default());
+        let asked = PageCount(step.value);
+        if has >= asked {
+            continue;
+        }
+        let summary = format!("{asked} pages of {page} are configured, {has} are there");
+        let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
+        let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
+        let mut fix = Vec::new();
+        match part.filter(|part| *part > fix::LARGEST_POOL) {
+            Some(part) => {
+                fix.push(format!("# {asked} pages are {} of memory: correct {}", percent(part), step.place));
+            }
+            None => {
+                fix.push("echo 1 > /proc/sys/vm/compact_memory".into());
+                fix.push(format!("echo {} > {file}", asked.get()));
+                fix.push(format!("cat {file}"));
+                fix.push("# still short: reboot, or stop what holds memory first".into());
+            }
+        }
+        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Warn, None, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4000, 0);
+        case.host.configuration.sysctl =
+            hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "4096")]);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.pool(4096, 0);
+        case.host.configuration.sysctl = hugewise_model::Observed::Denied;
+        case
+    },
+};

@@ -1,0 +1,97 @@
+use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount};
+
+use crate::words::{percent, pool_file};
+use crate::{Docs, Facts, Missing, Rule, fix, need};
+
+/// Spare pages up to this part of a pool are what careful people set aside.
+const SPARE: f64 = 0.1;
+/// Half of a pool or more is idle-pool's.
+const IDLE: f64 = 0.5;
+/// Less than this is not worth a word.
+const LEAST: Bytes = Bytes::from_gib(1);
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW205",
+    name: "pool-too-large",
+    level: Level::Info,
+    docs: Docs {
+        what: "A pool with 1 GiB and 10 % or more beyond everything that could use it: what is in use or promised now, \
+               and what every server here would need to be wholly on huge pages. A few spare pages are wise (Oracle \
+               needs free ones to shut down); a pool of which half is idle is idle-pool's.",
+        why: "What is beyond all demand is lost to page cache and to private memory.",
+        fix: "Shrink the pool: pages that nobody uses go back at once. A server that is down now does not count here: \
+              make sure that none is missing before shrinking.",
+        sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst"],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let pools = crate::need(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
+    let mut findings = Vec::new();
+    for pool in pools {
+        let page = pool.page_size;
+        let total = *crate::need(&pool.total, &pool_file(page, "nr_hugepages"))?;
+        if total == PageCount::ZERO {
+            continue;
+        }
+        crate::need(&pool.free, &pool_file(page, "free_hugepages"))?;
+        crate::need(&pool.reserved, &pool_file(page, "resv_hugepages"))?;
+        let available = pool.available().unwrap_or_default();
+        let mut wanted = PageCount::ZERO;
+        for instance in facts.instances {
+            let this_size = need::page_size(facts.host, instance) == Some(page);
+            if !this_size || facts.chain(instance).is_none() || instance.huge_pages == HugePageUse::All {
+                continue;
+            }
+            match need::more(facts.host, instance) {
+                Some(more) => wanted = wanted + more.pages,
+                None if instance.huge_pages == HugePageUse::Unknown => {
+                    return Err(need::why_unknown(facts.host, instance).of_host());
+                }
+                None => {}
+            }
+        }
+        let beyond = available.saturating_sub(wanted).of(page);
+        let part = beyond.part_of(total.of(page)).unwrap_or_default();
+        let idle = available.of(page).part_of(total.of(page)).unwrap_or_default();
+        if beyond < LEAST || part < SPARE || idle >= IDLE {
+            continue;
+        }
+        let pages = available.saturating_sub(wanted);
+        let summary =
+            format!("{pages} of {total} pages of {page} are beyond everything here that could use them: {beyond}");
+        let evidence = vec![
+            format!("{}: {total}, {available} of them neither used nor promised", pool_file(page, "nr_hugepages")),
+            format!("servers on base pages would take {wanted}; {} of the pool is left over", percent(part)),
+        ];
+        let mut fix = vec!["# if no server that uses them is down just now:".into()];
+        fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(pages)));
+        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Info, None, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(6)));
+        case.pool(4096, 1024);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(6)));
+        case.postgresql("15/next", crate::testing::gib(2));
+        case.pool(4096, 1024);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(4096, 1024);
+        crate::testing::hidden(&mut case);
+        case
+    },
+};

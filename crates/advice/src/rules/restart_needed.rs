@@ -1,0 +1,69 @@
+use hugewise_model::{Asked, Finding, Instance, Level, LinkState};
+
+use crate::lead::{Lead, lead, pain};
+use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW209",
+    name: "restart-needed",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server with 256 MiB or more on base pages although it asks, the pool has room for all of it, and no \
+               limit that could be seen is in its way: the pool was too small when it started, or it has not been \
+               started since its settings ask.",
+        why: "A server maps its memory once, at its start. Pages that are set aside later reach it only by a restart; \
+              until then they lie idle and it pays for base pages.",
+        fix: "Restart it. Set it to refuse a start without huge pages, so that the next shortage is seen at once.",
+        sources: &[
+            "PostgreSQL 15 src/backend/port/sysv_shmem.c",
+            "Oracle Database Reference 19c: USE_LARGE_PAGES is static",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    if !asks || lead(facts, instance)? != Some(Lead::Restart) {
+        return Ok(None);
+    }
+    let held = chain::on_base(facts.host, instance);
+    let summary = format!("{} holds {held} though the pool has room for it now: restart it", instance.title());
+    let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
+    let evidence =
+        links.iter().map(|link| format!("{} {}: {}", link.name.as_str(), link.state.as_str(), link.evidence)).collect();
+    let mut fix = Vec::new();
+    // Its room is unknown by nature; any other link that could not be seen may yet be the cause.
+    for link in
+        links.iter().filter(|link| link.state == LinkState::Unknown && link.name != hugewise_model::LinkName::Room)
+    {
+        fix.push(format!("# could not be seen and may be the cause: {}", link.evidence));
+    }
+    fix.extend(fix::restart(instance));
+    let cost = leads::cost(facts, instance);
+    let level = pain(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(3072, 3072);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(6)));
+        case.pool(3072, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pool(3072, 3072);
+        crate::testing::hidden(&mut case);
+        case
+    },
+};

@@ -1,0 +1,131 @@
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount};
+
+use crate::lead::{is_big, wants_thp};
+use crate::{Docs, Facts, Missing, Rule, boot, chain, fix, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW401",
+    name: "silent-fallback",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A server whose setting asks for huge pages and starts without them in silence: huge_pages=try, \
+               USE_LARGE_PAGES=TRUE, large-pages of MySQL and MariaDB. A warning where 256 MiB or more fell back, and \
+               where the pool of the next boot is too small for it; a note where all of it is on huge pages.",
+        why: "PostgreSQL tells of the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, newer MariaDB says \
+              nothing. Nobody notices until the page tables do.",
+        fix: "Set it to refuse: huge_pages=on, USE_LARGE_PAGES=ONLY. Do that once the pool is large enough, or the \
+              next start fails. MySQL, MariaDB and the JVM have no such setting: watch them.",
+        sources: &[
+            "PostgreSQL 15 manual: huge_pages; src/backend/port/sysv_shmem.c",
+            "Oracle Database Reference 19c: USE_LARGE_PAGES",
+            "MariaDB 10.11 mysys/my_largepage.c",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let host = facts.host;
+    let title = instance.title();
+    if instance.mechanism == Mechanism::None || instance.engine == Engine::Other || wants_thp(instance) {
+        return Ok(None);
+    }
+    if instance.asked == Asked::Unknown {
+        let big = instance.segment_bytes() >= need::BIG_SEGMENT;
+        return if big { Err(Missing::Instance(format!("settings of {title}: not read"))) } else { Ok(None) };
+    }
+    if instance.asked != Asked::Try {
+        return Ok(None);
+    }
+    let setting = instance.setting.as_ref().map_or_else(|| "its setting".to_owned(), ToString::to_string);
+    let mut evidence = vec![setting.clone()];
+    let all = instance.huge_pages == HugePageUse::All;
+    let (level, what) = if all {
+        if instance.segment_bytes() < need::BIG_SEGMENT {
+            return Ok(None);
+        }
+        match next_boot_too_small(facts, instance)? {
+            Some((pages, place)) => {
+                evidence.push(format!("{place}: {pages} pages at the next boot"));
+                (Level::Warn, format!("the pool of the next boot, {pages} pages, is too small for it"))
+            }
+            None => (Level::Info, "all of it is on huge pages today".to_owned()),
+        }
+    } else {
+        if !is_big(facts, instance)? {
+            return Ok(None);
+        }
+        let held = chain::on_base(host, instance);
+        evidence.push(format!("{held} (/proc/{}/maps)", instance.pid));
+        (Level::Warn, format!("it fell back: {held}"))
+    };
+    let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));
+    let summary = format!("{title}: {name} starts without huge pages when they don't reach; {what}");
+    let mut fix = Vec::new();
+    match instance.engine {
+        Engine::PostgreSql | Engine::Oracle => {
+            if !all {
+                fix.push("# once the pool is large enough, or the next start fails:".into());
+            }
+            fix.extend(fix::ask(instance, true));
+            if all {
+                fix.push("# takes effect at its next start".into());
+            } else {
+                fix.extend(fix::restart(instance));
+            }
+        }
+        _ => fix.push("# it has no setting that refuses a start without huge pages: check after each start".into()),
+    }
+    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// The pool of the next boot, where it is smaller than what this instance alone needs.
+fn next_boot_too_small(facts: &Facts<'_>, instance: &Instance) -> Result<Option<(PageCount, String)>, Missing> {
+    let Some(demand) = need::demand(facts.host, instance) else { return Ok(None) };
+    let steps = boot::pool(facts.host, demand.page_size)?;
+    let (pages, place) = match steps.last() {
+        Some(step) => (PageCount(step.value), step.place.clone()),
+        None => (PageCount::ZERO, "no file sets the pool".to_owned()),
+    };
+    Ok((pages < demand.pages).then_some((pages, place)))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6)).asked = Asked::Must;
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6)).asked = Asked::Unknown;
+        case
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{all_huge, gib, quiet};
+
+    #[test]
+    fn a_note_while_all_is_well_and_a_warning_when_the_next_boot_is_not() {
+        let level = |at_boot: &str| {
+            let mut case = quiet();
+            all_huge(case.postgresql("15/main", gib(6)));
+            case.pool(3072, 0);
+            case.host.configuration.sysctl =
+                hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", at_boot)]);
+            case.assess().findings.iter().find(|finding| finding.code == "HW401").map(|finding| finding.level)
+        };
+        assert_eq!(level("3072"), Some(Level::Info));
+        assert_eq!(level("3071"), Some(Level::Warn));
+    }
+}

@@ -1,0 +1,124 @@
+use hugewise_model::instance::SegmentKind;
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Observed, Segment};
+
+use crate::lead::is_big;
+use crate::{Docs, Facts, Missing, Rule, lead, need};
+
+/// Less swap in use than this is what every host has that has been up for a while.
+const SWAP_IN_USE: Bytes = Bytes::from_mib(64);
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW801",
+    name: "swap-with-unlocked-segment",
+    level: Level::Error,
+    docs: Docs {
+        what: "Swap of which 64 MiB or more is in use on a host where a server keeps a shared segment of 256 MiB or more \
+               on base pages, not locked. An error where the kernel says that some of the segment itself is in swap \
+               (System V segments tell), a warning otherwise. Below 64 MiB is what hosts swap out over weeks without \
+               need.",
+        why: "A buffer cache in swap is worse than none: the server reads from disk to get at what it keeps in memory to \
+              spare the disk. Hugetlb memory is never swapped.",
+        fix: "Huge pages for the segment; until then less memory for the server, or a lower vm.swappiness.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst: huge pages cannot be swapped",
+            "shmctl(2): SHM_LOCK",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let shared = |segment: &&Segment| segment.kind != SegmentKind::Private && segment.size >= need::BIG_SEGMENT;
+    if instance.huge_pages == HugePageUse::All || !instance.segments.iter().any(|segment| shared(&segment)) {
+        return Ok(None);
+    }
+    if !is_big(facts, instance)? {
+        return Ok(None);
+    }
+    let open: Vec<&Segment> = instance
+        .segments
+        .iter()
+        .filter(shared)
+        .filter(|it| it.huge == Observed::Known(false) && !locked(facts, instance, it))
+        .collect();
+    if open.is_empty() {
+        return Ok(None);
+    }
+    let memory = &facts.host.memory;
+    crate::need(&memory.swap_total, "/proc/meminfo SwapTotal")?;
+    crate::need(&memory.swap_free, "/proc/meminfo SwapFree")?;
+    let used = memory.swap_used().unwrap_or_default();
+    if used < SWAP_IN_USE {
+        return Ok(None);
+    }
+    let size: Bytes = open.iter().map(|segment| segment.size).sum();
+    let own: Bytes = open.iter().filter_map(|segment| sysv(facts, segment)?.swap.get()).sum();
+    let mut evidence = vec![format!("/proc/meminfo SwapTotal - SwapFree: {used}")];
+    let mut summary =
+        format!("{used} of swap in use while {} keeps {size} on base pages, not locked", instance.title());
+    if own > Bytes::ZERO {
+        summary.push_str(&format!("; {own} of it is in swap"));
+        evidence.push(format!("/proc/sysvipc/shm swap of its segments: {own}"));
+    }
+    evidence
+        .extend(open.iter().map(|segment| format!("{}: {}, {} mappers", segment.name, segment.size, segment.mappers)));
+    let mut fix = vec!["# the cure is huge pages for it: they are never swapped; until then:".to_owned()];
+    fix.push("sysctl -w vm.swappiness=1".into());
+    let level = if own > Bytes::ZERO { Level::Error } else { Level::Warn };
+    let cost = lead::cost(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+fn sysv<'a>(facts: &Facts<'a>, segment: &Segment) -> Option<&'a hugewise_model::host::SysvSegment> {
+    let all = facts.host.sysv_segments.known()?;
+    all.iter().find(|known| segment.kind == SegmentKind::SystemV && known.id == segment.identity.1)
+}
+
+fn locked(facts: &Facts<'_>, instance: &Instance, segment: &Segment) -> bool {
+    let by_process = facts.host.process(instance.pid).and_then(|process| process.locked.get());
+    sysv(facts, segment).is_some_and(hugewise_model::host::SysvSegment::locked)
+        || by_process.is_some_and(|locked| locked >= segment.size)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || swapping(crate::testing::gib(6)),
+    silent: || swapping(crate::testing::gib(8)),
+    missing: || {
+        let mut case = swapping(crate::testing::gib(6));
+        case.host.memory.swap_free = Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+fn swapping(free: Bytes) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.postgresql("15/main", crate::testing::gib(6));
+    case.host.memory.swap_free = Observed::Known(free);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{gib, sysv};
+    use Observed::Known;
+
+    #[test]
+    fn a_locked_segment_is_safe_and_one_in_swap_is_an_error() {
+        let level = |mode: u32, swap: Bytes| {
+            let mut case = crate::testing::quiet();
+            case.oracle("PROD", gib(6), 20).segments[0].identity = (1, 77);
+            case.host.memory.swap_free = Known(gib(6));
+            let mut segment = sysv(77, gib(6), 21);
+            segment.mode |= mode;
+            segment.swap = Known(swap);
+            case.host.sysv_segments = Known(vec![segment]);
+            case.assess().findings.iter().find(|finding| finding.code == "HW801").map(|finding| finding.level)
+        };
+        assert_eq!(level(0, Bytes::ZERO), Some(Level::Warn));
+        assert_eq!(level(0, gib(1)), Some(Level::Error));
+        assert_eq!(level(0o2000, Bytes::ZERO), None);
+    }
+}

@@ -1,0 +1,272 @@
+use hugewise_model::{Engine, Finding, Instance, Level, PageSize};
+
+use crate::lead::wants_thp;
+use crate::{Docs, Facts, Missing, Rule, chain};
+
+/// From this major version on MongoDB wants THP: its allocator manages it.
+const MONGODB_WANTS: u32 = 8;
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW501",
+    name: "thp-policy",
+    level: Level::Warn,
+    docs: Docs {
+        what: "Transparent huge pages against the advice of the engines that run here, for their versions. `always` is \
+               wrong for Oracle (19c: never or madvise; 23ai on UEK7: madvise), Redis and Valkey (madvise or never), \
+               MongoDB up to 7 (off), and PostgreSQL (a note). A JVM with UseTransparentHugePages needs madvise or always (a warning under never). MongoDB from 8 on wants `always` on x86-64 and arm64 (a \
+               note otherwise). Servers that switched THP off for themselves don't count (Redis does so by default \
+               under `always`). Per-size switches (Linux 6.8) are looked at too: one that says always acts even where \
+               the top switch says never. Where engines disagree, madvise is what none forbids outright.",
+        why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts, \
+              memory that a fork copies and an allocator cannot give back. THP never concerns hugetlb memory.",
+        fix: "Switch it at run time and for the next boot. It holds for memory that is mapped from then on: restart \
+              the servers to have it all.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/transhuge.rst",
+            "Oracle Database 19c and 23ai installation guides for Linux",
+            "Redis 7.0 start-up warning",
+            "MongoDB manual: TCMalloc performance",
+            "tuned profiles oracle, postgresql",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+/// What an engine makes of `always`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Advice {
+    Against(Level),
+    For,
+}
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let mut against: Vec<(&Instance, Level)> = Vec::new();
+    let mut wanting: Vec<&Instance> = Vec::new();
+    let mut missing = None;
+    for instance in facts.instances {
+        match advice(facts, instance) {
+            Ok(Some(Advice::Against(level))) => against.push((instance, level)),
+            Ok(Some(Advice::For)) => wanting.push(instance),
+            Ok(None) => {}
+            Err(what) => missing = Some(what),
+        }
+    }
+    let advised: Vec<&Instance> = facts.instances.iter().filter(|instance| wants_thp(instance)).collect();
+    if against.is_empty() && wanting.is_empty() && advised.is_empty() {
+        return missing.map_or(Ok(Vec::new()), Err);
+    }
+    let thp = &facts.host.thp;
+    let enabled = match thp.enabled.known() {
+        Some(enabled) => enabled.as_str(),
+        // A kernel without THP counts none of it either.
+        None if thp.enabled.is_absent() && kernel_has_none(facts) => return Ok(Vec::new()),
+        None => crate::need(&thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?.as_str(),
+    };
+    let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {enabled}")];
+    let mut sizes: Vec<PageSize> = Vec::new();
+    let mut inherits = thp.sizes.is_empty();
+    for size in &thp.sizes {
+        match size.enabled.known().map(String::as_str) {
+            Some("always") => {
+                let kib = size.page_size.bytes().get() / 1024;
+                evidence.push(format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled: always"));
+                sizes.push(size.page_size);
+            }
+            Some("inherit") | None => inherits = true,
+            Some(_) => {}
+        }
+    }
+    let always = (enabled == "always" && inherits) || !sizes.is_empty();
+    let mut findings = Vec::new();
+    if enabled == "never" && !advised.is_empty() && thp.sizes.iter().all(|size| !acts_on_advice(size)) {
+        let named = chain::titles(advised.iter().copied());
+        let summary = format!("THP is never, and {named} asks for it (-XX:+UseTransparentHugePages)");
+        let fix = vec!["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".into()];
+        let one = if advised.len() == 1 { advised.first().copied() } else { None };
+        findings.push(Finding { evidence: evidence.clone(), fix, ..RULE.finding(Level::Warn, one, summary) });
+    }
+    if always && !against.is_empty() {
+        let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
+        let named = chain::titles(against.iter().map(|(instance, _)| *instance));
+        let mut summary = if enabled == "always" {
+            format!("THP is always; the advice for {named} is madvise or never")
+        } else {
+            let names: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            format!("THP is {enabled} but always for {}; the advice for {named} is madvise or never", names.join(", "))
+        };
+        if !wanting.is_empty() {
+            let wants = chain::titles(wanting.iter().copied());
+            summary.push_str(&format!("; {wants} would have it always: madvise is where they meet"));
+        }
+        let mut fix = vec!["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".into()];
+        let switch = |size: &PageSize| {
+            let kib = size.bytes().get() / 1024;
+            format!("echo inherit > /sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled")
+        };
+        fix.extend(sizes.iter().map(switch));
+        fix.push(
+            "printf 'w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\\n' > /etc/tmpfiles.d/thp.conf"
+                .into(),
+        );
+        if facts.host.configuration.tuned.is_known() {
+            fix.push(
+                "# tuned sets THP after that: see transparent_hugepages in the [vm] section of its profile".into(),
+            );
+        }
+        fix.push("# holds for memory that is mapped from now on: restart the servers".into());
+        let one = if against.len() == 1 { against.first().map(|(instance, _)| *instance) } else { None };
+        findings.push(Finding { evidence, fix, ..RULE.finding(level, one, summary) });
+    } else if !always && against.is_empty() && !wanting.is_empty() && enabled != "always" {
+        let named = chain::titles(wanting.iter().copied());
+        let summary = format!("THP is {enabled}; the advice for {named} is always");
+        let fix = vec!["echo always > /sys/kernel/mm/transparent_hugepage/enabled".into()];
+        let one = if wanting.len() == 1 { wanting.first().copied() } else { None };
+        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Info, one, summary) });
+    }
+    // What is missing of one server does not silence what is known of the others.
+    match missing {
+        Some(what) if findings.is_empty() => Err(what),
+        _ => Ok(findings),
+    }
+}
+
+fn acts_on_advice(size: &hugewise_model::host::ThpSize) -> bool {
+    size.enabled.known().is_some_and(|enabled| enabled == "madvise" || enabled == "always")
+}
+
+fn kernel_has_none(facts: &Facts<'_>) -> bool {
+    let counters = facts.host.memory.vmstat.known();
+    counters.is_some_and(|counters| !counters.is_empty() && !counters.keys().any(|name| name.starts_with("thp_")))
+}
+
+fn advice(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Advice>, Missing> {
+    let process = facts.host.process(instance.pid);
+    if process.is_some_and(|process| process.thp_enabled.get() == Some(false)) {
+        return Ok(None);
+    }
+    Ok(match instance.engine {
+        Engine::Oracle | Engine::Redis | Engine::Valkey => Some(Advice::Against(Level::Warn)),
+        Engine::PostgreSql => Some(Advice::Against(Level::Info)),
+        Engine::MongoDb => {
+            let version = instance.version.known().and_then(|version| major(version));
+            let Some(version) = version else {
+                let why = instance.version.reason().unwrap_or_else(|| "not understood".into());
+                return Err(Missing::Instance(format!("version of {}: {why}", instance.title())));
+            };
+            let modern = facts.host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
+            match version {
+                version if version < MONGODB_WANTS => Some(Advice::Against(Level::Warn)),
+                _ if modern => Some(Advice::For),
+                _ => Some(Advice::Against(Level::Warn)),
+            }
+        }
+        Engine::MySql | Engine::MariaDb | Engine::Jvm | Engine::Qemu | Engine::Other => None,
+    })
+}
+
+fn major(version: &str) -> Option<u32> {
+    let digits = version.trim_start_matches('v');
+    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case("always"),
+    silent: || case("madvise"),
+    missing: || {
+        let mut case = case("always");
+        case.host.thp.enabled = hugewise_model::Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+fn case(enabled: &str) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.oracle("PROD", hugewise_model::Bytes::from_mib(100), 3);
+    case.host.thp.enabled = hugewise_model::Observed::Known(enabled.into());
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hugewise_model::Observed::Known;
+    use hugewise_model::{Bytes, host::ThpSize, instance::Mechanism};
+
+    fn summary(case: &crate::testing::Case) -> Option<String> {
+        case.assess().findings.into_iter().find(|finding| finding.code == "HW501").map(|finding| finding.summary)
+    }
+
+    fn mongodb(case: &mut crate::testing::Case, version: &str) {
+        case.instance(Engine::MongoDb, "27017", Bytes::from_mib(1), 0, |instance| {
+            instance.mechanism = Mechanism::None;
+            instance.version = Known(version.into());
+        });
+    }
+
+    #[test]
+    fn engines_that_disagree_meet_at_madvise() {
+        let mut case = super::case("always");
+        mongodb(&mut case, "8.0.4");
+        assert_eq!(
+            summary(&case).unwrap(),
+            "THP is always; the advice for oracle PROD is madvise or never; mongodb 27017 would have it always: madvise \
+             is where they meet"
+        );
+        case.host.thp.enabled = Known("madvise".into());
+        assert_eq!(summary(&case), None);
+    }
+
+    #[test]
+    fn mongodb_changed_its_mind() {
+        let advice = |version: &str, enabled: &str| {
+            let mut case = crate::testing::quiet();
+            mongodb(&mut case, version);
+            case.host.thp.enabled = Known(enabled.into());
+            summary(&case)
+        };
+        assert!(advice("7.0.2", "always").is_some());
+        assert!(advice("7.0.2", "never").is_none());
+        assert!(advice("8.0.4", "always").is_none());
+        assert_eq!(advice("8.0.4", "never").unwrap(), "THP is never; the advice for mongodb 27017 is always");
+    }
+
+    #[test]
+    fn a_size_of_its_own_overrides_the_top_switch() {
+        let mut case = super::case("never");
+        let size = PageSize::from_kib(64).unwrap();
+        let enabled = Known("always".into());
+        case.host.thp.sizes =
+            vec![ThpSize { page_size: size, enabled, shmem_enabled: hugewise_model::Observed::Absent }];
+        assert_eq!(
+            summary(&case).unwrap(),
+            "THP is never but always for 64 KiB; the advice for oracle PROD is madvise or never"
+        );
+    }
+
+    #[test]
+    fn a_server_that_switched_it_off_for_itself_is_fine() {
+        let mut case = super::case("always");
+        case.processes()[0].thp_enabled = Known(false);
+        assert_eq!(summary(&case), None);
+    }
+
+    #[test]
+    fn a_jvm_that_asks_for_thp_gets_none_under_never() {
+        let mut case = crate::testing::quiet();
+        case.instance(Engine::Jvm, "app", crate::testing::gib(8), 0, |instance| instance.traits = vec!["thp"]);
+        assert!(case.codes().is_empty(), "{:?}", case.codes());
+        case.host.thp.enabled = Known("never".into());
+        assert_eq!(case.codes(), ["HW501"]);
+    }
+
+    #[test]
+    fn a_kernel_without_thp_has_nothing_to_say() {
+        let mut case = super::case("always");
+        case.host.thp.enabled = hugewise_model::Observed::Absent;
+        case.host.memory.vmstat = Known([("pgfault".to_owned(), 1)].into());
+        let assessment = case.assess();
+        assert!(assessment.unknown.is_empty() && summary(&case).is_none());
+    }
+}

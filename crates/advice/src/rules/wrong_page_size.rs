@@ -1,0 +1,89 @@
+use hugewise_model::{Engine, Finding, Instance, Level, PageSize, Pool};
+
+use crate::lead::{Lead, lead, pain};
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW405",
+    name: "wrong-page-size",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server with 256 MiB or more on base pages that asks for pages of a size whose pool is empty, while a \
+               pool of another size has pages. And an Oracle database on base pages where the default size is 1 GiB: a \
+               warning.",
+        why: "Pools of different sizes are separate: pages of one cannot serve a request for the other. A server that \
+              names no size asks for the default one (default_hugepagesz). With a default of 1 GiB an Oracle database \
+              asks for that: no source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
+        fix: "Set a pool of the right size aside, or have the server ask for the size that is there (PostgreSQL 14 and \
+              later: huge_page_size), and give the other pool back.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst: default_hugepagesz",
+            "PostgreSQL 15 manual: huge_page_size",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let host = facts.host;
+    match lead(facts, instance)? {
+        Some(Lead::WrongSize) => {}
+        Some(Lead::DoesNotFit | Lead::Partly | Lead::Permission | Lead::Cgroup | Lead::Restart | Lead::NoPool)
+            if instance.engine == Engine::Oracle && host.default_huge_page.get() == Some(PageSize::GIB_1) =>
+        {
+            return Ok(Some(default_of_one_gib(instance)));
+        }
+        _ => return Ok(None),
+    }
+    let Some(page) = need::page_size(host, instance) else { return Ok(None) };
+    let others = chain::other_pools(host, page);
+    let there = |pool: &&Pool| format!("{} of {}", pool.total.get().unwrap_or_default(), pool.page_size);
+    let pools: Vec<String> = others.iter().map(there).collect();
+    let held = chain::on_base(host, instance);
+    let has = pools.join(", ");
+    let summary = format!("{} asks for {page} pages, of which there are none ({has}); {held}", instance.title());
+    let mut evidence = vec![format!("{}: 0", pool_file(page, "nr_hugepages"))];
+    for pool in &others {
+        let total = pool.total.get().unwrap_or_default();
+        let available = pool.available().map_or_else(String::new, |available| format!(", {available} available"));
+        evidence.push(format!("{}: {total}{available}", pool_file(pool.page_size, "nr_hugepages")));
+    }
+    evidence.extend(instance.settings.get("huge_page_size").or(instance.setting.as_ref()).map(ToString::to_string));
+    let mut fix = fix::pool_for(host, facts.instances, instance);
+    if instance.engine == Engine::PostgreSql {
+        fix.push("# or, from PostgreSQL 14 on, ask for the size that is there: huge_page_size".into());
+    }
+    let cost = leads::cost(facts, instance);
+    let level = pain(facts, instance);
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+fn default_of_one_gib(instance: &Instance) -> Finding {
+    let summary =
+        format!("{} asks for pages of the default size, which is 1 GiB here; Oracle wants 2 MiB", instance.title());
+    let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
+    let fix = vec!["# on the command line: default_hugepagesz=2M, and the pool in 2 MiB pages; then reboot".into()];
+    Finding { evidence, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.pools()[1] = crate::testing::pool(hugewise_model::PageSize::GIB_1, 8, 8);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.host.pools = hugewise_model::Observed::Denied;
+        case
+    },
+};

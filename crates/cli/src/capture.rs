@@ -1,0 +1,83 @@
+//! `hugewise capture`.
+
+use std::path::PathBuf;
+
+use hugewise_host::capture::{self, Keeps};
+use hugewise_host::source::Recording;
+use hugewise_model::{Host, Observed};
+use hugewise_report::date;
+
+use crate::outcome::{self, Failure, Outcome};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to: a name that ends in .tar.gz or .tgz becomes an archive, any other a new folder.
+    /// Without it an archive hugewise-HOST-DATE.tar.gz in the current folder.
+    #[arg(short, long, value_name = "TARGET")]
+    output: Option<PathBuf>,
+    /// Capture from what was captured before, instead of from this host.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let source = outcome::open(arguments.root.as_deref())?;
+    let recording = Recording::new(source.as_ref());
+    let host = hugewise_host::read(&recording);
+    let found = hugewise_engines::find(&host, &recording);
+
+    let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
+    let written = capture::write(&recording, &keeps(), &target)
+        .map_err(|error| Failure::new(format!("cannot write {error}; --output names another target")))?;
+
+    let mut text = format!("{}: {} files, secrets left out\n", written.target.display(), written.files);
+    let denied = host.unread.iter().chain(&found.unread).filter(|fact| fact.why == "denied").count();
+    if denied > 0 && host.read_as != Observed::Known(0) {
+        text.push_str(&format!("{denied} files were denied; run as root to capture them\n"));
+    }
+    outcome::print_clean(&text)?;
+    Ok(Outcome::Fine)
+}
+
+/// Everything that an engine reads of command lines and configuration files stays in.
+fn keeps() -> Keeps {
+    let kinds = hugewise_engines::kinds();
+    Keeps {
+        options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
+        settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
+        rewrites: vec![java_performance_data],
+    }
+}
+
+/// What a Java machine says of itself holds its whole command line and its properties.
+fn java_performance_data(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let ours = path.contains("/hsperfdata_");
+    ours.then(|| hugewise_engines::jvm::hsperf::without_secrets(bytes).ok()).flatten()
+}
+
+/// `hugewise-db7-2026-03-01.tar.gz`, of letters that are safe in every shell.
+fn usual_name(host: &Host) -> PathBuf {
+    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
+    let name: String = host.name.known().map_or("host", String::as_str).chars().map(safe).collect();
+    let day = host.read_at.get().and_then(date::day);
+    match day {
+        Some(day) => format!("hugewise-{name}-{day}.tar.gz").into(),
+        None => format!("hugewise-{name}.tar.gz").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_name_is_safe_whatever_the_host_is_called() {
+        let host = |name: &str, read_at| Host { name: Observed::Known(name.into()), read_at, ..Host::default() };
+        let day = Observed::Known(1_700_000_000);
+        assert_eq!(
+            usual_name(&host("db7.example.org", day)),
+            PathBuf::from("hugewise-db7.example.org-2023-11-14.tar.gz")
+        );
+        assert_eq!(usual_name(&host("../a b;c", Observed::Absent)), PathBuf::from("hugewise-.._a_b_c.tar.gz"));
+    }
+}

@@ -1,0 +1,274 @@
+//! A Java virtual machine's command line: the flags that decide on huge pages, and the program's name.
+
+use hugewise_model::Bytes;
+
+use crate::options;
+
+/// The flags that are read here, and the launcher's options whose value is a word of its own: without these it would pass
+/// for the main class. Others can hold secrets, and none of them is kept.
+pub const KEPT: &[&str] = &[
+    "-jar",
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "--module-path",
+    "--add-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "-Xms*",
+    "-Xmx*",
+    "-Xlp*",
+    "-XX:+UseLargePages*",
+    "-XX:-UseLargePages*",
+    "-XX:+UseTransparentHugePages*",
+    "-XX:-UseTransparentHugePages*",
+    "-XX:+UseSHM*",
+    "-XX:-UseSHM*",
+    "-XX:+UseHugeTLBFS*",
+    "-XX:-UseHugeTLBFS*",
+    "-XX:LargePageSizeInBytes*",
+    "-XX:MaxHeapSize*",
+    "-XX:InitialHeapSize*",
+    "-XX:ReservedCodeCacheSize*",
+    "-XX:+AlwaysPreTouch*",
+    "-XX:-AlwaysPreTouch*",
+    "-XX:+UseG1GC*",
+    "-XX:-UseG1GC*",
+    "-XX:+UseParallelGC*",
+    "-XX:-UseParallelGC*",
+    "-XX:+UseSerialGC*",
+    "-XX:-UseSerialGC*",
+    "-XX:+UseShenandoahGC*",
+    "-XX:-UseShenandoahGC*",
+    "-XX:+UseZGC*",
+    "-XX:-UseZGC*",
+];
+
+/// Switches that are recorded.
+const SWITCHES: &[&str] = &[
+    "UseLargePages",
+    "UseTransparentHugePages",
+    "UseSHM",
+    "UseHugeTLBFS",
+    "AlwaysPreTouch",
+    "UseG1GC",
+    "UseParallelGC",
+    "UseSerialGC",
+    "UseShenandoahGC",
+    "UseZGC",
+];
+
+/// Sizes that are recorded.
+const SIZES: &[&str] = &["LargePageSizeInBytes", "MaxHeapSize", "InitialHeapSize", "ReservedCodeCacheSize"];
+
+/// Flags by name, as `-XX:+PrintFlagsFinal` writes them, with their values; the last one of a name counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub Vec<(&'static str, String)>);
+
+impl Flags {
+    /// Reads words of a command line; what is no flag that is kept is passed over.
+    pub fn read<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        let mut flags = Self::default();
+        for word in words {
+            if let Some((name, value)) = flag(word) {
+                flags.0.retain(|(other, _)| *other != name);
+                flags.0.push((name, value));
+            }
+        }
+        flags
+    }
+
+    /// A flag's value.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a switch is on; all of these are off by default but the collector that the machine itself chooses.
+    pub fn on(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+
+    /// A size, where it is given and more than nothing.
+    pub fn size(&self, name: &str) -> Option<Bytes> {
+        self.get(name).and_then(size).filter(|size| *size > Bytes::ZERO)
+    }
+}
+
+fn flag(word: &str) -> Option<(&'static str, String)> {
+    if let Some(value) = word.strip_prefix("-Xmx") {
+        return Some(("MaxHeapSize", value.to_owned()));
+    }
+    if let Some(value) = word.strip_prefix("-Xms") {
+        return Some(("InitialHeapSize", value.to_owned()));
+    }
+    // OpenJ9's way; its code cache alone is not what is meant here.
+    if word == "-Xlp" || word.starts_with("-Xlp:objectheap") {
+        return Some(("UseLargePages", "true".into()));
+    }
+    let option = word.strip_prefix("-XX:")?;
+    let switch = |name: &str| SWITCHES.iter().find(|known| **known == name);
+    if let Some(name) = option.strip_prefix('+') {
+        return switch(name).map(|name| (*name, "true".into()));
+    }
+    if let Some(name) = option.strip_prefix('-') {
+        return switch(name).map(|name| (*name, "false".into()));
+    }
+    let (name, value) = option.split_once('=')?;
+    SIZES.iter().find(|known| **known == name).map(|name| (*name, value.to_owned()))
+}
+
+/// `512m`, `4G`, `1073741824`.
+fn size(text: &str) -> Option<Bytes> {
+    let unit = match text.bytes().last()?.to_ascii_lowercase() {
+        b'k' => 1 << 10,
+        b'm' => 1 << 20,
+        b'g' => 1 << 30,
+        b't' => 1_u64 << 40,
+        _ => return text.parse().ok().map(Bytes),
+    };
+    let digits = text.get(..text.len() - 1)?;
+    digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
+}
+
+/// Options of the launcher whose value is the next word (`java --help` of 8 to 25).
+const WITH_VALUE: &[&str] = &[
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--limit-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "--patch-module",
+    "--enable-native-access",
+    "--source",
+    "-d",
+    "--describe-module",
+];
+
+/// What runs: the main class, the jar's file name, or the module. Nothing of its own arguments is looked at.
+pub fn program(arguments: &[String]) -> Option<&str> {
+    let mut words = arguments.iter().skip(1).map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "-jar" => return words.next().map(options::file_name),
+            "-m" | "--module" => return words.next(),
+            _ if WITH_VALUE.contains(&word) => _ = words.next(),
+            _ if word.starts_with("--module=") => return word.strip_prefix("--module="),
+            _ if word.starts_with(['-', '@']) || word.is_empty() => {}
+            _ => return Some(options::file_name(word)),
+        }
+    }
+    None
+}
+
+/// The words before the program's own: those that the virtual machine takes.
+pub fn own_words(arguments: &[String]) -> &[String] {
+    let mut skip = false;
+    let end = arguments.iter().skip(1).position(|word| {
+        let value = std::mem::replace(&mut skip, WITH_VALUE.contains(&word.as_str()));
+        !value && (matches!(word.as_str(), "-jar" | "-m" | "--module") || !word.starts_with(['-', '@']))
+    });
+    arguments.get(..end.map_or(arguments.len(), |end| end + 1)).unwrap_or_default()
+}
+
+/// The words of an argument file (`java @FILE`): between blanks, in quotes, after `#` none.
+pub fn argument_file(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut words = Vec::new();
+    for line in text.lines() {
+        let mut word = String::new();
+        let mut quote = None;
+        for c in line.chars() {
+            match (quote, c) {
+                (None, '#') if word.is_empty() => break,
+                (None, '"' | '\'') => quote = Some(c),
+                (None, _) if c.is_whitespace() => {
+                    if !word.is_empty() {
+                        words.push(std::mem::take(&mut word));
+                    }
+                }
+                (Some(open), _) if open == c => quote = None,
+                _ => word.push(c),
+            }
+        }
+        if !word.is_empty() {
+            words.push(word);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_name_is_the_class_the_jar_or_the_module() {
+        for (command, name) in [
+            ("java -Xmx1g -cp /opt/a.jar:/opt/b.jar kafka.Kafka /etc/kafka.properties", Some("kafka.Kafka")),
+            ("/usr/bin/java -Dpassword=x -jar /srv/app/app-1.2.jar --token=y", Some("app-1.2.jar")),
+            ("java --add-opens java.base/java.lang=ALL-UNNAMED -p mods -m shop/shop.Main", Some("shop/shop.Main")),
+            ("java --module=shop/shop.Main", Some("shop/shop.Main")),
+            ("java @/etc/jvm.options org.elasticsearch.Main", Some("org.elasticsearch.Main")),
+            ("java -version", None),
+            ("java", None),
+        ] {
+            assert_eq!(program(&words(command)), name, "{command}");
+        }
+    }
+
+    #[test]
+    fn the_last_flag_counts_and_the_programs_own_arguments_do_not() {
+        let command =
+            words("java -Xmx1g -XX:+UseLargePages -cp x -XX:-UseLargePages -Xmx2G Main -XX:+UseLargePages -Xmx9g");
+        let flags = Flags::read(own_words(&command).iter().map(String::as_str));
+        assert_eq!(flags.get("UseLargePages"), Some("false"));
+        assert_eq!(flags.size("MaxHeapSize"), Some(Bytes::from_gib(2)));
+        assert!(!flags.on("UseZGC"));
+        let secret = Flags::read(["-XX:OnError=mail x", "-Dp=1", "-XX:LargePageSizeInBytes=1g"].into_iter());
+        assert_eq!(secret.0, [("LargePageSizeInBytes", "1g".to_owned())]);
+    }
+
+    #[test]
+    fn sizes_have_units_or_none() {
+        for (text, bytes) in [
+            ("512m", Some(512 << 20)),
+            ("1T", Some(1 << 40)),
+            ("4096", Some(4096)),
+            ("", None),
+            ("g", None),
+            ("99999999999999999999g", None),
+            ("18446744073709551615k", None),
+            ("1\u{e9}", None),
+        ] {
+            assert_eq!(size(text), bytes.map(Bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_argument_file_is_words_with_quotes_and_comments() {
+        let file = b"# heap\n-Xmx1g -Xms1g # both\n-cp \"/a b/c\"\n\n'-Dx=y z'\n";
+        assert_eq!(argument_file(file), ["-Xmx1g", "-Xms1g", "-cp", "/a b/c", "-Dx=y z"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_bring_it_down(words: Vec<String>, bytes: Vec<u8>) {
+            let _ = Flags::read(own_words(&words).iter().map(String::as_str)).size("MaxHeapSize");
+            let _ = program(&words);
+            let _ = argument_file(&bytes);
+        }
+    }
+}

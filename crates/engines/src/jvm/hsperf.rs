@@ -1,0 +1,227 @@
+//! hsperfdata: what a HotSpot virtual machine says of itself in `/tmp/hsperfdata_USER/PID`.
+//!
+//! OpenJDK, `src/hotspot/share/runtime/perfMemory.hpp`: a prologue of 32 bytes (magic `0xcafec0c0` in big-endian order,
+//! one byte each for byte order, major, minor and "accessible", then `used`, `overflow`, `mod_time_stamp` of 8 bytes,
+//! `entry_offset` and `num_entries`), then entries: length, offset of the name, length of the vector, four bytes of type,
+//! flags, unit and variability, offset of the data. Strings are vectors of type `B`. Version 2 since Java 5.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hugewise_host::ParseError;
+
+use super::flags;
+
+const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
+const PROLOGUE: usize = 32;
+const ENTRY: usize = 20;
+
+/// The names whose values are taken along: others can hold anything that a program was started with.
+const KEPT: &[&str] =
+    &["java.property.java.version", "java.property.java.vm.name", "java.rt.vmArgs", "sun.gc.policy.name"];
+
+/// Its strings by name.
+///
+/// # Errors
+/// A file of another format, one that the virtual machine has not yet released, or one whose entries lead outside it.
+pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError> {
+    let mut strings = BTreeMap::new();
+    each_string(bytes, |name, value| {
+        if let Some(name) = KEPT.iter().find(|kept| **kept == name) {
+            let text = bytes.get(value).unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
+            strings.insert(*name, String::from_utf8_lossy(text).into_owned());
+        }
+    })?;
+    Ok(strings)
+}
+
+/// The same file with nothing in it but what is read here: other strings are emptied, and of the arguments only the
+/// flags in `flags::KEPT` stay. The program's own command line, its passwords among it, is one of those strings.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn without_secrets(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
+    let mut redacted = bytes.to_vec();
+    each_string(bytes, |name, value| {
+        let Some(text) = redacted.get_mut(value) else { return };
+        let kept = match name {
+            "java.rt.vmArgs" => arguments(text),
+            _ if KEPT.contains(&name) => return,
+            _ => Vec::new(),
+        };
+        text.fill(0);
+        for (to, from) in text.iter_mut().zip(kept) {
+            *to = from;
+        }
+    })?;
+    Ok(redacted)
+}
+
+fn arguments(text: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let kept = |word: &&str| {
+        flags::KEPT.iter().any(|kept| kept.strip_suffix('*').is_some_and(|start| word.starts_with(start)))
+    };
+    text.trim_end_matches('\0').split_whitespace().filter(kept).collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+/// Calls `see` with the name and the place of each string.
+fn each_string(bytes: &[u8], mut see: impl FnMut(&str, Range<usize>)) -> Result<(), ParseError> {
+    if bytes.get(..4) != Some(&MAGIC) {
+        return Err(ParseError::whole("no hsperfdata: the magic number is missing"));
+    }
+    let file = File { bytes, little: bytes.get(4) == Some(&1) };
+    if bytes.get(5) != Some(&2) {
+        return Err(ParseError::whole("hsperfdata of an unknown version"));
+    }
+    if bytes.get(7) != Some(&1) {
+        return Err(ParseError::whole("hsperfdata that is not yet accessible"));
+    }
+    let mut at = file.number(24)?;
+    let count = file.number(28)?;
+    if at < PROLOGUE {
+        return Err(ParseError::whole("hsperfdata entries inside the prologue"));
+    }
+    for _ in 0..count {
+        let length = file.number(at)?;
+        if length < ENTRY {
+            return Err(ParseError::whole("an hsperfdata entry shorter than its own head"));
+        }
+        let entry = file.slice(at, length)?;
+        if entry.get(12) == Some(&b'B') {
+            let outside = || ParseError::whole("hsperfdata text outside its entry");
+            let name = entry.get(file.number(at.saturating_add(4))?..).ok_or_else(outside)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            let from = file.number(at.saturating_add(16))?;
+            let size = file.number(at.saturating_add(8))?.min(length.saturating_sub(from));
+            entry.get(from..).ok_or_else(outside)?;
+            let start = at.saturating_add(from);
+            see(&String::from_utf8_lossy(name), start..start.saturating_add(size));
+        }
+        at = at.saturating_add(length);
+    }
+    Ok(())
+}
+
+struct File<'a> {
+    bytes: &'a [u8],
+    little: bool,
+}
+
+impl File<'_> {
+    fn slice(&self, at: usize, length: usize) -> Result<&[u8], ParseError> {
+        let end = at.checked_add(length).ok_or_else(|| ParseError::whole("an hsperfdata offset beyond all memory"))?;
+        self.bytes.get(at..end).ok_or_else(|| ParseError::whole(format!("hsperfdata is cut off before byte {end}")))
+    }
+
+    fn number(&self, at: usize) -> Result<usize, ParseError> {
+        let bytes: [u8; 4] = self.slice(at, 4)?.try_into().unwrap_or_default();
+        let number = if self.little { i32::from_le_bytes(bytes) } else { i32::from_be_bytes(bytes) };
+        usize::try_from(number).map_err(|_| ParseError::whole("a negative hsperfdata offset"))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn file(strings: &[(&str, &str)], little: bool) -> Vec<u8> {
+        let number = |value: usize| {
+            let value = i32::try_from(value).unwrap();
+            if little { value.to_le_bytes() } else { value.to_be_bytes() }
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([u8::from(little), 2, 0, 1]);
+        bytes.extend([0; 16]);
+        bytes.extend(number(PROLOGUE));
+        bytes.extend(number(strings.len()));
+        for (name, value) in strings {
+            let data = (ENTRY + name.len() + 1).next_multiple_of(8);
+            let length = (data + value.len() + 1).next_multiple_of(8);
+            let mut entry = [number(length), number(ENTRY), number(value.len() + 1)].concat();
+            entry.extend([b'B', 0, 5, 1]);
+            entry.extend(number(data));
+            entry.extend(name.as_bytes());
+            entry.resize(data, 0);
+            entry.extend(value.as_bytes());
+            entry.resize(length, 0);
+            bytes.extend(entry);
+        }
+        bytes.resize(bytes.len() + 64, 0);
+        bytes
+    }
+
+    #[test]
+    fn only_the_names_that_are_needed_are_taken() {
+        for little in [true, false] {
+            let read = parse(&file(
+                &[
+                    ("sun.rt.javaCommand", "app --password=hunter2"),
+                    ("java.rt.vmArgs", "-Xmx1g -XX:+UseLargePages"),
+                    ("java.property.java.version", "17.0.15"),
+                ],
+                little,
+            ))
+            .unwrap();
+            assert_eq!(read.get("java.rt.vmArgs").map(String::as_str), Some("-Xmx1g -XX:+UseLargePages"));
+            assert_eq!(read.get("java.property.java.version").map(String::as_str), Some("17.0.15"));
+            assert_eq!(read.len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_capture_holds_no_secret() {
+        let whole = file(
+            &[
+                ("sun.rt.javaCommand", "app --password=hunter2"),
+                ("java.rt.vmArgs", "-Dkey=hunter2 -Xmx1g -XX:OnError=hunter2 -XX:+UseLargePages"),
+                ("java.rt.vmFlags", "hunter2"),
+                ("java.property.java.class.path", "/hunter2"),
+                ("java.property.java.version", "17.0.15"),
+            ],
+            true,
+        );
+        let redacted = without_secrets(&whole).unwrap();
+        assert!(!String::from_utf8_lossy(&redacted).contains("hunter2"));
+        let read = parse(&redacted).unwrap();
+        assert_eq!(read["java.rt.vmArgs"], "-Xmx1g -XX:+UseLargePages");
+        assert_eq!(read["java.property.java.version"], "17.0.15");
+        assert_eq!(redacted.len(), whole.len());
+    }
+
+    #[test]
+    fn what_it_cannot_be_is_malformed() {
+        assert!(parse(b"").is_err());
+        assert!(parse(b"\xca\xfe\xba\xbe").is_err());
+        let mut early = file(&[], true);
+        early[7] = 0;
+        assert!(parse(&early).unwrap_err().what.contains("not yet accessible"));
+        let mut endless = file(&[("java.rt.vmArgs", "-Xmx1g")], true);
+        endless[28..32].copy_from_slice(&i32::MAX.to_le_bytes());
+        assert!(parse(&endless).is_err());
+        let mut backwards = file(&[("java.rt.vmArgs", "-Xmx1g")], true);
+        backwards[32..36].copy_from_slice(&(-8_i32).to_le_bytes());
+        assert!(parse(&backwards).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(bytes: Vec<u8>, little: bool) {
+            let _ = parse(&bytes);
+            let _ = without_secrets(&bytes);
+            let _ = parse(&[&file(&[], little)[..24], &bytes].concat());
+        }
+
+        #[test]
+        fn no_cut_and_no_flipped_byte_brings_it_down(at in 0..200_usize, byte: u8) {
+            let mut whole = file(&[("java.rt.vmArgs", "-Xmx1g"), ("java.rt.vmFlags", "x")], true);
+            let _ = parse(&whole[..at.min(whole.len())]);
+            let at = at.min(whole.len() - 1);
+            whole[at] = byte;
+            let _ = parse(&whole);
+            let _ = without_secrets(&whole);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
+
+pub mod flags;
+pub mod hsperf;
+
+use hugewise_host::Door;
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process,
+};
+
+use crate::{Found, Kind, Scene, options, segments, versions};
+use flags::Flags;
+
+/// Java.
+pub static KIND: Kind = Kind { engine: Engine::Jvm, find, options: flags::KEPT, settings: &[] };
+
+/// Smaller machines are too many and too small to matter, unless they ask for large pages.
+const SMALLEST_HEAP: Bytes = Bytes::from_mib(256);
+
+/// Private mappings below this are not the heap.
+const SMALLEST_PART: Bytes = Bytes::from_mib(16);
+
+/// `ReservedCodeCacheSize` where compilation is tiered, as it is by default.
+const CODE_CACHE: Bytes = Bytes::from_mib(240);
+
+/// Largest error of [`estimate`] in percent, against OpenJDK 17 with heaps of 512 MiB to 4 GiB under each collector.
+const ERROR_PERCENT: u8 = 3;
+
+/// HotSpot cuts longer strings off (`PerfMaxStringConstLength`, 1024).
+const LONGEST_TOLD: usize = 1000;
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for process in scene.host.processes.known().into_iter().flatten() {
+        let data = hsperf_path(process);
+        if options::program(process) == "java" || data.is_some() {
+            let mut door = Door::new(scene.source);
+            if let Some(instance) = instance(scene, &mut door, process, data) {
+                found.add(instance);
+                found.unread.extend(door.unread);
+            }
+        }
+    }
+}
+
+/// HotSpot maps the file in which it tells of itself: the mapping names it, wherever its container keeps it.
+fn hsperf_path(process: &Process) -> Option<&str> {
+    let mappings = process.mappings.known()?;
+    let data = mappings.iter().find(|mapping| mapping.shared && mapping.name.contains("/hsperfdata_"))?;
+    Some(data.name.as_str())
+}
+
+fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Option<&str>) -> Option<Instance> {
+    let host = scene.host;
+    let path = data.map(|path| options::in_mount_namespace_of(host, process, path));
+    let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
+    // Its own word holds what the environment added, too.
+    let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
+        (Some(arguments), Some(path)) if arguments.len() < LONGEST_TOLD => {
+            (Flags::read(arguments.split_whitespace()), path)
+        }
+        // Cut off, perhaps within a word: the command line goes on from there, and what it repeats counts.
+        (Some(arguments), Some(path)) => {
+            let whole = arguments.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
+            let command = command_words(scene, door, process);
+            (Flags::read(whole.split_whitespace().chain(command.iter().map(String::as_str))), path)
+        }
+        _ => {
+            let command = command_words(scene, door, process);
+            (Flags::read(command.iter().map(String::as_str)), format!("/proc/{}/cmdline", process.pid))
+        }
+    };
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
+    // only one that has none to give may be taken at its command line.
+    let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
+    let flags_known = silent || told.contains_key("java.rt.vmArgs");
+
+    let heap = heap(process, &flags);
+    let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
+    let heap_size: Bytes = heap_segments.iter().map(|segment| segment.size).sum();
+    let max_heap = flags.size("MaxHeapSize");
+    let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
+    if heap_size.max(max_heap.unwrap_or_default()) < SMALLEST_HEAP && !large_pages {
+        return None;
+    }
+
+    let named = process.command.known().and_then(|arguments| flags::program(arguments));
+    let name = named.unwrap_or_else(|| options::program(process)).to_owned();
+    let mut instance = scene.instance(Engine::Jvm, name, process, Vec::new());
+    let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
+    instance.version = told.get("java.property.java.version").cloned().or_else(in_path).into();
+    let place = Some(Place { file: place, line: 0 });
+    for (name, value) in &flags.0 {
+        let setting = Setting { name: (*name).to_owned(), value: value.clone(), place: place.clone() };
+        instance.settings.insert(name.to_ascii_lowercase(), setting);
+    }
+    let setting = instance.settings.get("uselargepages").cloned();
+    let by_default = || Setting { name: "UseLargePages".into(), value: "false".into(), place: None };
+    instance.setting = setting.or_else(|| flags_known.then(by_default));
+    if flags.on("UseTransparentHugePages") {
+        instance.traits.push("thp");
+        instance.setting = instance.settings.get("usetransparenthugepages").cloned();
+    }
+    let explicit = flags.get("UseLargePages").is_some() || flags.on("UseTransparentHugePages");
+    instance.asked = match (large_pages, flags_known || explicit) {
+        // ZGC takes its heap from a hugetlb memfd or not at all; the others go on with small pages and a warning.
+        (true, _) if flags.on("UseZGC") => Asked::Must,
+        (true, _) => Asked::Try,
+        (false, true) => Asked::No,
+        (false, false) => Asked::Unknown,
+    };
+    instance.mechanism = if flags.on("UseSHM") { Mechanism::SysvShm } else { Mechanism::Mmap };
+    instance.session_model = SessionModel::Threads;
+    instance.asked_page_size = asked_page_size(host, &flags);
+    instance.segments = heap_segments.into_iter().map(|part| Segment { name: "heap".into(), ..part }).collect();
+    let heap_use = segments::huge_page_use(&instance.segments);
+    instance.segments.extend(huge_rest(host, process, &heap));
+    instance.huge_pages = match heap_use {
+        HugePageUse::All => HugePageUse::All,
+        _ => segments::huge_page_use(&instance.segments),
+    };
+    instance.demand = demand(&instance, &flags, heap_use);
+    Some(instance)
+}
+
+/// The virtual machine's own words of the command line, argument files in their place.
+fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> Vec<String> {
+    let Some(arguments) = process.command.known() else { return Vec::new() };
+    let mut words = Vec::new();
+    for word in flags::own_words(arguments).iter().skip(1) {
+        match word.strip_prefix('@') {
+            Some(file) => {
+                let folder = process.directory.known().map_or("", String::as_str);
+                let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
+                let path = options::in_mount_namespace_of(scene.host, process, &file);
+                words.extend(flags::argument_file(&door.read(&path).into_known().unwrap_or_default()));
+            }
+            None => words.push(word.clone()),
+        }
+    }
+    words
+}
+
+/// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest
+/// unbroken stretch of private memory that is no larger than the heap may be: with large pages the code cache of
+/// 240 MiB can be larger than a small heap.
+fn heap<'a>(process: &'a Process, flags: &Flags) -> Vec<&'a Mapping> {
+    let mappings: Vec<_> =
+        process.mappings.known().into_iter().flatten().filter(|mapping| mapping.accessible).collect();
+    let shared = |start: &str| -> Vec<&'a Mapping> {
+        mappings.iter().copied().filter(|mapping| mapping.shared && mapping.name.starts_with(start)).collect()
+    };
+    let named = shared("/memfd:java_heap");
+    if !named.is_empty() {
+        return named;
+    }
+    let segment = if flags.on("UseSHM") { shared("/SYSV") } else { Vec::new() };
+    if !segment.is_empty() {
+        return segment;
+    }
+    let mut stretches: Vec<Vec<&Mapping>> = Vec::new();
+    for mapping in mappings.into_iter().filter(|mapping| is_private_memory(mapping)) {
+        let goes_on = |stretch: &Vec<&Mapping>| stretch.last().is_some_and(|last| last.end == mapping.start);
+        match stretches.last_mut().filter(|stretch| goes_on(stretch)) {
+            Some(stretch) => stretch.push(mapping),
+            None => stretches.push(vec![mapping]),
+        }
+    }
+    let size = |stretch: &Vec<&Mapping>| stretch.iter().map(|mapping| mapping.size()).sum::<Bytes>();
+    let limit = flags.size("MaxHeapSize").map_or(Bytes(u64::MAX), |most| most + SMALLEST_PART);
+    let fits = |stretch: &&Vec<&Mapping>| (SMALLEST_PART..=limit).contains(&size(stretch));
+    let largest = stretches.iter().filter(fits).max_by_key(|stretch| size(stretch));
+    largest.cloned().unwrap_or_default()
+}
+
+fn is_private_memory(mapping: &Mapping) -> bool {
+    !mapping.shared && (mapping.name.is_empty() || mapping.name.starts_with("/anon_hugepage"))
+}
+
+/// What else the machine holds in huge pages, as one: code cache, the collector's bitmaps and card tables.
+fn huge_rest(host: &Host, process: &Process, heap: &[&Mapping]) -> Option<Segment> {
+    let huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
+    let rest = segments::of(host, &[process.pid], |_, mapping| {
+        mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping)
+    });
+    let size = rest.iter().map(|segment| segment.size).sum();
+    let largest = rest.into_iter().next()?;
+    Some(Segment { name: "code cache and tables".into(), size, ..largest })
+}
+
+/// `LargePageSizeInBytes` is the largest size that may be used since JDK 16; 0 and no word mean the default.
+fn asked_page_size(host: &Host, flags: &Flags) -> Observed<PageSize> {
+    let given = flags.size("LargePageSizeInBytes").and_then(|size| PageSize::new(size.get()));
+    given.map_or_else(|| host.default_huge_page.clone(), Observed::Known)
+}
+
+fn demand(instance: &Instance, flags: &Flags, heap_use: HugePageUse) -> Option<Demand> {
+    let page_size = instance.asked_page_size.get()?;
+    if heap_use == HugePageUse::All {
+        let pages = instance.segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
+        return Some(Demand { page_size, pages, source: DemandSource::Measured });
+    }
+    let needed = estimate(flags.size("MaxHeapSize")?, flags);
+    let source = DemandSource::Estimated { error_percent: ERROR_PERCENT };
+    Some(Demand { page_size, pages: page_size.pages_for(needed), source })
+}
+
+/// Heap, code cache, and for all but ZGC and Serial a bitmap of 1/32 and three tables of 1/512 of the heap. OpenJDK 17,
+/// pages of 2 MiB with a heap of 4 GiB: G1 2244, Parallel 2234; 512 MiB: G1 384, Parallel 376; 2 GiB: Shenandoah 1209,
+/// ZGC 1144; 1 GiB: Serial 632.
+fn estimate(heap: Bytes, flags: &Flags) -> Bytes {
+    let code = flags.size("ReservedCodeCacheSize").unwrap_or(CODE_CACHE);
+    let plain = flags.on("UseZGC") || flags.on("UseSerialGC");
+    let tables = if plain { Bytes::ZERO } else { Bytes(heap.get() / 32) + Bytes(heap.get() / 512).times(3) };
+    heap + code + tables
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+use hugewise_host::source::map::MapSource;
+use hugewise_model::PageCount;
+
+use super::*;
+
+fn mapping(start: u64, mib: u64, name: &str, page: PageSize) -> Mapping {
+    Mapping {
+        start,
+        end: start + (mib << 20),
+        shared: false,
+        accessible: true,
+        offset: 0,
+        device: 0,
+        inode: 0,
+        name: name.into(),
+        page_size: Observed::Known(page),
+    }
+}
+
+fn java(pid: u32, command: &str, mappings: Vec<Mapping>) -> Process {
+    Process {
+        pid,
+        uid: 1000,
+        name: "java".into(),
+        command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
+        executable: Observed::Known("/usr/lib/jvm/java-17-openjdk-amd64/bin/java".into()),
+        mappings: Observed::Known(mappings),
+        ..Process::default()
+    }
+}
+
+fn found(processes: Vec<Process>, source: &MapSource) -> Found {
+    let host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: Observed::Known(processes),
+        ..Host::default()
+    };
+    let mut found = Found::default();
+    find(&Scene { host: &host, source }, &mut found);
+    found
+}
+
+fn only(process: Process, source: &MapSource) -> Instance {
+    let mut instances = found(vec![process], source).instances;
+    assert_eq!(instances.len(), 1);
+    instances.remove(0)
+}
+
+const HUGE: &str = "/anon_hugepage (deleted)";
+
+/// Mappings as OpenJDK 17 makes them with G1, a heap of 512 MiB and enough huge pages.
+fn on_huge_pages() -> Vec<Mapping> {
+    let reserved = Mapping { accessible: false, ..mapping(0x7fde_0000_0000, 1024, "", PageSize::KIB_4) };
+    vec![
+        mapping(0xe000_0000, 512, HUGE, PageSize::MIB_2),
+        reserved,
+        mapping(0x7fdf_3a00_0000, 32, "", PageSize::KIB_4),
+        mapping(0x7fdf_4920_0000, 240, HUGE, PageSize::MIB_2),
+        mapping(0x7fdf_64a0_0000, 8, HUGE, PageSize::MIB_2),
+        mapping(0x7fdf_6540_0000, 8, HUGE, PageSize::MIB_2),
+    ]
+}
+
+#[test]
+fn a_heap_on_huge_pages_is_all() {
+    let command = "java -XX:+UseG1GC -XX:+UseLargePages -Xms512m -Xmx512m -cp . shop.Main --key=s3cret";
+    let instance = only(java(7, command, on_huge_pages()), &MapSource::new());
+    assert_eq!(
+        (instance.name.as_str(), instance.asked, instance.huge_pages),
+        ("shop.Main", Asked::Try, HugePageUse::All)
+    );
+    assert_eq!(instance.segments[0].size, Bytes::from_mib(512));
+    // The machine itself takes 384 pages from the pool.
+    let demand = instance.demand.unwrap();
+    assert_eq!((demand.pages, demand.source), (PageCount(384), DemandSource::Measured));
+    assert_eq!(instance.session_model, SessionModel::Threads);
+}
+
+#[test]
+fn a_code_cache_larger_than_the_heap_is_not_the_heap() {
+    let mut mappings = on_huge_pages();
+    mappings[0] = mapping(0xf000_0000, 128, "", PageSize::KIB_4);
+    let instance = only(java(7, "java -XX:+UseLargePages -Xmx128m Main", mappings), &MapSource::new());
+    assert_eq!(
+        (instance.segments[1].size, instance.segments[1].huge.clone()),
+        (Bytes::from_mib(256), Observed::Known(true))
+    );
+    assert_eq!((instance.segments[0].name.as_str(), instance.segments[0].size), ("heap", Bytes::from_mib(128)));
+    assert_eq!(instance.huge_pages, HugePageUse::Partly);
+}
+
+#[test]
+fn zgc_maps_its_heap_thrice_and_has_it_once() {
+    let view = |start| Mapping {
+        shared: true,
+        device: 17,
+        inode: 27342,
+        ..mapping(start, 512, "/memfd:java_heap.hugetlb (deleted)", PageSize::MIB_2)
+    };
+    let mut mappings = vec![view(4 << 40), view(8 << 40), view(16 << 40)];
+    mappings.push(mapping(0x7fdf_4920_0000, 240, HUGE, PageSize::MIB_2));
+    let instance = only(java(7, "java -XX:+UseZGC -XX:+UseLargePages -Xmx512m Main", mappings), &MapSource::new());
+    assert_eq!((instance.asked, instance.huge_pages), (Asked::Must, HugePageUse::All));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(256 + 120)));
+}
+
+#[test]
+fn its_own_word_beats_the_command_line() {
+    let data = Mapping { shared: true, ..mapping(0x1000, 0, "/tmp/hsperfdata_app/7", PageSize::KIB_4) };
+    let told = hsperf::tests::file(
+        &[("java.property.java.version", "21.0.2"), ("java.rt.vmArgs", "-XX:+UseLargePages -Xmx1g")],
+        true,
+    );
+    let process = java(7, "java -jar /srv/app.jar", vec![data, mapping(0xc000_0000, 1024, "", PageSize::KIB_4)]);
+    let instance = only(process.clone(), &MapSource::new().file("/tmp/hsperfdata_app/7", told));
+    assert_eq!((instance.name.as_str(), instance.version), ("app.jar", Observed::Known("21.0.2".into())));
+    assert_eq!((instance.asked, instance.huge_pages), (Asked::Try, HugePageUse::None));
+    assert_eq!(instance.setting.unwrap().to_string(), "UseLargePages=true (/tmp/hsperfdata_app/7)");
+    // 1024 + 240 + 32 + 6 MiB
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(651)));
+
+    let broken = found(vec![process.clone()], &MapSource::new().file("/tmp/hsperfdata_app/7", "junk"));
+    assert_eq!((broken.instances[0].asked, broken.unread.len()), (Asked::Unknown, 1));
+    let denied = found(vec![process], &MapSource::new().denied("/tmp/hsperfdata_app/7"));
+    assert_eq!((denied.instances[0].asked, denied.unread[0].why.as_str()), (Asked::Unknown, "denied"));
+}
+
+#[test]
+fn what_it_says_of_a_long_command_line_is_cut_off() {
+    let data = Mapping { shared: true, ..mapping(0x1000, 0, "/tmp/hsperfdata_app/7", PageSize::KIB_4) };
+    let long = format!("-XX:+UseLargePages -Da={} -Xmx1", "x".repeat(990));
+    let told = hsperf::tests::file(&[("java.rt.vmArgs", &long)], true);
+    let process = java(7, "java -Da=x -Xmx16g -XX:+UseZGC Main", vec![data]);
+    let instance = only(process, &MapSource::new().file("/tmp/hsperfdata_app/7", told));
+    assert_eq!((instance.setting_value("maxheapsize"), instance.asked), (Some("16g"), Asked::Must));
+}
+
+#[test]
+fn who_may_not_see_what_the_environment_added_does_not_say_no() {
+    let hidden = |command| Process { mappings: Observed::Denied, ..java(7, command, vec![]) };
+    assert_eq!(only(hidden("java -Xmx1g Main"), &MapSource::new()).asked, Asked::Unknown);
+    assert_eq!(only(hidden("java -Xmx1g -XX:+UseLargePages Main"), &MapSource::new()).asked, Asked::Try);
+    assert_eq!(only(hidden("java -Xmx1g -XX:-UseLargePages Main"), &MapSource::new()).asked, Asked::No);
+}
+
+#[test]
+fn flags_may_stand_in_an_argument_file() {
+    let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
+    let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");
+    assert_eq!(only(process, &source).asked, Asked::Try);
+}
+
+#[test]
+fn small_machines_matter_only_if_they_ask() {
+    let small = || vec![mapping(0xf000_0000, 64, "", PageSize::KIB_4)];
+    let processes = vec![
+        java(1, "java -Xmx64m Small", small()),
+        java(2, "java -Xmx64m -XX:+UseLargePages Asks", small()),
+        java(3, "java -Xmx64m -XX:+UseLargePages -XX:+UseTransparentHugePages Transparent", small()),
+        java(4, "java -Xmx2g Grows", small()),
+        Process {
+            name: "bash".into(),
+            executable: Observed::Known("/bin/bash".into()),
+            ..java(5, "java -Xmx9g X", small())
+        },
+    ];
+    let found = found(processes, &MapSource::new());
+    let seen: Vec<_> = found.instances.iter().map(|it| (it.name.as_str(), it.asked)).collect();
+    assert_eq!(seen, [("Asks", Asked::Try), ("Grows", Asked::No)]);
+}
+
+#[test]
+fn transparent_huge_pages_are_no_hugetlb() {
+    let command = "java -Xmx1g -XX:+UseLargePages -XX:+UseTransparentHugePages Main";
+    let instance = only(java(7, command, vec![]), &MapSource::new());
+    assert_eq!((instance.asked, instance.traits), (Asked::No, vec!["thp"]));
+    assert_eq!(instance.huge_pages, HugePageUse::Unknown);
+}
+
+#[test]
+fn without_a_command_line_the_question_stays_open() {
+    let process = Process {
+        command: Observed::Denied,
+        executable: Observed::Known("/opt/jdk-11.0.2/bin/java (deleted)".into()),
+        ..java(7, "", vec![mapping(0xc000_0000, 1024, "", PageSize::KIB_4)])
+    };
+    let instance = only(process, &MapSource::new());
+    assert_eq!((instance.name.as_str(), instance.asked, instance.setting), ("java", Asked::Unknown, None));
+    assert_eq!(instance.version, Observed::Known("11.0.2".into()));
+}
+
+#[test]
+fn the_estimate_is_as_near_as_it_says() {
+    // Pages that OpenJDK 17 took from the pool: collector, heap in MiB, pages.
+    for (collector, mib, pages) in [
+        ("G1", 512, 384),
+        ("G1", 4096, 2244),
+        ("Parallel", 512, 376),
+        ("Parallel", 4096, 2234),
+        ("Serial", 1024, 632),
+        ("Z", 2048, 1144),
+        ("Shenandoah", 2048, 1209),
+    ] {
+        let flags = Flags::read([format!("-XX:+Use{collector}GC").as_str()].into_iter());
+        let estimated = PageSize::MIB_2.pages_for(estimate(Bytes::from_mib(mib), &flags)).get();
+        assert!(estimated.abs_diff(pages) * 100 <= pages * u64::from(ERROR_PERCENT), "{collector} {mib}: {estimated}");
+    }
+}

@@ -1,0 +1,169 @@
+//! MongoDB: private memory under TCMalloc, never hugetlb; transparent huge pages at most.
+
+pub mod yaml;
+
+use hugewise_host::Door;
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
+use hugewise_model::{Engine, Process};
+
+use crate::redis::{describe_private_server, forked};
+use crate::{Found, Kind, Scene, options, versions};
+
+/// MongoDB.
+pub static KIND: Kind = Kind { engine: Engine::MongoDb, find, options: OPTIONS, settings: SETTINGS };
+
+const OPTIONS: &[&str] =
+    &["--config", "-f", "--dbpath", "--port", "--wiredTigerCacheSizeGB", "--maxConns", "--shardsvr", "--configsvr"];
+
+/// The last parts of [`PATHS`] and the blocks that lead to them: without these a line means nothing.
+const SETTINGS: &[&str] = &[
+    "storage",
+    "wiredTiger",
+    "engineConfig",
+    "net",
+    "unixDomainSocket",
+    "sharding",
+    "dbPath",
+    "cacheSizeGB",
+    "port",
+    "maxIncomingConnections",
+    "clusterRole",
+    "storage.dbPath",
+    "storage.wiredTiger.engineConfig.cacheSizeGB",
+    "net.port",
+    "net.maxIncomingConnections",
+    "sharding.clusterRole",
+];
+
+/// What is read of mongod.conf, and the command line's option that beats it.
+const PATHS: &[(&str, &str)] = &[
+    ("storage.dbPath", "dbpath"),
+    ("storage.wiredTiger.engineConfig.cacheSizeGB", "wiredTigerCacheSizeGB"),
+    ("net.port", "port"),
+    ("net.maxIncomingConnections", "maxConns"),
+    ("sharding.clusterRole", ""),
+];
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for process in scene.host.processes.known().into_iter().flatten() {
+        if options::program(process) == "mongod" && !forked(scene, process) {
+            instance(scene, found, process);
+        }
+    }
+}
+
+fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
+    let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
+    let mut settings = std::collections::BTreeMap::new();
+    let mut add = |path: &str, value: &str, place: Place| {
+        let setting = Setting { name: path.to_owned(), value: value.to_owned(), place: Some(place) };
+        settings.insert(path.to_ascii_lowercase(), setting);
+    };
+    let mut door = Door::new(scene.source);
+    // mongod reads no file that it is not told of.
+    let file = options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'));
+    if let Some(file) = file {
+        let folder = process.directory.known().map_or("", String::as_str);
+        let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
+        let file = options::in_mount_namespace_of(scene.host, process, &file);
+        for entry in door.parse(&file, yaml::parse).into_known().unwrap_or_default() {
+            if let Some((path, _)) = PATHS.iter().find(|(path, _)| *path == entry.path) {
+                add(path, &entry.value, Place { file: file.clone(), line: entry.line });
+            }
+        }
+    }
+    found.unread.extend(door.unread);
+    for (path, option) in PATHS.iter().filter(|(_, option)| !option.is_empty()) {
+        if let Some(value) = options::value(arguments, option) {
+            add(path, value, Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+        }
+    }
+    let has = |option| options::value(arguments, option).is_some();
+    let set = |path: &str| settings.get(path).map(|setting| setting.value.as_str());
+    // Defaults as in MongoDB's manual, "Default MongoDB port".
+    let default_port = match set("sharding.clusterrole") {
+        Some("shardsvr") => "27018",
+        Some("configsvr") => "27019",
+        _ if has("shardsvr") => "27018",
+        _ if has("configsvr") => "27019",
+        _ => "27017",
+    };
+    let port = set("net.port").unwrap_or(default_port).to_owned();
+    let mut instance = scene.instance(Engine::MongoDb, port.clone(), process, Vec::new());
+    instance.version = process.executable.known().and_then(|path| versions::in_path(path)).into();
+    instance.data_directory = set("storage.dbpath").map(str::to_owned).into();
+    instance.max_sessions = set("net.maxincomingconnections").and_then(|value| value.parse().ok()).into();
+    instance.endpoints = vec![port];
+    instance.settings = settings;
+    describe_private_server(scene, process, &mut instance);
+    found.add(instance);
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::map::MapSource;
+    use hugewise_model::instance::Mechanism;
+    use hugewise_model::{Asked, Host, HugePageUse, Observed};
+
+    use super::*;
+
+    fn mongod(pid: u32, command: &str) -> Process {
+        Process {
+            pid,
+            name: "mongod".into(),
+            command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
+            executable: Observed::Known("/opt/mongodb-linux-x86_64-debian12-8.0.4/bin/mongod (deleted)".into()),
+            directory: Observed::Known("/srv".into()),
+            ..Process::default()
+        }
+    }
+
+    fn found(processes: Vec<Process>, source: &MapSource) -> Found {
+        let host = Host { processes: Observed::Known(processes), ..Host::default() };
+        let mut found = Found::default();
+        find(&Scene { host: &host, source }, &mut found);
+        found
+    }
+
+    #[test]
+    fn the_file_says_and_the_command_line_beats_it() {
+        let source = MapSource::new()
+            .file("/etc/mongod.conf", "storage:\n  dbPath: /data/a\n  wiredTiger:\n    engineConfig:\n      cacheSizeGB: 8\nnet:\n  port: 27100\n  maxIncomingConnections: 900\nsecurity:\n  keyFile: /k\n")
+            .file("/srv/b.conf", "sharding: {clusterRole: shardsvr}\n");
+        let processes = vec![
+            mongod(1, "mongod --config /etc/mongod.conf"),
+            mongod(2, "mongod -f b.conf --dbpath /data/b"),
+            mongod(3, "mongod --config=/etc/mongod.conf --port 27200"),
+            mongod(4, "mongod"),
+            Process { executable: Observed::Known("/usr/bin/mongos".into()), ..mongod(5, "mongos --port 27017") },
+        ];
+        let found = found(processes, &source);
+        let seen: Vec<_> = found
+            .instances
+            .iter()
+            .map(|it| (it.name.as_str(), it.data_directory.known().map(String::as_str)))
+            .collect();
+        assert_eq!(
+            seen,
+            [("27100", Some("/data/a")), ("27018", Some("/data/b")), ("27200", Some("/data/a")), ("27017", None)]
+        );
+        let first = &found.instances[0];
+        assert_eq!(first.version, Observed::Known("8.0.4".into()));
+        assert_eq!(first.max_sessions, Observed::Known(900));
+        assert_eq!(first.settings["storage.wiredtiger.engineconfig.cachesizegb"].value, "8");
+        assert_eq!(first.settings.len(), 4);
+        assert_eq!(
+            (first.asked, first.mechanism, first.huge_pages),
+            (Asked::Cannot, Mechanism::None, HugePageUse::None)
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_said() {
+        let source = MapSource::new().file("/etc/mongod.conf", "net:\n\tport: 1\n");
+        let found = found(vec![mongod(1, "mongod -f /etc/mongod.conf")], &source);
+        assert!(found.unread[0].why.contains("line 2"));
+        assert_eq!(found.instances[0].name, "27017");
+    }
+}

@@ -1,0 +1,194 @@
+//! The grammar of my.cnf (MySQL 5.7 to 8.4, MariaDB 10.3 to 11.8; mysys/my_default).
+
+use hugewise_host::ParseError;
+
+/// One line that says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// From 1.
+    pub number: u64,
+    /// Group it stands in; empty before the first one.
+    pub group: String,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// `name = value` or `name`.
+    Option(String, Option<String>),
+    /// `!include`; it does not matter in which group.
+    Include(String),
+    /// `!includedir`: every `*.cnf` in it.
+    IncludeFolder(String),
+}
+
+/// The lines of an option file.
+///
+/// # Errors
+///
+/// The first line that the server would refuse.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut group = String::new();
+    let mut lines = Vec::new();
+    for (text, number) in text.lines().zip(1_u64..) {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(header) = text.strip_prefix('[') {
+            let (name, _) = header.split_once(']').ok_or_else(|| ParseError::at(number, "group without ]"))?;
+            name.trim().clone_into(&mut group);
+            continue;
+        }
+        let content = match text.strip_prefix('!') {
+            Some(directive) => include(directive),
+            None if group.is_empty() => return Err(ParseError::at(number, "option before the first group")),
+            None => Some(option(text)),
+        };
+        lines.extend(content.map(|content| Line { number, group: group.clone(), content }));
+    }
+    Ok(lines)
+}
+
+fn include(directive: &str) -> Option<Content> {
+    let (word, path) = directive.split_once(char::is_whitespace)?;
+    match word {
+        "include" => Some(Content::Include(path.trim().to_owned())),
+        "includedir" => Some(Content::IncludeFolder(path.trim().to_owned())),
+        _ => None,
+    }
+}
+
+fn option(text: &str) -> Content {
+    match text.split_once('=') {
+        Some((name, value)) => Content::Option(without_comment(name).to_owned(), Some(unquote(without_comment(value)))),
+        None => Content::Option(without_comment(text).to_owned(), None),
+    }
+}
+
+/// A `#` outside quotes ends the value.
+fn without_comment(text: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            ('#', None) => return text.get(..at).unwrap_or_default().trim(),
+            _ => {}
+        }
+    }
+    text.trim()
+}
+
+fn unquote(value: &str) -> String {
+    let quoted = ['"', '\''].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    quoted.unwrap_or(value).to_owned()
+}
+
+/// An option's name without what only tells how to take it, dashes as underscores, and whether it is
+/// switched off by that: `skip-large-pages`, `loose_innodb-buffer-pool-size`.
+pub fn plain_name(name: &str) -> (String, bool) {
+    let name = name.trim().to_ascii_lowercase().replace('-', "_");
+    let name = name.strip_prefix("loose_").unwrap_or(&name);
+    match name.strip_prefix("skip_").or_else(|| name.strip_prefix("disable_")) {
+        Some(rest) if rest != "networking" && rest != "name_resolve" => (rest.to_owned(), true),
+        _ => (name.strip_prefix("enable_").unwrap_or(name).to_owned(), false),
+    }
+}
+
+/// An amount in bytes: `512M`, `8G`, `134217728`. `None` for what is no amount.
+pub fn bytes(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let (number, shift) = match value.char_indices().next_back()? {
+        (at, 'k' | 'K') => (value.get(..at)?, 10),
+        (at, 'm' | 'M') => (value.get(..at)?, 20),
+        (at, 'g' | 'G') => (value.get(..at)?, 30),
+        (at, 't' | 'T') => (value.get(..at)?, 40),
+        _ => (value, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn options(text: &str) -> Vec<(String, String, Option<String>)> {
+        let of = |line: Line| match line.content {
+            Content::Option(name, value) => (line.group, name, value),
+            other => panic!("{other:?}"),
+        };
+        parse(text.as_bytes()).unwrap().into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn options_stand_in_their_groups() {
+        let read =
+            options("# c\n[client]\nport=1\n\n[ mysqld ]\n; c\nlarge-pages\nport = '3307' # c\nsocket=\"/a # b\"\n");
+        let expect = [
+            ("client", "port", Some("1")),
+            ("mysqld", "large-pages", None),
+            ("mysqld", "port", Some("3307")),
+            ("mysqld", "socket", Some("/a # b")),
+        ];
+        let expect = expect.map(|(group, name, value)| (group.into(), name.into(), value.map(String::from)));
+        assert_eq!(read, expect);
+    }
+
+    #[test]
+    fn includes_are_seen_before_any_group() {
+        let lines = parse(b"!includedir /etc/mysql/conf.d/\n[mysqld]\n!include /etc/x.cnf\n!else\n").unwrap();
+        assert_eq!(lines[0].content, Content::IncludeFolder("/etc/mysql/conf.d/".into()));
+        assert_eq!(lines[1].content, Content::Include("/etc/x.cnf".into()));
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_malformed_with_its_line() {
+        assert_eq!(parse(b"\nport=1\n").unwrap_err().line, 2);
+        assert_eq!(parse(b"[mysqld\n").unwrap_err().line, 1);
+    }
+
+    #[test]
+    fn names_lose_what_tells_how_to_take_them() {
+        assert_eq!(plain_name("Skip-Large-Pages"), ("large_pages".into(), true));
+        assert_eq!(plain_name("loose_skip_large_pages"), ("large_pages".into(), true));
+        assert_eq!(plain_name("loose-innodb-buffer-pool-size"), ("innodb_buffer_pool_size".into(), false));
+        assert_eq!(plain_name("skip-networking"), ("skip_networking".into(), false));
+    }
+
+    #[test]
+    fn amounts_have_one_letter_units() {
+        assert_eq!(bytes("512M"), Some(512 << 20));
+        assert_eq!(bytes("8g"), Some(8 << 30));
+        assert_eq!(bytes(" 134217728 "), Some(128 << 20));
+        for bad in ["", "M", "1.5G", "8GB", "-1", "99999999999999T", "é"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_at_all_is_parsed_or_refused(input: Vec<u8>, text: String) {
+            let _ = parse(&input);
+            let _ = bytes(&text);
+            let _ = plain_name(&text);
+        }
+
+        #[test]
+        fn quotes_keep_a_value_whole(value in "[^\"\\n\\r]{0,40}") {
+            let read = options(&format!("[mysqld]\nsocket = \"{value}\" # and so on"));
+            prop_assert_eq!(read[0].2.as_deref(), Some(value.as_str()));
+        }
+
+        #[test]
+        fn a_cut_file_never_brings_it_down(cut in 0_usize..100) {
+            let whole = b"[mysqld]\nlarge-pages=on\n!includedir /etc/d/\nsocket='a # b' # c\n[mariadb]\nport=3306\n";
+            let _ = parse(&whole[..cut.min(whole.len())]);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! MySQL, Percona Server and MariaDB.
+
+mod ask;
+pub mod cnf;
+mod files;
+pub mod persisted;
+
+use hugewise_host::{Door, ParseError};
+use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
+use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process};
+
+pub(crate) use ask::{answer, question};
+
+use crate::settings::Settings;
+use crate::{Found, Kind, Scene, options, segments};
+use files::Groups;
+
+/// MySQL and its descendants; which one it is shows in the instance.
+pub static KIND: Kind = Kind {
+    engine: Engine::MySql,
+    find,
+    options: &[
+        "--no-defaults",
+        "--defaults-file",
+        "--defaults-extra-file",
+        "--defaults-group-suffix",
+        "--innodb-buffer-pool-size",
+        "--innodb-buffer-pool-chunk-size",
+        "--innodb-buffer-pool-instances",
+        "--innodb-log-buffer-size",
+        "--key-buffer-size",
+        "--aria-pagecache-buffer-size",
+        "--max-connections",
+        "--port",
+        "-P",
+        "--socket",
+        "--datadir",
+        "--bootstrap",
+        "--help",
+        "--version",
+    ],
+    settings: &[
+        "large_pages",
+        "innodb_buffer_pool_size",
+        "innodb_buffer_pool_chunk_size",
+        "innodb_buffer_pool_instances",
+        "innodb_log_buffer_size",
+        "key_buffer_size",
+        "aria_pagecache_buffer_size",
+        "max_connections",
+        "port",
+        "socket",
+        "datadir",
+        "skip_networking",
+        // The same in other words; see `cnf::plain_name`.
+        "skip_large_pages",
+        "disable_large_pages",
+        "enable_large_pages",
+        "loose_large_pages",
+        "loose_innodb_buffer_pool_size",
+        "loose_innodb_buffer_pool_chunk_size",
+        "include",
+        "includedir",
+    ],
+};
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for main in scene.host.processes.known().into_iter().flatten() {
+        let program = options::program(main);
+        if !["mysqld", "mysqld-debug", "mariadbd"].contains(&program) || found.has_process(main.pid) || passing(main) {
+            continue;
+        }
+        let mut door = Door::new(scene.source);
+        let instance = describe(scene, &mut door, main);
+        found.unread.append(&mut door.unread);
+        found.add(instance);
+    }
+}
+
+/// A start that serves nobody.
+fn passing(main: &Process) -> bool {
+    let is = |argument: &String| ["--bootstrap", "--help", "-?", "--version", "-V"].contains(&argument.as_str());
+    main.command.known().is_some_and(|arguments| arguments.iter().any(is))
+}
+
+fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance {
+    let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
+    let data = data_directory(main);
+    let version = match data.known() {
+        Some(data) => version(scene, door, &inside(data)),
+        None => Observed::Absent,
+    };
+    let mariadb = is_mariadb(scene, main, data.known().map(|data| inside(data)).as_deref(), version.known());
+    let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
+    let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
+    let mut settings = files::read(scene.host, door, main, &groups);
+    if let (false, Some(data)) = (mariadb, data.known()) {
+        persisted::read(door, data, &inside(data), &mut settings);
+    }
+    let sizes = Sizes::of(&settings, mariadb, version.known().map(String::as_str));
+    for (name, default) in [("large_pages", "OFF"), ("innodb_buffer_pool_size", "128M"), ("max_connections", "151")] {
+        settings.fill_in(name, default);
+    }
+
+    let port = settings.value_or("port", "3306").into_known();
+    let engine = if mariadb { Engine::MariaDb } else { Engine::MySql };
+    let name = port.clone().unwrap_or_else(|| main.pid.to_string());
+    let mut instance = scene.instance(engine, name, main, Vec::new());
+    instance.endpoints = endpoints(&settings, port);
+    instance.data_directory =
+        settings.get("datadir").known().map(|setting| setting.value.clone()).map_or(data, Observed::Known);
+    instance.session_model = SessionModel::Threads;
+    instance.max_sessions = settings.value_or("max_connections", "151").parse(|value| value.parse::<u64>());
+    instance.asked = asked(&settings);
+    instance.setting = settings.get("large_pages").known().map(|setting| (*setting).clone());
+    instance.asked_page_size = scene.host.default_huge_page.clone();
+
+    instance.segments = memory(scene, main, sizes.as_ref());
+    if main.mappings.is_known() {
+        instance.huge_pages = segments::huge_page_use(&instance.segments);
+    }
+    instance.mechanism = mechanism(mariadb, version.known().map(String::as_str), &instance.segments);
+    instance.version = version;
+    let page = instance.asked_page_size.get();
+    instance.demand = page.and_then(|page| demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page));
+    instance.settings = settings.values;
+    instance
+}
+
+/// Where the server works is its data directory; `--datadir` where that may not be seen.
+fn data_directory(main: &Process) -> Observed<String> {
+    let option = || options::value(main.command.known()?, "datadir").filter(|path| path.starts_with('/'));
+    match (&main.directory, option()) {
+        (_, Some(path)) => Observed::Known(path.trim_end_matches('/').to_owned()),
+        (directory, None) => directory.clone(),
+    }
+}
+
+/// The version that last opened the data, as its files tell (`data` as the reader opens it):
+/// `10.11.19-MariaDB`, `8.0.36`.
+fn version(scene: &Scene<'_>, door: &mut Door<'_>, data: &str) -> Observed<String> {
+    let mut read = |name: &str| door.parse(&format!("{data}/{name}"), parse_version);
+    let flag = || {
+        let names = scene.source.list(data);
+        let flag = |name: &String| Some(name.strip_prefix("debian-")?.strip_suffix(".flag")?.to_owned());
+        names.and_then(|names| names.iter().find_map(flag).into())
+    };
+    read("mariadb_upgrade_info").or_else_absent(|| read("mysql_upgrade_info")).or_else_absent(flag)
+}
+
+fn parse_version(bytes: &[u8]) -> Result<String, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let version = text.lines().next().unwrap_or_default().trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    let sane = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() < 64;
+    if sane { Ok(version.to_owned()) } else { Err(ParseError::at(1, "no version")) }
+}
+
+/// MariaDB was called mysqld up to 10.4, and is a link of that name still; only it has Aria.
+fn is_mariadb(scene: &Scene<'_>, main: &Process, data: Option<&str>, version: Option<&String>) -> bool {
+    let first = main.command.known().and_then(|words| words.first());
+    let link = || scene.source.link(&options::in_mount_namespace_of(scene.host, main, first?)).into_known();
+    let names = || scene.source.list(data?).into_known();
+    let aria = || names().is_some_and(|names| names.iter().any(|name| name == "aria_log_control"));
+    options::program(main) == "mariadbd"
+        || version.is_some_and(|version| version.contains("MariaDB"))
+        || aria()
+        || link().is_some_and(|target| options::file_name(&target) == "mariadbd")
+}
+
+fn endpoints(settings: &Settings, port: Option<String>) -> Vec<String> {
+    let listens = settings.get("skip_networking").known().is_none_or(|setting| !is_on(&setting.value));
+    let port = port.filter(|port| listens && port != "0");
+    let socket = settings.get("socket").known().map(|setting| setting.value.clone());
+    port.into_iter().chain(socket).collect()
+}
+
+fn is_on(value: &str) -> bool {
+    ["1", "on", "true", "yes"].iter().any(|on| value.eq_ignore_ascii_case(on))
+}
+
+/// `large_pages` never refuses: what cannot be had on huge pages is had without.
+fn asked(settings: &Settings) -> Asked {
+    match settings.value_or("large_pages", "OFF").known() {
+        Some(value) if is_on(value) => Asked::Try,
+        Some(_) => Asked::No,
+        None => Asked::Unknown,
+    }
+}
+
+/// Up to 8.0.25 MySQL asks for System V memory; from then on it maps, as MariaDB has since 10.5.
+fn mechanism(mariadb: bool, version: Option<&str>, segments: &[Segment]) -> Mechanism {
+    let mapped_since = if mariadb { (10, 5, 0) } else { (8, 0, 26) };
+    let old = version.and_then(numbers).is_some_and(|version| version < mapped_since);
+    if old || segments.iter().any(|segment| segment.kind == SegmentKind::SystemV) {
+        Mechanism::SysvShm
+    } else {
+        Mechanism::Mmap
+    }
+}
+
+/// `10.11.19-MariaDB` in numbers.
+fn numbers(version: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    Some((numbers.next()?, numbers.next()?, numbers.next().unwrap_or_default()))
+}
+
+/// MariaDB 10.11.19 maps its buffer pool as one stretch of exactly its size; up to which release
+/// the series before it have chunks is taken from where that was seen.
+const fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+    version.0 == 10 && version.1 == 11 && version.2 >= 19
+}
+
+/// What the settings make the server allocate in large stretches.
+struct Sizes {
+    pool: u64,
+    /// The pool comes in stretches of this size.
+    chunk: u64,
+    /// What a stretch is larger than its pages, in thousandths.
+    descriptors: u64,
+    caches: u64,
+}
+
+impl Sizes {
+    fn of(settings: &Settings, mariadb: bool, version: Option<&str>) -> Option<Self> {
+        let size = |name: &str, default: &str| cnf::bytes(settings.value_or(name, default).known()?);
+        let pool = size("innodb_buffer_pool_size", "128M")?;
+        let chunk = size("innodb_buffer_pool_chunk_size", "0")?;
+        let whole = mariadb && version.and_then(numbers).is_some_and(is_one_stretch);
+        let chunk = if whole {
+            pool
+        } else if chunk == 0 {
+            128 << 20
+        } else {
+            chunk
+        };
+        let caches = if mariadb {
+            // Two log buffers, and the caches of MyISAM and Aria, which take large pages, too.
+            let log = size("innodb_log_buffer_size", "16M")?;
+            [size("key_buffer_size", "128M")?, size("aria_pagecache_buffer_size", "128M")?, log, log]
+        } else {
+            [size("key_buffer_size", "8M")?, 0, 0, 0]
+        };
+        let caches = caches.into_iter().fold(0_u64, u64::saturating_add);
+        Some(Self { pool, chunk: chunk.min(pool).max(1), descriptors: if whole { 0 } else { 31 }, caches })
+    }
+}
+
+/// The stretches that the buffer pool and the caches are in.
+///
+/// On huge pages the kernel names them. On base pages they are private stretches like any other, and
+/// only their size tells: an arena of the C library never exceeds 64 MiB. Once stretches on huge pages
+/// hold the whole pool, others cannot be it.
+fn memory(scene: &Scene<'_>, main: &Process, sizes: Option<&Sizes>) -> Vec<Segment> {
+    const ARENA: u64 = 64 << 20;
+    let huge = |mapping: &Mapping| segments::mapping_is_huge(scene.host, mapping) == Observed::Known(true);
+    let on_huge_pages = segments::of(scene.host, &[main.pid], |_, mapping| mapping.accessible && huge(mapping));
+    let chunks = |chunk: u64| on_huge_pages.iter().map(|segment| segment.size).filter(move |size| size.get() >= chunk);
+    if sizes.is_some_and(|sizes| chunks(sizes.chunk).sum::<Bytes>().get() >= sizes.pool) {
+        return on_huge_pages;
+    }
+    let smallest = sizes.map_or(ARENA, |sizes| sizes.pool.clamp(4 << 20, ARENA));
+    segments::of(scene.host, &[main.pid], |_, mapping| {
+        let anonymous = !mapping.shared && mapping.inode == 0 && mapping.name.is_empty();
+        let system_v = mapping.shared && segments::kind(scene.host, mapping) == SegmentKind::SystemV;
+        mapping.accessible && (huge(mapping) || ((anonymous || system_v) && mapping.size().get() >= smallest))
+    })
+}
+
+/// Wholly on huge pages the mappings are the demand. Otherwise the settings tell. A chunk with its
+/// page descriptors is up to 3.1 % larger than asked for (MySQL 8.0), and each is rounded up by itself;
+/// the caches of MariaDB 10.11.19 take 10 % less than asked for, which weighs more beside a small pool.
+fn demand(now: HugePageUse, segments: &[Segment], sizes: Option<&Sizes>, page: PageSize) -> Option<Demand> {
+    let measured: PageCount = segments.iter().map(|segment| page.pages_for(segment.size)).sum();
+    if now == HugePageUse::All {
+        return Some(Demand { page_size: page, pages: measured, source: DemandSource::Measured });
+    }
+    let sizes = sizes?;
+    let chunk = Bytes(sizes.chunk.saturating_add(sizes.chunk / 1000 * sizes.descriptors));
+    let chunks = page.pages_for(chunk).get().saturating_mul(sizes.pool.div_ceil(sizes.chunk));
+    let pages = PageCount(chunks) + page.pages_for(Bytes(sizes.caches));
+    let error_percent = if sizes.pool >= 512 << 20 { 5 } else { 10 };
+    Some(Demand { page_size: page, pages, source: DemandSource::Estimated { error_percent } })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! mysqld-auto.cnf, where SET PERSIST keeps settings (MySQL 8.0 and later).
+
+use hugewise_host::{Door, ParseError};
+use hugewise_model::Observed;
+use hugewise_model::configuration::Place;
+use serde_json::Value;
+
+use crate::settings::Settings;
+
+/// Takes in what is persisted in `data`, which the reader opens as `real`. The server processes it
+/// last: it wins even over the command line.
+pub(super) fn read(door: &mut Door<'_>, data: &str, real: &str, settings: &mut Settings) {
+    match door.parse(&format!("{real}/mysqld-auto.cnf"), parse) {
+        Observed::Known(persisted) => {
+            let place = Place { file: format!("{data}/mysqld-auto.cnf"), line: 0 };
+            for (name, value) in persisted {
+                settings.set(&name, &value, place.clone());
+            }
+        }
+        Observed::Absent => {}
+        other => settings.miss(other.map(|_| ())),
+    }
+}
+
+/// Names and values. The sections differ from release to release; in each a setting is an object with
+/// a `Value`, or (8.0.11) its bare value.
+///
+/// # Errors
+///
+/// It is no JSON.
+pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
+    let file: Value = serde_json::from_slice(bytes).map_err(|error| ParseError::whole(error.to_string()))?;
+    let mut settings = Vec::new();
+    collect(&file, &mut settings);
+    Ok(settings)
+}
+
+/// The parser does not nest deeper than 128, and neither does this.
+fn collect(section: &Value, settings: &mut Vec<(String, String)>) {
+    for (name, content) in section.as_object().into_iter().flatten() {
+        match content.get("Value").unwrap_or(content) {
+            Value::String(value) => settings.push((name.to_ascii_lowercase(), value.clone())),
+            Value::Number(value) => settings.push((name.to_ascii_lowercase(), value.to_string())),
+            inner => collect(inner, settings),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hugewise_host::source::MapSource;
+    use proptest::prelude::*;
+
+    const FILE: &str = r#"{"Version": 2,
+        "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "800", "Metadata": {"Host": "localhost"}}},
+        "mysql_static_variables": {"large_pages": {"Value": "ON", "Metadata": {"Timestamp": 1}}}}"#;
+
+    #[test]
+    fn what_is_persisted_wins() {
+        let source = MapSource::new().file("/d/mysqld-auto.cnf", FILE);
+        let mut settings = Settings::of(&super::super::KIND);
+        settings.set("large_pages", "OFF", Place { file: "/proc/7/cmdline".into(), line: 0 });
+        read(&mut Door::new(&source), "/d", "/d", &mut settings);
+        assert_eq!(settings.value_or("max_connections", "151"), Observed::Known("800".into()));
+        let shown = settings.get("large_pages").known().map(ToString::to_string);
+        assert_eq!(shown.as_deref(), Some("large_pages=ON (/d/mysqld-auto.cnf)"));
+    }
+
+    #[test]
+    fn a_broken_file_leaves_settings_unknown() {
+        let source = MapSource::new().file("/d/mysqld-auto.cnf", &FILE[..90]);
+        let mut settings = Settings::of(&super::super::KIND);
+        let mut door = Door::new(&source);
+        read(&mut door, "/d", "/d", &mut settings);
+        assert!(settings.value_or("large_pages", "OFF").reason().is_some());
+        assert_eq!(door.unread.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_at_all_is_parsed_or_refused(bytes: Vec<u8>, cut in 0_usize..300) {
+            let _ = parse(&bytes);
+            let _ = parse(&FILE.as_bytes()[..cut.min(FILE.len())]);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use hugewise_host::source::MapSource;
+use hugewise_model::Host;
+
+const DATA: &str = "/var/lib/mysql";
+
+fn mapping(at_mib: u64, kib: u64, inode: u64) -> Mapping {
+    let huge = inode > 0;
+    Mapping {
+        start: at_mib << 20,
+        end: (at_mib << 20) + (kib << 10),
+        shared: false,
+        accessible: true,
+        offset: 0,
+        device: if huge { 0x11 } else { 0 },
+        inode,
+        name: if huge { "/anon_hugepage (deleted)".into() } else { String::new() },
+        page_size: Observed::Known(if huge { PageSize::MIB_2 } else { PageSize::KIB_4 }),
+    }
+}
+
+/// The large mappings of MariaDB 10.11.19 at innodb_buffer_pool_size=512M, all else as it comes.
+pub(super) fn on_base_pages() -> Vec<Mapping> {
+    let reserved = Mapping { accessible: false, ..mapping(2000, 8 << 30, 0) };
+    vec![
+        mapping(0, 13_384, 0),
+        mapping(1000, 528 << 10, 0),
+        reserved,
+        mapping(20_000_000, 129_312, 0),
+        mapping(20_000_200, 140_436, 0),
+    ]
+}
+
+/// The same with `large_pages` and a pool of 400 pages, of which the kernel says that 390 are taken.
+fn on_huge_pages() -> Vec<Mapping> {
+    let second = Mapping { offset: 4 << 20, ..mapping(1004, 512 << 10, 7) };
+    vec![
+        mapping(100, 16 << 10, 5),
+        mapping(200, 16 << 10, 6),
+        mapping(1000, 4 << 10, 7),
+        second,
+        mapping(3000, 124 << 10, 8),
+        mapping(3200, 23_912, 0),
+        mapping(4000, 106 << 10, 9),
+    ]
+}
+
+fn host(program: &str, command: &str, mappings: Vec<Mapping>) -> Host {
+    let main = Process {
+        pid: 50,
+        name: program.into(),
+        uid: 102,
+        command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
+        executable: Observed::Known(format!("/usr/sbin/{program}")),
+        directory: Observed::Known(DATA.into()),
+        mappings: Observed::Known(mappings),
+        ..Process::default()
+    };
+    Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: Observed::Known(vec![main]),
+        ..Host::default()
+    }
+}
+
+fn only(host: &Host, source: &MapSource) -> Instance {
+    let mut found = crate::find(host, source);
+    assert_eq!(found.instances.len(), 1);
+    found.instances.remove(0)
+}
+
+pub(super) fn mariadb(mappings: Vec<Mapping>, more: &str) -> Instance {
+    let source = MapSource::new()
+        .file("/etc/mysql/my.cnf", format!("[mysqld]\ninnodb_buffer_pool_size=512M\n{more}"))
+        .file(&format!("{DATA}/mysql_upgrade_info"), "10.11.19-MariaDB\n");
+    only(&host("mariadbd", "/usr/sbin/mariadbd", mappings), &source)
+}
+
+#[test]
+fn a_mariadb_on_base_pages_is_on_none() {
+    let instance = mariadb(on_base_pages(), "");
+    assert_eq!(instance.title(), "mariadb 3306");
+    assert_eq!(instance.version, Observed::Known("10.11.19-MariaDB".into()));
+    assert_eq!((instance.asked, instance.huge_pages), (Asked::No, HugePageUse::None));
+    assert_eq!(instance.setting.unwrap().to_string(), "large_pages=OFF (default)");
+    assert_eq!(instance.segments.len(), 3);
+    assert_eq!((instance.sessions, instance.max_sessions.get()), (Observed::Absent, Some(151)));
+    assert_eq!((instance.session_model, instance.mechanism), (SessionModel::Threads, Mechanism::Mmap));
+}
+
+/// Pages that the kernel says are taken once MariaDB 10.11.19 runs with `large_pages`, by pool.
+#[test]
+fn the_estimate_keeps_to_its_error() {
+    for (pool, taken) in [("64M", 163), ("512M", 387), ("1G", 643)] {
+        let demand = mariadb(on_base_pages(), &format!("innodb_buffer_pool_size={pool}\n")).demand.unwrap();
+        let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+        assert!(demand.pages.get() >= taken, "{demand:?}");
+        assert!((demand.pages.get() - taken) * 100 <= taken * u64::from(error_percent), "{demand:?}");
+    }
+    // MySQL 8.0 asks for 66 pages for each chunk of 128 MiB, and 4 are for the keys of MyISAM.
+    let source = MapSource::new().file("/etc/my.cnf", "[mysqld]\ninnodb_buffer_pool_size=1G\n");
+    let demand = only(&host("mysqld", "mysqld", vec![]), &source).demand.unwrap();
+    assert_eq!(demand.pages, PageCount(8 * 66 + 4));
+}
+
+#[test]
+fn other_memory_does_not_make_it_partly() {
+    let instance = mariadb(on_huge_pages(), "large-pages\n");
+    assert_eq!((instance.asked, instance.huge_pages), (Asked::Try, HugePageUse::All));
+    assert_eq!(instance.segments[0].size, Bytes::from_mib(516));
+    assert_eq!(instance.demand.unwrap().pages, PageCount(389));
+}
+
+#[test]
+fn caches_alone_on_huge_pages_are_partly() {
+    let mappings = vec![mapping(1000, 544 << 10, 0), mapping(3000, 124 << 10, 8), mapping(4000, 106 << 10, 9)];
+    assert_eq!(mariadb(mappings, "large-pages=1\n").huge_pages, HugePageUse::Partly);
+}
+
+#[test]
+fn mappings_that_may_not_be_seen_leave_it_unknown() {
+    let mut host = host("mariadbd", "mariadbd --no-defaults", vec![]);
+    if let Observed::Known(processes) = &mut host.processes {
+        processes[0].mappings = Observed::Denied;
+    }
+    let instance = only(&host, &MapSource::new());
+    assert_eq!(instance.huge_pages, HugePageUse::Unknown);
+    assert!(instance.demand.is_some());
+}
+
+#[test]
+fn mysql_and_mariadb_are_told_apart() {
+    let engine = |program: &str, source: &MapSource| only(&host(program, "/usr/sbin/mysqld", vec![]), source).engine;
+    assert_eq!(engine("mysqld", &MapSource::new()), Engine::MySql);
+    assert_eq!(engine("mariadbd", &MapSource::new()), Engine::MariaDb);
+    let aria = MapSource::new().file(&format!("{DATA}/aria_log_control"), "");
+    assert_eq!(engine("mysqld", &aria), Engine::MariaDb);
+    assert_eq!(engine("mysqld", &MapSource::new().link("/usr/sbin/mysqld", "mariadbd")), Engine::MariaDb);
+    let upgraded = MapSource::new().file(&format!("{DATA}/mysql_upgrade_info"), "10.3.39-MariaDB");
+    assert_eq!(engine("mysqld", &upgraded), Engine::MariaDb);
+}
+
+#[test]
+fn the_version_decides_what_permission_is_needed() {
+    for (version, mechanism) in
+        [("5.7.44", Mechanism::SysvShm), ("8.0.20", Mechanism::SysvShm), ("8.0.36", Mechanism::Mmap)]
+    {
+        let source = MapSource::new().file(&format!("{DATA}/mysql_upgrade_info"), version);
+        let instance = only(&host("mysqld", "mysqld", vec![]), &source);
+        assert_eq!((instance.engine, instance.mechanism), (Engine::MySql, mechanism), "{version}");
+    }
+}
+
+#[test]
+fn endpoints_and_names_come_from_the_settings() {
+    let source = MapSource::new().file("/etc/my.cnf", "[mysqld]\nport=3307\nsocket=/run/mysqld/a.sock\n");
+    let instance = only(&host("mysqld", "mysqld", vec![]), &source);
+    assert_eq!((instance.name.as_str(), instance.endpoints.len()), ("3307", 2));
+    let instance = only(&host("mysqld", "mysqld --skip-networking --socket=/b", vec![]), &source);
+    assert_eq!(instance.endpoints, ["/b"]);
+    assert!(crate::find(&host("mysqld", "mysqld --bootstrap", vec![]), &source).instances.is_empty());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_version_file_brings_it_down(bytes: Vec<u8>) {
+        let _ = parse_version(&bytes);
+    }
+}

@@ -1,0 +1,319 @@
+//! Oracle Database, ASM and the management database.
+//!
+//! An instance is known by its process monitor, `<prefix>_pmon_<SID>`: `ora_`, since 23ai `db_`, for ASM `asm_`, for the
+//! management database `mdb_`, for the ASM proxy `apx_`. Its dedicated servers are called `oracle<SID>`.
+
+pub mod parameters;
+
+use hugewise_host::Door;
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::{
+    Asked, Demand, DemandSource, Engine, Host, Instance, Mapping, Observed, PageCount, Process, Unread,
+};
+
+use crate::{Found, Kind, Scene, options, segments, versions};
+use parameters::Assignment;
+
+/// Oracle.
+pub static KIND: Kind = Kind { engine: Engine::Oracle, find, options: &[], settings: SETTINGS };
+
+const SETTINGS: &[&str] = &[
+    "use_large_pages",
+    "sga_target",
+    "sga_max_size",
+    "memory_target",
+    "memory_max_target",
+    "pga_aggregate_target",
+    "pga_aggregate_limit",
+    "processes",
+    "sessions",
+    "pre_page_sga",
+    "lock_sga",
+    "db_cache_size",
+    "shared_pool_size",
+    "_enable_numa_support",
+    "_realfree_heap_pagesize",
+    "spfile",
+    "ifile",
+];
+
+/// Parameter files that include each other further than this are in a loop.
+const DEEPEST_INCLUDE: usize = 8;
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for process in scene.host.processes.known().into_iter().flatten() {
+        // A copy that the process monitor made of itself belongs to it already.
+        let monitor = Title::of(process).filter(|title| title.task == "pmon" && !found.has_process(process.pid));
+        if let Some(title) = monitor {
+            instance(scene, found, process, &title);
+        }
+    }
+}
+
+/// `ora_pmon_PROD` in its parts. A SID may hold underscores, a task's name does not.
+#[derive(Debug, PartialEq, Eq)]
+struct Title<'a> {
+    prefix: &'a str,
+    task: &'a str,
+    sid: &'a str,
+}
+
+impl<'a> Title<'a> {
+    fn of(process: &'a Process) -> Option<Self> {
+        Self::parse(title(process))
+    }
+
+    fn parse(title: &'a str) -> Option<Self> {
+        let (prefix, rest) = title.split_once('_')?;
+        let (task, sid) = rest.split_once('_')?;
+        let word = |text: &str, longest| {
+            (2..=longest).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '#');
+        let bare = sid.strip_prefix(['+', '-']).unwrap_or(sid);
+        let fits = word(prefix, 4) && word(task, 5) && !bare.is_empty() && bare.chars().all(plain);
+        fits.then_some(Self { prefix, task, sid })
+    }
+}
+
+/// What a process calls itself: its first argument, or where that is gone the kernel's 15 bytes of it.
+fn title(process: &Process) -> &str {
+    let first = process.command.known().and_then(|command| command.first());
+    first.map(|first| first.trim_end()).filter(|first| !first.is_empty()).unwrap_or(&process.name)
+}
+
+fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>) {
+    let host = scene.host;
+    let mapped = shared_by(host, pmon);
+    let mut pids = Vec::new();
+    let mut sessions = 0_u64;
+    for process in host.processes.known().into_iter().flatten().filter(|process| same_place(pmon, process)) {
+        let server = is_server_of(title(process), of.sid);
+        let background = Title::of(process).is_some_and(|title| title.sid == of.sid && title.prefix == of.prefix);
+        let other_instance = Title::of(process).is_some_and(|title| title.task == "pmon" && title.sid != of.sid);
+        if server || background || (!other_instance && shared_by(host, process).iter().any(|it| mapped.contains(it))) {
+            pids.push(process.pid);
+            sessions = sessions.saturating_add(u64::from(server));
+        }
+    }
+
+    let mut instance = scene.instance(Engine::Oracle, of.sid.to_owned(), pmon, pids);
+    let mut parameters = Parameters::default();
+    let executable = pmon.executable.known().map(|path| path.trim_end_matches(" (deleted)"));
+    if let Some(home) = executable.and_then(|path| path.strip_suffix("/bin/oracle")) {
+        instance.version = versions::in_path(home).into();
+        let place = Some(Place { file: format!("/proc/{}/exe", pmon.pid), line: 0 });
+        let setting = Setting { name: "oracle_home".into(), value: home.to_owned(), place };
+        instance.settings.insert("oracle_home".into(), setting);
+        parameters = Parameters::read(scene, found, pmon, home, of.sid);
+    }
+    for name in SETTINGS {
+        if let Some((file, one)) = parameters.effective(of.sid, name) {
+            let place = Some(Place { file: file.to_owned(), line: one.line });
+            let setting = Setting { name: (*name).to_owned(), value: one.value.clone(), place };
+            instance.settings.insert((*name).to_owned(), setting);
+        }
+    }
+
+    instance.segments = sga(host, &instance.pids, &mapped);
+    instance.huge_pages = segments::huge_page_use(&instance.segments);
+    instance.traits = traits(&instance, of);
+    (instance.asked, instance.setting) = asked(&instance, parameters.complete);
+    instance.asked_page_size = host.default_huge_page.clone();
+    instance.demand = demand(host, &instance);
+    instance.mechanism = Mechanism::SysvShm;
+    instance.session_model = SessionModel::Processes;
+    instance.sessions = Observed::Known(sessions);
+    instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
+    found.add(instance);
+}
+
+/// Same user and same container: SIDs are unique within these.
+fn same_place(pmon: &Process, process: &Process) -> bool {
+    let same = |one: &Observed<u64>, other: &Observed<u64>| match (one.get(), other.get()) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    };
+    let (ours, theirs) = (&pmon.namespaces, &process.namespaces);
+    pmon.uid == process.uid && same(&ours.ipc, &theirs.ipc) && same(&ours.pid, &theirs.pid)
+}
+
+/// Dedicated servers: `oraclePROD (LOCAL=NO)`; servers of ASM's clients also name those: `oracle+ASM_asmb_prod`.
+fn is_server_of(title: &str, sid: &str) -> bool {
+    let Some(rest) = title.strip_prefix("oracle").and_then(|rest| rest.strip_prefix(sid)) else { return false };
+    rest.is_empty() || rest.starts_with([' ', '(']) || (sid.starts_with('+') && rest.starts_with('_'))
+}
+
+fn is_sga(mapping: &Mapping) -> bool {
+    mapping.shared && (mapping.name.starts_with("/SYSV") || is_amm(&mapping.name))
+}
+
+/// The files that automatic memory management keeps its granules in.
+fn is_amm(name: &str) -> bool {
+    name.starts_with("/dev/shm/ora_")
+}
+
+/// Identities of a process's pieces of an SGA.
+fn shared_by(host: &Host, process: &Process) -> Vec<(u64, u64)> {
+    let mappings = process.mappings.known().into_iter().flatten().filter(|mapping| is_sga(mapping));
+    let mut identities: Vec<_> = mappings.map(|mapping| segments::identity(host, process, mapping)).collect();
+    identities.sort_unstable();
+    identities.dedup();
+    identities
+}
+
+/// The segments that the process monitor maps; the many files of automatic memory management as one.
+fn sga(host: &Host, pids: &[u32], mapped: &[(u64, u64)]) -> Vec<Segment> {
+    let ours = |process: &Process, mapping: &Mapping| {
+        is_sga(mapping) && mapped.binary_search(&segments::identity(host, process, mapping)).is_ok()
+    };
+    let all = segments::of(host, pids, ours);
+    let (files, mut rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|segment| is_amm(&segment.name));
+    if let Some(largest) = files.first() {
+        rest.push(Segment {
+            kind: SegmentKind::Posix,
+            name: "/dev/shm/ora_*".into(),
+            size: files.iter().map(|file| file.size).sum(),
+            mappers: files.iter().map(|file| file.mappers).max().unwrap_or_default(),
+            page_size: host.base_page.clone(),
+            // tmpfs has no hugetlb pages.
+            huge: Observed::Known(false),
+            identity: largest.identity,
+        });
+        rest.sort_by_key(|segment| std::cmp::Reverse(segment.size));
+    }
+    rest
+}
+
+fn traits(instance: &Instance, of: &Title<'_>) -> Vec<&'static str> {
+    let positive =
+        |name| instance.setting_value(name).is_some_and(|value| value.starts_with(|c| ('1'..='9').contains(&c)));
+    let files = instance.segments.iter().any(|segment| segment.kind == SegmentKind::Posix);
+    let measured = !instance.segments.is_empty();
+    [
+        // What is mapped says more than the file of the next start.
+        ("amm", files || (!measured && (positive("memory_target") || positive("memory_max_target")))),
+        ("asm", of.sid.starts_with("+A")),
+        ("gimr", of.sid.eq_ignore_ascii_case("-MGMTDB")),
+    ]
+    .into_iter()
+    .filter_map(|(name, has)| has.then_some(name))
+    .collect()
+}
+
+/// `USE_LARGE_PAGES`, Oracle Database Reference 11.2 to 21c. TRUE by default; older servers have no such parameter and
+/// try huge pages each time.
+fn asked(instance: &Instance, complete: bool) -> (Asked, Option<Setting>) {
+    if instance.traits.contains(&"amm") {
+        let cause = ["memory_target", "memory_max_target"].iter().find_map(|name| instance.settings.get(*name));
+        return (Asked::Cannot, cause.cloned());
+    }
+    let Some(setting) = instance.settings.get("use_large_pages") else {
+        let by_default = Setting { name: "use_large_pages".into(), value: "TRUE".into(), place: None };
+        return if complete { (Asked::Try, Some(by_default)) } else { (Asked::Unknown, None) };
+    };
+    let asked = match setting.value.to_ascii_uppercase().as_str() {
+        "FALSE" => Asked::No,
+        "TRUE" => Asked::Try,
+        "ONLY" => Asked::Must,
+        "AUTO" | "AUTO_ONLY" => Asked::Raises,
+        _ => Asked::Unknown,
+    };
+    (asked, Some(setting.clone()))
+}
+
+fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
+    let page_size = host.default_huge_page.get()?;
+    let pages: PageCount = instance.segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
+    let measured = !instance.segments.is_empty() && !instance.traits.contains(&"amm");
+    measured.then_some(Demand { page_size, pages, source: DemandSource::Measured })
+}
+
+/// The parameter files of an instance, in the order in which they count.
+#[derive(Default)]
+struct Parameters {
+    read: Vec<(String, Assignment)>,
+    /// Whether all of them were read, so that a parameter not in them has its default.
+    complete: bool,
+}
+
+impl Parameters {
+    /// Oracle takes the first of these that is there (Database Administrator's Guide, "About initialization parameter
+    /// files and startup"). A database under Grid Infrastructure keeps the place of its spfile in the cluster registry.
+    fn read(scene: &Scene<'_>, found: &mut Found, pmon: &Process, home: &str, sid: &str) -> Self {
+        let mut parameters = Self { read: Vec::new(), complete: true };
+        let folder = format!("{home}/dbs");
+        let files = [format!("spfile{sid}.ora"), "spfile.ora".into(), format!("init{sid}.ora")];
+        let mut door = Door::new(scene.source);
+        let any = files.iter().any(|file| parameters.add(scene, &mut door, pmon, &format!("{folder}/{file}"), 0));
+        if !any {
+            parameters.complete = false;
+            door.unread.push(Unread {
+                what: format!("parameters of oracle {sid}"),
+                why: format!(
+                    "no {} in {folder}; srvctl config database names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
+                    files.join(", ")
+                ),
+            });
+        }
+        found.unread.extend(door.unread);
+        parameters
+    }
+
+    /// Adds a file and what it includes; whether it is there.
+    fn add(&mut self, scene: &Scene<'_>, door: &mut Door<'_>, pmon: &Process, file: &str, depth: usize) -> bool {
+        if file.starts_with('+') || depth > DEEPEST_INCLUDE {
+            self.complete = false;
+            let why = if depth > DEEPEST_INCLUDE {
+                "parameter files include each other in a loop"
+            } else {
+                "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read"
+            };
+            door.unread.push(Unread { what: file.to_owned(), why: why.into() });
+            return true;
+        }
+        let path = options::in_mount_namespace_of(scene.host, pmon, file);
+        let read = door.parse(&path, |bytes| {
+            parameters::parse_spfile(bytes).or_else(|error| parameters::parse_text(bytes).map_err(|_| error))
+        });
+        if read.is_absent() && depth == 0 {
+            return false;
+        }
+        let Observed::Known(assignments) = read else {
+            if read.is_absent() {
+                door.unread.push(Unread { what: path, why: "a parameter file names it, and it is not there".into() });
+            }
+            self.complete = false;
+            return true;
+        };
+        // A capture keeps the lines of a spfile as text: they have no numbers then either.
+        let numbered = !options::file_name(file).starts_with("spfile");
+        for mut one in assignments {
+            one.line = if numbered { one.line } else { 0 };
+            if matches!(one.name.as_str(), "spfile" | "ifile") && one.sid.as_deref().is_none_or(|it| it == sid_of(pmon))
+            {
+                let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let included = one.value.replace('?', folder.strip_suffix("/dbs").unwrap_or(folder));
+                let included = if included.starts_with(['/', '+']) { included } else { format!("{folder}/{included}") };
+                self.read.push((path.clone(), one));
+                self.add(scene, door, pmon, &included, depth + 1);
+            } else if SETTINGS.contains(&one.name.as_str()) {
+                self.read.push((path.clone(), one));
+            }
+        }
+        true
+    }
+
+    fn effective(&self, sid: &str, name: &str) -> Option<(&str, &Assignment)> {
+        let at = parameters::effective(self.read.iter().map(|(_, one)| one), sid, name)?;
+        self.read.get(at).map(|(file, one)| (file.as_str(), one))
+    }
+}
+
+fn sid_of(pmon: &Process) -> &str {
+    Title::of(pmon).map_or("", |title| title.sid)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use hugewise_host::source::map::MapSource;
+use hugewise_model::process::Namespaces;
+use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
+
+use super::*;
+
+const HOME: &str = "/u01/app/oracle/product/19.3.0/dbhome_1";
+
+fn process(pid: u32, uid: u32, title: &str) -> Process {
+    Process {
+        pid,
+        uid,
+        name: title.chars().take(15).collect(),
+        command: Observed::Known(vec![title.into()]),
+        executable: Observed::Known(format!("{HOME}/bin/oracle")),
+        page_tables: Observed::Known(Bytes::from_mib(1)),
+        ..Process::default()
+    }
+}
+
+fn segment(shmid: u64, mib: u64, page: PageSize) -> Mapping {
+    Mapping {
+        start: 0x6000_0000 + (shmid << 32),
+        end: 0x6000_0000 + (shmid << 32) + (mib << 20),
+        shared: true,
+        accessible: true,
+        offset: 0,
+        device: 1,
+        inode: shmid,
+        name: "/SYSV00000000 (deleted)".into(),
+        page_size: Observed::Known(page),
+    }
+}
+
+fn with(mut process: Process, mappings: Vec<Mapping>) -> Process {
+    process.mappings = Observed::Known(mappings);
+    process
+}
+
+fn host(mut processes: Vec<Process>) -> Host {
+    processes.sort_by_key(|process| process.pid);
+    Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: Observed::Known(processes),
+        ..Host::default()
+    }
+}
+
+fn found(host: &Host, source: &MapSource) -> Found {
+    let mut found = Found::default();
+    find(&Scene { host, source }, &mut found);
+    found
+}
+
+fn only(host: &Host, source: &MapSource) -> Instance {
+    let mut instances = found(host, source).instances;
+    assert_eq!(instances.len(), 1);
+    instances.remove(0)
+}
+
+fn init(sid: &str, text: &str) -> MapSource {
+    MapSource::new().file(&format!("{HOME}/dbs/init{sid}.ora"), text)
+}
+
+#[test]
+fn titles_fall_into_their_parts() {
+    let parts = |title| Title::parse(title).map(|title| (title.prefix, title.task, title.sid));
+    assert_eq!(parts("ora_pmon_PROD"), Some(("ora", "pmon", "PROD")));
+    assert_eq!(parts("db_pmon_FREE"), Some(("db", "pmon", "FREE")));
+    assert_eq!(parts("asm_pmon_+ASM1"), Some(("asm", "pmon", "+ASM1")));
+    assert_eq!(parts("mdb_pmon_-MGMTDB"), Some(("mdb", "pmon", "-MGMTDB")));
+    assert_eq!(parts("ora_pmon_dw_test_2"), Some(("ora", "pmon", "dw_test_2")));
+    assert_eq!(parts("ora_p00a_X"), Some(("ora", "p00a", "X")));
+    for other in ["ora_pmon_", "ora_pmon", "grep ora_pmon_X", "ora_pmon_a b", "python3_pmon_x y", "_pmon_X", ""] {
+        assert_eq!(parts(other), None, "{other}");
+    }
+    assert!(is_server_of("oraclePROD (LOCAL=NO)", "PROD"));
+    assert!(is_server_of("oraclePROD", "PROD"));
+    assert!(is_server_of("oracle+ASM_asmb_prod (DESCRIPTION=(LOCAL=YES))", "+ASM"));
+    assert!(!is_server_of("oraclePROD2 (LOCAL=NO)", "PROD"));
+    assert!(!is_server_of("oraclePROD_2 (LOCAL=NO)", "PROD"));
+}
+
+#[test]
+fn an_instance_has_its_processes_sessions_and_segments() {
+    let base = |id, mib| segment(id, mib, PageSize::KIB_4);
+    let sga = || vec![base(11, 10), base(12, 801)];
+    let host = host(vec![
+        with(process(100, 54321, "ora_pmon_PROD"), sga()),
+        with(process(101, 54321, "ora_dbw0_PROD"), sga()),
+        Process { parent: 100, ..with(process(108, 54321, "ora_pmon_PROD"), sga()) },
+        with(process(102, 54321, "ora_s000_PROD"), sga()),
+        with(process(103, 54321, "oraclePROD (LOCAL=NO)"), sga()),
+        with(process(104, 54321, "oraclePROD (DESCRIPTION=(LOCAL=YES)(ADDRESS=(PROTOCOL=beq)))"), sga()),
+        with(process(105, 54321, "extproc"), vec![base(12, 801)]),
+        process(106, 54321, "tnslsnr"),
+        with(process(107, 0, "monitor"), vec![base(12, 801)]),
+    ]);
+    let prod = only(&host, &init("PROD", "*.processes=1000\nsga_target=800M\ndb_password='x'\n"));
+    assert_eq!((prod.name.as_str(), prod.pid), ("PROD", 100));
+    assert_eq!(prod.pids, [100, 101, 102, 103, 104, 105, 108]);
+    assert_eq!((prod.sessions, prod.max_sessions), (Observed::Known(2), Observed::Known(1000)));
+    assert_eq!(prod.version, Observed::Known("19.3.0".into()));
+    assert_eq!(prod.owner, "54321");
+    assert_eq!(prod.page_tables, Observed::Known(Bytes::from_mib(7)));
+    assert_eq!(prod.huge_pages, HugePageUse::None);
+    assert_eq!((prod.segments[0].size, prod.segments[0].mappers), (Bytes::from_mib(801), 7));
+    // ceil(801/2) + ceil(10/2)
+    assert_eq!(prod.demand.map(|demand| demand.pages), Some(PageCount(406)));
+    assert_eq!(
+        (prod.asked, prod.setting.map(|setting| setting.to_string())),
+        (Asked::Try, Some("use_large_pages=TRUE (default)".into()))
+    );
+    assert_eq!(prod.settings["sga_target"].to_string(), format!("sga_target=800M ({HOME}/dbs/initPROD.ora:2)"));
+    assert!(!prod.settings.contains_key("db_password"));
+}
+
+#[test]
+fn neighbours_stay_apart() {
+    let one = |id| vec![segment(id, 64, PageSize::KIB_4)];
+    let mut contained = with(process(60, 1001, "ora_pmon_B"), one(1));
+    contained.namespaces = Namespaces { ipc: Observed::Known(9), ..Namespaces::default() };
+    let mut here = host(vec![
+        with(process(10, 1001, "ora_pmon_A_B"), one(1)),
+        with(process(11, 1001, "ora_smon_A_B"), one(1)),
+        with(process(12, 1001, "oracleA_B (LOCAL=NO)"), one(1)),
+        with(process(20, 1001, "ora_pmon_B"), one(2)),
+        with(process(21, 1001, "ora_smon_B"), one(2)),
+        with(process(30, 1002, "ora_pmon_B"), one(3)),
+        with(process(31, 1002, "oracleB (LOCAL=NO)"), one(3)),
+        with(process(40, 1003, "asm_pmon_+ASM2"), one(4)),
+        with(process(41, 1003, "oracle+ASM2_asmb_b2 (DESCRIPTION=(LOCAL=YES))"), one(4)),
+        with(process(50, 1003, "mdb_pmon_-MGMTDB"), one(5)),
+        contained,
+    ]);
+    here.namespaces.ipc = Observed::Known(1);
+    for process in here.processes.known().cloned().into_iter().flatten() {
+        let Observed::Known(all) = &mut here.processes else { unreachable!() };
+        let at = all.iter().position(|it| it.pid == process.pid).unwrap();
+        if !all[at].namespaces.ipc.is_known() {
+            all[at].namespaces.ipc = Observed::Known(1);
+        }
+    }
+    let found = found(&here, &MapSource::new());
+    let seen: Vec<_> =
+        found.instances.iter().map(|it| (it.name.as_str(), it.pids.clone(), it.traits.clone())).collect();
+    assert_eq!(
+        seen,
+        [
+            ("A_B", vec![10, 11, 12], vec![]),
+            ("B", vec![20, 21], vec![]),
+            ("B", vec![30, 31], vec![]),
+            ("+ASM2", vec![40, 41], vec!["asm"]),
+            ("-MGMTDB", vec![50], vec!["gimr"]),
+            ("B", vec![60], vec![]),
+        ]
+    );
+    assert!(found.instances.iter().all(|it| it.asked == Asked::Unknown && it.setting.is_none()));
+    assert!(found.unread.iter().any(|it| it.what == "parameters of oracle +ASM2" && it.why.contains("srvctl")));
+}
+
+#[test]
+fn each_value_of_use_large_pages_has_its_meaning() {
+    let host = host(vec![with(process(1, 1, "ora_pmon_X"), vec![segment(1, 8, PageSize::MIB_2)])]);
+    for (value, asked) in [
+        ("false", Asked::No),
+        ("TRUE", Asked::Try),
+        ("only", Asked::Must),
+        ("AUTO", Asked::Raises),
+        ("'AUTO_ONLY'", Asked::Raises),
+        ("maybe", Asked::Unknown),
+    ] {
+        let instance = only(&host, &init("X", &format!("*.use_large_pages={value}\n")));
+        assert_eq!(instance.asked, asked, "{value}");
+        assert_eq!(instance.huge_pages, HugePageUse::All);
+    }
+}
+
+#[test]
+fn a_spfile_comes_before_a_text_file_and_a_sid_before_a_star() {
+    let host = host(vec![process(1, 1, "ora_pmon_RAC1")]);
+    let spfile = parameters::tests::spfile(
+        "*.use_large_pages='TRUE'\nRAC1.use_large_pages='ONLY'\nRAC2.use_large_pages='FALSE'\n",
+    );
+    let source = init("RAC1", "use_large_pages=FALSE\n").file(&format!("{HOME}/dbs/spfileRAC1.ora"), spfile);
+    assert_eq!(only(&host, &source).asked, Asked::Must);
+}
+
+#[test]
+fn a_pointer_is_followed_and_a_loop_ends() {
+    let host = host(vec![process(1, 1, "ora_pmon_P")]);
+    let elsewhere = parameters::tests::spfile("*.use_large_pages='ONLY'\n*.processes=77\n");
+    let source = init("P", "use_large_pages=FALSE\nspfile='/u02/spfileP.ora'\nprocesses=99\n")
+        .file("/u02/spfileP.ora", elsewhere);
+    let instance = only(&host, &source);
+    assert_eq!((instance.asked, instance.max_sessions), (Asked::Must, Observed::Known(99)));
+
+    let source = init("P", "ifile=?/dbs/initP.ora\n");
+    let looped = found(&host, &source);
+    assert_eq!(looped.instances[0].asked, Asked::Unknown);
+    assert!(looped.unread.iter().any(|it| it.why.contains("loop")));
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_leaves_the_question_open() {
+    let host = host(vec![process(1, 1, "ora_pmon_P")]);
+    for (source, why) in [
+        (init("P", "SPFILE='+DATA/P/spfileP.ora'\n"), "in ASM"),
+        (init("P", "spfile=/u02/gone.ora\n"), "not there"),
+        (MapSource::new().denied(&format!("{HOME}/dbs/spfileP.ora")), "denied"),
+        (MapSource::new().file(&format!("{HOME}/dbs/spfileP.ora"), b"C\"\0\0"), "within a block"),
+        (MapSource::new(), "CREATE PFILE"),
+    ] {
+        let found = found(&host, &source);
+        assert_eq!(found.instances[0].asked, Asked::Unknown, "{why}");
+        assert!(found.unread.iter().any(|it| it.why.contains(why)), "{why}: {:?}", found.unread);
+    }
+}
+
+#[test]
+fn automatic_memory_management_is_seen_in_its_files_or_else_in_its_settings() {
+    let granule = |inode| Mapping {
+        name: format!("/dev/shm/ora_P_32769_{inode}"),
+        page_size: Observed::Absent,
+        ..segment(inode, 16, PageSize::KIB_4)
+    };
+    let small = || segment(1, 1, PageSize::KIB_4);
+    let mapped = host(vec![with(process(1, 1, "ora_pmon_P"), vec![small(), granule(2), granule(3), granule(4)])]);
+    let instance = only(&mapped, &init("P", "memory_target=1G\nuse_large_pages=ONLY\n"));
+    assert_eq!((instance.asked, instance.traits), (Asked::Cannot, vec!["amm"]));
+    assert_eq!(instance.setting.unwrap().name, "memory_target");
+    assert_eq!((instance.segments[0].size, instance.segments[0].kind), (Bytes::from_mib(48), SegmentKind::Posix));
+    assert_eq!((instance.huge_pages, instance.demand), (HugePageUse::None, None));
+
+    let unseen = host(vec![process(1, 1, "ora_pmon_P")]);
+    assert_eq!(only(&unseen, &init("P", "memory_target=1G\n")).asked, Asked::Cannot);
+    assert_eq!(only(&unseen, &init("P", "memory_target=0\n")).asked, Asked::Try);
+    // The file is of the next start: this instance has no such files.
+    let without = host(vec![with(process(1, 1, "ora_pmon_P"), vec![segment(9, 64, PageSize::MIB_2)])]);
+    assert_eq!(only(&without, &init("P", "memory_target=1G\n")).asked, Asked::Try);
+}
+
+#[test]
+fn a_replaced_executable_and_an_unreadable_command_line_hide_nothing() {
+    let mut pmon = process(1, 1, "ora_pmon_P");
+    pmon.command = Observed::Denied;
+    pmon.executable = Observed::Known(format!("{HOME}/bin/oracle (deleted)"));
+    let instance = only(&host(vec![pmon.clone()]), &init("P", "use_large_pages=ONLY\n"));
+    assert_eq!((instance.name.as_str(), instance.asked), ("P", Asked::Must));
+    pmon.command = Observed::Known(vec!["ora_pmon_\u{fffd}".into()]);
+    assert!(found(&host(vec![pmon.clone()]), &MapSource::new()).instances.is_empty());
+    pmon.command = Observed::Known(vec!["ora_pmon_P".into()]);
+    pmon.executable = Observed::Denied;
+    let blind = only(&host(vec![pmon]), &MapSource::new());
+    assert_eq!(
+        (blind.asked, blind.huge_pages, blind.version),
+        (Asked::Unknown, HugePageUse::Unknown, Observed::Absent)
+    );
+}
+
+#[test]
+fn part_of_an_sga_on_huge_pages_is_partly() {
+    let mapped = vec![segment(1, 8, PageSize::MIB_2), segment(2, 902, PageSize::KIB_4)];
+    let instance = only(&host(vec![with(process(1, 1, "db_pmon_FREE"), mapped)]), &MapSource::new());
+    assert_eq!(instance.huge_pages, HugePageUse::Partly);
+}

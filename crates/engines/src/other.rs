@@ -1,0 +1,218 @@
+//! Whatever else shares a large segment: servers that are not known here by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Mapping, Process};
+
+use crate::{Found, Kind, Scene, segments};
+
+/// Everything else; the last to be asked.
+pub static KIND: Kind = Kind { engine: Engine::Other, find, options: &[], settings: &[] };
+
+/// Smaller segments are too many and too small to matter: the page tables of one that 100 processes touch whole are
+/// 50 MiB.
+const SMALLEST_SEGMENT: Bytes = Bytes::from_mib(256);
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    let host = scene.host;
+    let mut mappers = BTreeMap::<(u64, u64), BTreeSet<u32>>::new();
+    for process in host.processes.known().into_iter().flatten().filter(|it| !found.has_process(it.pid)) {
+        for mapping in process.mappings.known().into_iter().flatten().filter(|mapping| is_shared_memory(host, mapping))
+        {
+            let identity = segments::identity(host, process, mapping);
+            if !found.has_segment(identity) {
+                mappers.entry(identity).or_default().insert(process.pid);
+            }
+        }
+    }
+    let everyone: Vec<u32> = mappers.values().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let wanted = |process: &Process, mapping: &Mapping| {
+        is_shared_memory(host, mapping) && mappers.contains_key(&segments::identity(host, process, mapping))
+    };
+    // One server may hold several segments: they go to the process that made them.
+    let mut groups = BTreeMap::<u32, (BTreeSet<u32>, Vec<Segment>)>::new();
+    for segment in segments::of(host, &everyone, wanted) {
+        let Some(pids) = mappers.get(&segment.identity) else { continue };
+        // Memory of one process that is no System V segment and no hugetlb is that process's own affair.
+        let shared = pids.len() > 1 || segment.kind == SegmentKind::SystemV || segment.huge.get() == Some(true);
+        if segment.size >= SMALLEST_SEGMENT
+            && shared
+            && let Some(main) = main_of(host, &segment, pids)
+        {
+            let (members, segments) = groups.entry(main).or_default();
+            members.extend(pids);
+            segments.push(segment);
+        }
+    }
+    for (main, (pids, segments)) in groups {
+        if let Some(process) = host.process(main) {
+            add(scene, found, process, pids, segments);
+        }
+    }
+}
+
+/// Shared memory, as against a file on a disk that is mapped.
+fn is_shared_memory(host: &Host, mapping: &Mapping) -> bool {
+    let by_kind = || match segments::kind(host, mapping) {
+        SegmentKind::SystemV | SegmentKind::AnonymousShared | SegmentKind::Hugetlbfs => true,
+        SegmentKind::Posix => mapping.name.starts_with("/dev/shm/") || mapping.name.starts_with("/memfd:"),
+        SegmentKind::Private => false,
+    };
+    mapping.shared && mapping.accessible && by_kind()
+}
+
+/// The process that made a segment, if it still maps it; or the one that most others descend from; or the oldest.
+fn main_of(host: &Host, segment: &Segment, pids: &BTreeSet<u32>) -> Option<u32> {
+    let listed = || host.sysv_segments.known()?.iter().find(|listed| listed.id == segment.identity.1);
+    let creator = (segment.kind == SegmentKind::SystemV).then(listed).flatten().map(|listed| listed.creator);
+    if let Some(creator) = creator.filter(|creator| pids.contains(creator)) {
+        return Some(creator);
+    }
+    let mut children = BTreeMap::<u32, usize>::new();
+    for process in pids.iter().filter_map(|pid| host.process(*pid)) {
+        if pids.contains(&process.parent) {
+            *children.entry(process.parent).or_default() += 1;
+        }
+    }
+    let most = children.into_iter().max_by_key(|(pid, count)| (*count, std::cmp::Reverse(*pid)));
+    most.map(|(pid, _)| pid).or_else(|| pids.first().copied())
+}
+
+fn add(scene: &Scene<'_>, found: &mut Found, process: &Process, pids: BTreeSet<u32>, segments: Vec<Segment>) {
+    let mut instance = scene.instance(Engine::Other, process.name.clone(), process, pids.into_iter().collect());
+    let huge = |segment: &Segment| segment.huge.get() == Some(true);
+    instance.huge_pages = segments::huge_page_use(&segments);
+    instance.asked = if segments.iter().any(huge) {
+        Asked::Must
+    } else if segments.iter().all(|segment| segment.kind == SegmentKind::Posix && segment.name.starts_with("/dev/shm/"))
+    {
+        // Files on tmpfs have no hugetlb pages.
+        Asked::Cannot
+    } else {
+        Asked::Unknown
+    };
+    instance.mechanism = match segments.first().map(|largest| (largest.kind, instance.asked)) {
+        Some((_, Asked::Cannot)) => Mechanism::None,
+        Some((SegmentKind::SystemV, _)) => Mechanism::SysvShm,
+        Some((SegmentKind::Hugetlbfs, _)) => Mechanism::Hugetlbfs,
+        _ => Mechanism::Mmap,
+    };
+    instance.session_model = SessionModel::Processes;
+    let mapped = segments.iter().filter(|it| huge(it)).find_map(|it| it.page_size.get());
+    let page_size = mapped.or_else(|| scene.host.default_huge_page.get());
+    instance.asked_page_size = page_size.into();
+    instance.demand = page_size.filter(|_| instance.asked != Asked::Cannot).map(|page_size| Demand {
+        page_size,
+        pages: segments.iter().map(|segment| page_size.pages_for(segment.size)).sum(),
+        source: DemandSource::Measured,
+    });
+    instance.segments = segments;
+    found.add(instance);
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::map::MapSource;
+    use hugewise_model::host::SysvSegment;
+    use hugewise_model::{HugePageUse, Observed, PageCount, PageSize};
+
+    use super::*;
+
+    fn mapping(name: &str, mib: u64, inode: u64, page: PageSize) -> Mapping {
+        Mapping {
+            start: 1 << 40,
+            end: (1 << 40) + (mib << 20),
+            shared: true,
+            accessible: true,
+            offset: 0,
+            device: 3,
+            inode,
+            name: name.into(),
+            page_size: Observed::Known(page),
+        }
+    }
+
+    fn process(pid: u32, parent: u32, name: &str, mappings: Vec<Mapping>) -> Process {
+        Process { pid, parent, name: name.into(), mappings: Observed::Known(mappings), ..Process::default() }
+    }
+
+    fn host(processes: Vec<Process>) -> Host {
+        Host {
+            base_page: Observed::Known(PageSize::KIB_4),
+            default_huge_page: Observed::Known(PageSize::MIB_2),
+            processes: Observed::Known(processes),
+            ..Host::default()
+        }
+    }
+
+    fn seen(host: &Host, found: &mut Found) -> Vec<(String, Vec<u32>, Asked, HugePageUse)> {
+        find(&Scene { host, source: &MapSource::new() }, found);
+        let others = found.instances.iter().filter(|it| it.engine == Engine::Other);
+        others.map(|it| (it.name.clone(), it.pids.clone(), it.asked, it.huge_pages)).collect()
+    }
+
+    #[test]
+    fn large_shared_memory_makes_a_group_and_nothing_else_does() {
+        let zero = |inode, mib| mapping("/dev/zero (deleted)", mib, inode, PageSize::KIB_4);
+        let host = host(vec![
+            process(10, 1, "appd", vec![zero(1, 300)]),
+            process(11, 10, "worker", vec![zero(1, 300)]),
+            process(12, 10, "worker", vec![zero(1, 300)]),
+            process(20, 1, "small", vec![zero(2, 200)]),
+            process(21, 20, "small", vec![zero(2, 200)]),
+            process(30, 1, "alone", vec![zero(3, 900)]),
+            process(40, 1, "search", vec![mapping("/var/index/segment_1", 900, 4, PageSize::KIB_4)]),
+            process(41, 40, "search", vec![mapping("/var/index/segment_1", 900, 4, PageSize::KIB_4)]),
+            process(50, 1, "dpdk", vec![mapping("/anon_hugepage (deleted)", 512, 5, PageSize::MIB_2)]),
+            process(60, 1, "cache", vec![mapping("/dev/shm/cache", 512, 6, PageSize::KIB_4)]),
+            process(61, 60, "cache", vec![mapping("/dev/shm/cache", 512, 6, PageSize::KIB_4)]),
+        ]);
+        let mut found = Found::default();
+        assert_eq!(
+            seen(&host, &mut found),
+            [
+                ("appd".into(), vec![10, 11, 12], Asked::Unknown, HugePageUse::None),
+                ("dpdk".into(), vec![50], Asked::Must, HugePageUse::All),
+                ("cache".into(), vec![60, 61], Asked::Cannot, HugePageUse::None),
+            ]
+        );
+        assert_eq!(found.instances[0].demand.as_ref().map(|demand| demand.pages), Some(PageCount(150)));
+    }
+
+    #[test]
+    fn segments_go_to_the_process_that_made_them() {
+        let sysv = |id, mib| mapping("/SYSV00000000 (deleted)", mib, id, PageSize::KIB_4);
+        let mut host = host(vec![
+            process(5, 1, "client", vec![sysv(1, 512)]),
+            process(10, 1, "server", vec![sysv(1, 512), sysv(2, 300)]),
+            process(11, 10, "server", vec![sysv(1, 512), sysv(2, 300)]),
+        ]);
+        let listed = |id, mib| SysvSegment {
+            id,
+            key: 0,
+            mode: 0o600,
+            size: Bytes::from_mib(mib),
+            creator: 10,
+            attached: 3,
+            uid: 0,
+            gid: 0,
+            rss: Observed::Absent,
+            swap: Observed::Absent,
+        };
+        host.sysv_segments = Observed::Known(vec![listed(1, 512), listed(2, 300)]);
+        let mut found = Found::default();
+        assert_eq!(seen(&host, &mut found), [("server".into(), vec![5, 10, 11], Asked::Unknown, HugePageUse::None)]);
+        assert_eq!((found.instances[0].segments.len(), found.instances[0].mechanism), (2, Mechanism::SysvShm));
+    }
+
+    #[test]
+    fn what_another_engine_has_is_left_to_it() {
+        let memory = || vec![mapping("/SYSV00000000 (deleted)", 512, 1, PageSize::KIB_4)];
+        let host = host(vec![process(10, 1, "ora_pmon_X", memory()), process(11, 1, "monitor", memory())]);
+        let mut found = Found::default();
+        (crate::oracle::KIND.find)(&Scene { host: &host, source: &MapSource::new() }, &mut found);
+        assert_eq!(found.instances.len(), 1);
+        assert!(seen(&host, &mut found).is_empty());
+    }
+}

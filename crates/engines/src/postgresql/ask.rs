@@ -1,0 +1,119 @@
+//! What a running PostgreSQL says of itself.
+
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::{Demand, DemandSource, Setting};
+use hugewise_model::{Host, HugePageUse, Instance, Observed, PageCount};
+
+use super::{KIND, asked, asked_page_size, conf, setting};
+use crate::connect::{Question, Sockets, rows};
+use crate::settings::Settings;
+
+/// Settings in force, and sessions but our own; `huge_pages_status` is there since 17,
+/// `shared_memory_size_in_huge_pages` since 15, `backend_type` since 10.
+const QUERY: &str = "SELECT name, setting, coalesce(unit, '') FROM pg_catalog.pg_settings WHERE name IN (\
+    'server_version', 'huge_pages', 'huge_page_size', 'huge_pages_status', 'shared_memory_type', 'shared_buffers', \
+    'shared_memory_size_in_huge_pages', 'max_connections', 'min_dynamic_shared_memory') \
+    UNION ALL SELECT 'sessions', pg_catalog.count(*)::pg_catalog.text, '' FROM pg_catalog.pg_stat_activity \
+    WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
+
+/// How to ask an instance.
+pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, String> {
+    let socket = instance.endpoints.iter().find_map(|endpoint| endpoint.split_once("/.s.PGSQL."));
+    let (folder, port) = socket.ok_or("its socket is not known; run as root or as its owner")?;
+    // The client is told the folder and adds the rest.
+    let path = sockets.reach(&format!("{folder}/.s.PGSQL.{port}"))?;
+    let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
+    let words = ["-XAtqw", "-F", "\t", "-h", folder, "-p", port, "-U", &instance.owner, "-d", "postgres", "-c", QUERY];
+    Ok(Question { programs: &["psql"], arguments: words.map(String::from).to_vec() })
+}
+
+/// Takes its answer in.
+pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result<(), String> {
+    if !rows(text).any(|(name, ..)| name == "sessions") {
+        return Err("psql gave no answer that makes sense".into());
+    }
+    let mut settings = Settings::of(&KIND);
+    settings.values.append(&mut instance.settings);
+    let mut pages = None;
+    for (name, value, unit) in rows(text) {
+        match name {
+            "server_version" => {
+                instance.version = value.split_whitespace().next().map(str::to_owned).into();
+            }
+            "sessions" => instance.sessions = value.parse().ok().into(),
+            "shared_memory_size_in_huge_pages" => pages = value.parse::<u64>().ok().map(PageCount),
+            "huge_pages_status" if instance.huge_pages == HugePageUse::Unknown => {
+                instance.huge_pages = match value {
+                    "on" => HugePageUse::All,
+                    "off" => HugePageUse::None,
+                    _ => HugePageUse::Unknown,
+                };
+            }
+            _ => {}
+        }
+        if !["sessions", "server_version"].contains(&name) {
+            replace(&mut settings, name, value, unit);
+        }
+    }
+    instance.asked = asked(&settings);
+    instance.setting = setting(&settings, instance.asked);
+    instance.asked_page_size = asked_page_size(host, &settings);
+    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
+    if let (Some(pages), Some(page_size)) = (pages, instance.asked_page_size.get()) {
+        instance.demand = Some(Demand { page_size, pages, source: DemandSource::Engine });
+    }
+    instance.settings = settings.values;
+    Ok(())
+}
+
+/// Puts what the server says in the place of what the files say, unless it is the same: then the
+/// file and line are the better evidence.
+fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) {
+    let blocks = |unit: &str| match unit {
+        "8kB" => 8 << 10,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        _ => 1,
+    };
+    let said = conf::memory(value, blocks(unit));
+    let read = settings.get(name).map(|setting| setting.value.clone());
+    let same = match read {
+        Observed::Known(text) if unit.is_empty() => text.eq_ignore_ascii_case(value),
+        Observed::Known(text) => conf::memory(&text, blocks(unit)) == said,
+        _ => false,
+    };
+    if !same {
+        let value = match said {
+            Some(bytes) if !unit.is_empty() => format!("{}kB", bytes / 1024),
+            _ => value.to_owned(),
+        };
+        let place = Some(Place { file: "pg_settings".into(), line: 0 });
+        settings.values.insert(name.to_owned(), Setting { name: name.to_owned(), value, place });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{files, host, only};
+    use super::*;
+    use hugewise_model::{Asked, PageSize};
+
+    #[test]
+    fn the_server_knows_better_than_its_files() {
+        let host = host(PageSize::KIB_4);
+        let mut instance = only(&host, &files());
+        let text = "huge_pages\ton\t\nhuge_page_size\t0\tkB\nmax_connections\t300\t\nserver_version\t15.20 (Debian 15.20-0)\t\n\
+            shared_buffers\t786432\t8kB\nshared_memory_size_in_huge_pages\t3156\t\nshared_memory_type\tmmap\t\nsessions\t41\t\n";
+        answer(&host, &mut instance, text).unwrap();
+        assert_eq!(instance.version, Observed::Known("15.20".into()));
+        assert_eq!((instance.sessions.get(), instance.max_sessions.get()), (Some(41), Some(300)));
+        assert_eq!(instance.asked, Asked::Must);
+        assert_eq!(instance.setting.as_ref().unwrap().to_string(), "huge_pages=on (pg_settings)");
+        let pages = PageCount(3156);
+        assert_eq!(instance.demand, Some(Demand { page_size: PageSize::MIB_2, pages, source: DemandSource::Engine }));
+        // What has not changed keeps its file and line.
+        let place = instance.settings["shared_buffers"].place.as_ref().unwrap().to_string();
+        assert_eq!(place, "/etc/postgresql/15/main/postgresql.conf:2");
+        assert!(answer(&host, &mut instance, "nonsense").is_err());
+    }
+}

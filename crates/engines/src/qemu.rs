@@ -1,0 +1,368 @@
+//! QEMU: the memory of virtual machines, with or without KVM.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
+
+use crate::{Found, Kind, Scene, options, segments};
+
+/// QEMU.
+pub static KIND: Kind = Kind {
+    engine: Engine::Qemu,
+    find,
+    options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc"],
+    settings: &[],
+};
+
+/// `-m` where none is given (QEMU's manual page).
+const DEFAULT_MEMORY: Bytes = Bytes::from_mib(128);
+
+/// Smaller shared mappings are devices' own.
+const SMALLEST_PART: Bytes = Bytes::from_mib(16);
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for process in scene.host.processes.known().into_iter().flatten() {
+        let program = options::program(process);
+        if program.starts_with("qemu-system-") || matches!(program, "qemu-kvm" | "kvm") {
+            found.add(instance(scene.host, scene, process));
+        }
+    }
+}
+
+/// One `-object memory-backend-*`, or `-mem-path`, which is the same for the whole of the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Backend {
+    /// `memory-backend-memfd`, `memory-backend-file`, `memory-backend-ram`.
+    kind: String,
+    properties: BTreeMap<String, String>,
+}
+
+impl Backend {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.properties.get(name).map(String::as_str)
+    }
+
+    fn size(&self) -> Option<Bytes> {
+        self.get("size").and_then(|text| size(text, 1))
+    }
+
+    /// Whether its memory is hugetlb: a memfd that asks for it, or a file on a hugetlbfs.
+    fn huge(&self, host: &Host) -> bool {
+        let on = |name| matches!(self.get(name), Some("on" | "yes" | "true" | "y"));
+        match self.kind.as_str() {
+            "memory-backend-memfd" => on("hugetlb"),
+            "memory-backend-file" => self.get("mem-path").is_some_and(|path| is_on_hugetlbfs(host, path)),
+            _ => false,
+        }
+    }
+
+    fn page_size(&self, host: &Host) -> Option<PageSize> {
+        if let Some(size) = self.get("hugetlbsize").and_then(|text| size(text, 1)) {
+            return PageSize::new(size.get());
+        }
+        let mount = self.get("mem-path").and_then(|path| mount_of(host, path));
+        mount.map_or_else(|| host.default_huge_page.get(), |mount| mount.page_size.get())
+    }
+}
+
+fn mount_of<'a>(host: &'a Host, path: &str) -> Option<&'a hugewise_model::host::HugetlbfsMount> {
+    let below = |mount: &str| {
+        path.strip_prefix(mount.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
+    mounts.filter(|mount| below(&mount.path)).max_by_key(|mount| mount.path.len())
+}
+
+/// A container's mounts are not among those of the host: there the usual name has to do.
+fn is_on_hugetlbfs(host: &Host, path: &str) -> bool {
+    mount_of(host, path).is_some() || path.contains("/hugepages") || path.contains("/hugetlbfs")
+}
+
+fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
+    let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
+    let backends = backends(arguments);
+    let memory = values(arguments, "m").last().map_or(Some(DEFAULT_MEMORY), |text| memory_size(text));
+    let name = values(arguments, "name").last().and_then(|text| guest_name(text));
+    let mut instance =
+        scene.instance(Engine::Qemu, name.unwrap_or_else(|| process.pid.to_string()), process, Vec::new());
+
+    let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+    let mut keep = |name: &str, value: &str| {
+        instance.settings.insert(name.into(), Setting { name: name.into(), value: value.into(), place: place.clone() });
+    };
+    if let Some(text) = values(arguments, "m").last() {
+        keep("m", text);
+    }
+    // Of several backends the one that matters most here stands for them.
+    let main = backends.iter().find(|backend| backend.huge(host)).or_else(|| backends.first());
+    for name in ["mem-path", "hugetlb", "hugetlbsize", "size", "prealloc", "share"] {
+        if let Some(value) = main.and_then(|backend| backend.get(name)) {
+            keep(name, value);
+        }
+    }
+    if let Some(backend) = main {
+        keep("memory-backend", &backend.kind);
+    }
+    let huge = main.is_some_and(|backend| backend.huge(host));
+    let file = main.is_some_and(|backend| backend.kind == "memory-backend-file");
+    let decides = if file { "mem-path" } else { "hugetlb" };
+    let by_default = || Setting { name: decides.into(), value: if file { "none" } else { "off" }.into(), place: None };
+    instance.setting = instance.settings.get(decides).cloned().or_else(|| process.command.is_known().then(by_default));
+    instance.asked = match (huge, process.command.is_known()) {
+        (true, _) => Asked::Must,
+        (false, true) => Asked::No,
+        (false, false) => Asked::Unknown,
+    };
+    instance.mechanism = if huge && file { Mechanism::Hugetlbfs } else { Mechanism::Mmap };
+    instance.session_model = SessionModel::Threads;
+    let page_size = match main {
+        Some(backend) if huge => backend.page_size(host),
+        _ => host.default_huge_page.get(),
+    };
+    instance.asked_page_size = page_size.into();
+
+    let sizes: Vec<_> = backends.iter().filter_map(Backend::size).collect();
+    let sizes = if sizes.is_empty() { memory.into_iter().collect() } else { sizes };
+    let in_memory = |backend: &&Backend| backend.kind == "memory-backend-ram";
+    let private = match backends.as_slice() {
+        [] => sizes.clone(),
+        some => some.iter().filter(in_memory).filter_map(Backend::size).collect(),
+    };
+    instance.segments = guest_memory(host, process, &private);
+    instance.huge_pages = segments::huge_page_use(&instance.segments);
+    instance.demand = page_size.filter(|_| process.command.is_known()).map(|page_size| Demand {
+        page_size,
+        pages: sizes.iter().map(|size| page_size.pages_for(*size)).sum(),
+        source: DemandSource::Engine,
+    });
+    instance
+}
+
+/// The guest's memory: memfds, files on tmpfs and hugetlbfs, and for what these do not hold the smallest private stretch
+/// that is large enough: without KVM the translator has a private buffer too, of up to 1 GiB.
+fn guest_memory(host: &Host, process: &Process, private: &[Bytes]) -> Vec<Segment> {
+    let mappings = process.mappings.known().into_iter().flatten().filter(|mapping| mapping.accessible);
+    let (mut guest, mut anonymous) = (Vec::new(), Vec::new());
+    for mapping in mappings {
+        let name = segments::plain(&mapping.name);
+        let huge = segments::mapping_is_huge(host, mapping).get() == Some(true);
+        let backed = name.starts_with("/memfd:") || name.starts_with("/dev/shm/") || is_on_hugetlbfs(host, name);
+        if huge || (backed && mapping.size() >= SMALLEST_PART) {
+            guest.push(mapping);
+        } else if name.is_empty() || name == "/dev/zero" {
+            anonymous.push(mapping);
+        }
+    }
+    anonymous.sort_by_key(|mapping| mapping.size());
+    for size in private {
+        if let Some(at) = anonymous.iter().position(|mapping| mapping.size() >= *size) {
+            guest.push(anonymous.remove(at));
+        }
+    }
+    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping)).into_iter();
+    memory.map(|segment| Segment { name: "guest memory".into(), ..segment }).collect()
+}
+
+/// The values of an option of QEMU's, which take one dash or two.
+fn values<'a>(arguments: &'a [String], name: &str) -> Vec<&'a str> {
+    let pairs = arguments.iter().skip(1).zip(arguments.iter().skip(2));
+    let is = |option: &str| option.strip_prefix("--").or_else(|| option.strip_prefix('-')) == Some(name);
+    pairs.filter(|(option, _)| is(option)).map(|(_, value)| value.as_str()).collect()
+}
+
+fn backends(arguments: &[String]) -> Vec<Backend> {
+    let objects = values(arguments, "object").into_iter().filter_map(object);
+    let paths = values(arguments, "mem-path").into_iter().map(|path| Backend {
+        kind: "memory-backend-file".into(),
+        properties: BTreeMap::from([("mem-path".to_owned(), path.to_owned())]),
+    });
+    objects.chain(paths).filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
+}
+
+/// `memory-backend-memfd,id=m,size=1G,hugetlb=on`, or the JSON that libvirt writes since 6.10.
+fn object(text: &str) -> Option<Backend> {
+    if text.starts_with('{') {
+        let serde_json::Value::Object(fields) = serde_json::from_str(text).ok()? else { return None };
+        let plain = |value: serde_json::Value| match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let mut properties: BTreeMap<_, _> = fields.into_iter().map(|(name, value)| (name, plain(value))).collect();
+        return Some(Backend { kind: properties.remove("qom-type")?, properties });
+    }
+    let mut parts = key_values(text).into_iter();
+    let (kind, value) = parts.next()?;
+    let kind = if kind == "qom-type" { value } else { kind };
+    // A word without a value is a switch that is on.
+    let on = |(name, value): (String, String)| (name, if value.is_empty() { "on".into() } else { value });
+    Some(Backend { kind, properties: parts.map(on).collect() })
+}
+
+/// `a,b=c,d=e,,f`: a comma twice is one in a value.
+fn key_values(text: &str) -> Vec<(String, String)> {
+    let unescaped = text.replace(",,", "\0");
+    let parts = unescaped.split(',').map(|part| part.replace('\0', ","));
+    parts
+        .map(|part| {
+            part.split_once('=').map_or((part.clone(), String::new()), |(name, value)| (name.into(), value.into()))
+        })
+        .collect()
+}
+
+fn guest_name(text: &str) -> Option<String> {
+    let parts = key_values(text);
+    let named = parts.iter().find(|(name, _)| name == "guest").map(|(_, value)| value.clone());
+    let first = || parts.first().filter(|(_, value)| value.is_empty()).map(|(name, _)| name.clone());
+    named.or_else(first).filter(|name| !name.is_empty())
+}
+
+/// `-m 4096`, `-m 4G`, `-m size=4194304k,slots=2,maxmem=8G`; mebibytes without a unit.
+fn memory_size(text: &str) -> Option<Bytes> {
+    let parts = key_values(text);
+    let named = parts.iter().find(|(name, _)| name == "size").map(|(_, value)| value);
+    size(named.or_else(|| parts.first().map(|(name, _)| name))?, 1 << 20)
+}
+
+/// A number with one of QEMU's units, or of `unit` bytes.
+fn size(text: &str, unit: u64) -> Option<Bytes> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..)?.chars().next().map(|c| c.to_ascii_lowercase()) {
+        None => unit,
+        Some('b') => 1,
+        Some('k') => 1 << 10,
+        Some('m') => 1 << 20,
+        Some('g') => 1 << 30,
+        Some('t') => 1 << 40,
+        Some(_) => return None,
+    };
+    let whole = digits.parse::<u64>().ok()?;
+    whole.checked_mul(unit).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::map::MapSource;
+    use hugewise_model::host::HugetlbfsMount;
+    use hugewise_model::{HugePageUse, Mapping, Observed, PageCount};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn guest(command: &str, mappings: Vec<Mapping>) -> Process {
+        Process {
+            pid: 9,
+            name: "qemu-system-x86".into(),
+            command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
+            executable: Observed::Known("/usr/bin/qemu-system-x86_64".into()),
+            mappings: Observed::Known(mappings),
+            ..Process::default()
+        }
+    }
+
+    fn mapping(mib: u64, name: &str, shared: bool, page: PageSize) -> Mapping {
+        Mapping {
+            start: 0x7f00_0000_0000 + (mib << 32),
+            end: 0x7f00_0000_0000 + (mib << 32) + (mib << 20),
+            shared,
+            accessible: true,
+            offset: 0,
+            device: 17,
+            inode: mib,
+            name: name.into(),
+            page_size: Observed::Known(page),
+        }
+    }
+
+    fn only(process: Process) -> Instance {
+        let host = Host {
+            base_page: Observed::Known(PageSize::KIB_4),
+            default_huge_page: Observed::Known(PageSize::MIB_2),
+            hugetlbfs_mounts: Observed::Known(vec![HugetlbfsMount {
+                path: "/mnt/huge1g".into(),
+                page_size: Observed::Known(PageSize::GIB_1),
+                options: String::new(),
+            }]),
+            processes: Observed::Known(vec![process]),
+            ..Host::default()
+        };
+        let mut found = Found::default();
+        find(&Scene { host: &host, source: &MapSource::new() }, &mut found);
+        assert_eq!(found.instances.len(), 1);
+        found.instances.remove(0)
+    }
+
+    #[test]
+    fn a_memfd_on_huge_pages_is_all_and_a_must() {
+        let ram = mapping(256, "/memfd:memory-backend-memfd (deleted)", false, PageSize::MIB_2);
+        let translator = mapping(1024, "", false, PageSize::KIB_4);
+        let command = "qemu-system-x86_64 -name guest=web,,1,debug-threads=on -m 256 -object \
+                       memory-backend-memfd,hugetlb=on,id=m,size=256M -machine q35,memory-backend=m -vnc password=on";
+        let instance = only(guest(command, vec![ram, translator]));
+        assert_eq!(
+            (instance.name.as_str(), instance.asked, instance.huge_pages),
+            ("web,1", Asked::Must, HugePageUse::All)
+        );
+        assert_eq!((instance.mechanism, instance.segments.len()), (Mechanism::Mmap, 1));
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(128)));
+        assert_eq!(instance.setting.map(|it| it.to_string()).as_deref(), Some("hugetlb=on (/proc/9/cmdline)"));
+        assert!(!instance.settings.contains_key("vnc"));
+    }
+
+    #[test]
+    fn libvirt_writes_json_and_files() {
+        let command = r#"/usr/libexec/qemu-kvm -name guest=db1 -m size=4194304k,slots=16,maxmem=8G -object {"qom-type":"memory-backend-file","id":"ram0","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","share":true,"prealloc":true,"size":2147483648} -object {"qom-type":"memory-backend-file","id":"ram1","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","size":2147483648} -object {"qom-type":"secret","id":"masterKey0","data":"x"}"#;
+        let ram = mapping(4096, "/mnt/huge1g/libvirt/qemu/1-db1/ram (deleted)", true, PageSize::GIB_1);
+        let instance = only(guest(command, vec![ram]));
+        assert_eq!((instance.asked, instance.mechanism), (Asked::Must, Mechanism::Hugetlbfs));
+        assert_eq!(instance.asked_page_size, Observed::Known(PageSize::GIB_1));
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(4)));
+        assert_eq!(instance.huge_pages, HugePageUse::All);
+        assert!(instance.settings.values().all(|setting| !setting.value.contains("masterKey")));
+    }
+
+    #[test]
+    fn without_a_backend_its_memory_is_the_private_stretch_of_its_size() {
+        let mappings = vec![mapping(1024, "", false, PageSize::KIB_4), mapping(300, "", false, PageSize::KIB_4)];
+        let instance = only(guest("kvm -name plain -m 300", mappings));
+        assert_eq!(
+            (instance.name.as_str(), instance.asked, instance.huge_pages),
+            ("plain", Asked::No, HugePageUse::None)
+        );
+        assert_eq!(instance.segments.iter().map(|it| it.size).collect::<Vec<_>>(), [Bytes::from_mib(300)]);
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
+    }
+
+    #[test]
+    fn a_hidden_command_line_leaves_the_question_open() {
+        let process = Process { command: Observed::Denied, ..guest("", vec![]) };
+        let instance = only(process);
+        assert_eq!((instance.asked, instance.setting, instance.demand), (Asked::Unknown, None, None));
+    }
+
+    #[test]
+    fn sizes_are_qemus() {
+        for (text, bytes) in [
+            ("4096", Some(4 << 30)),
+            ("4G", Some(4 << 30)),
+            ("size=1024M,slots=2", Some(1 << 30)),
+            ("1T", Some(1 << 40)),
+            ("", None),
+            ("x", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(memory_size(text), bytes.map(Bytes), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_bring_it_down(words: Vec<String>, text in "[{}a-z,=\":0-9\u{e9}]{0,60}") {
+            let _ = backends(&words);
+            let _ = object(&text);
+            let _ = memory_size(&text);
+            let _ = guest_name(&text);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Redis and Valkey: private memory under an allocator of their own, never hugetlb; transparent huge pages at most.
+
+use hugewise_host::{Door, ParseError};
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::{Mechanism, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
+
+use crate::{Found, Kind, Scene, options, segments};
+
+/// Redis and Valkey.
+pub static KIND: Kind = Kind { engine: Engine::Redis, find, options: &["--port"], settings: SETTINGS };
+
+/// Of these none is a secret.
+const SETTINGS: &[&str] = &["port", "maxmemory", "disable-thp", "maxclients", "unixsocket"];
+
+/// `port` and `maxclients` where nothing is set (redis.conf of 2.6 and later, valkey.conf).
+const DEFAULT_PORT: &str = "6379";
+const DEFAULT_CLIENTS: u64 = 10_000;
+
+/// Private mappings from here up are its data.
+const SMALLEST_PART: Bytes = Bytes::from_mib(16);
+
+fn find(scene: &Scene<'_>, found: &mut Found) {
+    for process in scene.host.processes.known().into_iter().flatten() {
+        let Some((engine, files)) = engine(process) else { continue };
+        let title = Title::of(process);
+        if !forked(scene, process) && !title.sentinel {
+            let instance = instance(scene, found, process, engine, &title, &files);
+            found.add(instance);
+        }
+    }
+}
+
+/// Which of the two it is, and where distributions put its file. Debian's redis-server is a link to redis-check-rdb: the
+/// kernel's name of the process tells what was started, the executable only that it is of this family.
+fn engine(process: &Process) -> Option<(Engine, [&'static str; 2])> {
+    let family = |prefix: &str| !process.executable.is_known() || options::program(process).starts_with(prefix);
+    match process.name.as_str() {
+        "redis-server" if family("redis") => Some((Engine::Redis, ["/etc/redis/redis.conf", "/etc/redis.conf"])),
+        "valkey-server" if family("valkey") => Some((Engine::Valkey, ["/etc/valkey/valkey.conf", "/etc/valkey.conf"])),
+        _ => None,
+    }
+}
+
+/// Whether a process is a copy that its server made of itself, to save a snapshot or on its way to another program.
+pub(crate) fn forked(scene: &Scene<'_>, process: &Process) -> bool {
+    let parent = scene.host.process(process.parent);
+    parent.is_some_and(|parent| parent.pid != process.pid && options::program(parent) == options::program(process))
+}
+
+/// What the server writes over its arguments: `redis-server 127.0.0.1:6379 [cluster]`, or the arguments themselves.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Title {
+    port: Option<String>,
+    socket: Option<String>,
+    file: Option<String>,
+    sentinel: bool,
+}
+
+impl Title {
+    fn of(process: &Process) -> Self {
+        let Some(arguments) = process.command.known() else { return Self::default() };
+        let words: Vec<&str> = match arguments.as_slice() {
+            [one, rest @ ..] if rest.iter().all(String::is_empty) => one.split_whitespace().collect(),
+            all => all.iter().map(String::as_str).collect(),
+        };
+        let mut title = Self { sentinel: words.iter().any(|word| word.contains("sentinel")), ..Self::default() };
+        title.port = options::value(arguments, "port").map(str::to_owned);
+        match words.get(1).copied() {
+            Some(word) if word.ends_with(".conf") => title.file = Some(word.to_owned()),
+            Some(word) if word.starts_with('/') => title.socket = Some(word.to_owned()),
+            Some(word) if !word.starts_with('-') => {
+                let port = word.rsplit_once(':').map(|(_, port)| port);
+                let number = |port: &&str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+                title.port = port.filter(number).map(str::to_owned).or(title.port);
+            }
+            _ => {}
+        }
+        title
+    }
+}
+
+fn instance(
+    scene: &Scene<'_>,
+    found: &mut Found,
+    process: &Process,
+    engine: Engine,
+    title: &Title,
+    files: &[&str],
+) -> Instance {
+    let mut settings = Vec::new();
+    let mut door = Door::new(scene.source);
+    let named = title.file.as_ref().map(|file| match process.directory.known() {
+        Some(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
+        _ => file.clone(),
+    });
+    let files = named.map_or_else(|| files.iter().map(|file| (*file).to_owned()).collect(), |file| vec![file]);
+    for file in files {
+        let path = options::in_mount_namespace_of(scene.host, process, &file);
+        let Some(read) = door.parse(&path, parse).into_known() else { continue };
+        let port = read.iter().rev().find(|(name, ..)| name == "port").map_or(DEFAULT_PORT, |(_, value, _)| value);
+        let theirs = title.port.as_deref().is_none_or(|ours| ours == port);
+        // The title hides which file it was started with: one of another port is another instance's.
+        if theirs || title.file.is_some() {
+            settings.extend(read.into_iter().map(|(name, value, line)| {
+                (name.clone(), Setting { name, value, place: Some(Place { file: path.clone(), line }) })
+            }));
+            break;
+        }
+    }
+    found.unread.extend(door.unread);
+    let settings: std::collections::BTreeMap<_, _> = settings.into_iter().collect();
+    let set = |name: &str| settings.get(name).map(|setting| setting.value.clone());
+
+    let port = title.port.clone().or_else(|| if title.socket.is_none() { set("port") } else { None });
+    let socket = title.socket.clone().or_else(|| set("unixsocket"));
+    let name = port.clone().filter(|port| port != "0").or_else(|| socket.clone());
+    let name = name.unwrap_or_else(|| process.pid.to_string());
+    let mut instance = scene.instance(engine, name, process, Vec::new());
+    instance.endpoints = port.filter(|port| port != "0").into_iter().chain(socket).collect();
+    instance.max_sessions =
+        Observed::Known(set("maxclients").and_then(|it| it.parse().ok()).unwrap_or(DEFAULT_CLIENTS));
+    instance.settings = settings;
+    describe_private_server(scene, process, &mut instance);
+    instance
+}
+
+/// What holds for every server whose memory is private and cannot be hugetlb.
+pub(crate) fn describe_private_server(scene: &Scene<'_>, process: &Process, instance: &mut Instance) {
+    if let Some(enabled) = process.thp_enabled.get() {
+        let value = if enabled { "1" } else { "0" }.to_owned();
+        let place = Some(Place { file: format!("/proc/{}/status", process.pid), line: 0 });
+        instance.settings.insert("thp_enabled".into(), Setting { name: "THP_enabled".into(), value, place });
+    }
+    let data = |_: &Process, mapping: &Mapping| {
+        let private = !mapping.shared && mapping.accessible && mapping.size() >= SMALLEST_PART;
+        private && (mapping.name.is_empty() || mapping.name.starts_with('['))
+    };
+    instance.segments = segments::of(scene.host, &[process.pid], data);
+    instance.huge_pages = match segments::huge_page_use(&instance.segments) {
+        // Nothing large enough to see, or unknown page sizes: it has no way to them.
+        HugePageUse::Unknown => HugePageUse::None,
+        seen => seen,
+    };
+    instance.session_model = SessionModel::Threads;
+    instance.asked = Asked::Cannot;
+    instance.mechanism = Mechanism::None;
+}
+
+/// `name value` lines; the settings that are known here with their lines.
+///
+/// # Errors
+/// A file with zero bytes in it is no configuration.
+pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String, u64)>, ParseError> {
+    if bytes.contains(&0) {
+        return Err(ParseError::whole("zero bytes in a configuration file"));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let setting = |(number, line): (u64, &str)| {
+        let (name, value) = line.trim().split_once([' ', '\t'])?;
+        let name = name.to_ascii_lowercase();
+        let value = value.trim().trim_matches(['"', '\'']);
+        SETTINGS.contains(&name.as_str()).then(|| (name, value.to_owned(), number))
+    };
+    Ok((1..).zip(text.lines()).filter_map(setting).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::map::MapSource;
+    use hugewise_model::{Host, PageSize};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn server(pid: u32, program: &str, command: &[&str]) -> Process {
+        Process {
+            pid,
+            name: program.into(),
+            command: Observed::Known(command.iter().map(|word| (*word).to_owned()).collect()),
+            executable: Observed::Known(format!("/usr/bin/{}", program.replace("redis-server", "redis-check-rdb"))),
+            thp_enabled: Observed::Known(false),
+            mappings: Observed::Known(vec![Mapping {
+                start: 0x7f00_0000_0000,
+                end: 0x7f00_0400_0000,
+                shared: false,
+                accessible: true,
+                offset: 0,
+                device: 0,
+                inode: 0,
+                name: String::new(),
+                page_size: Observed::Known(PageSize::KIB_4),
+            }]),
+            ..Process::default()
+        }
+    }
+
+    fn found(processes: Vec<Process>, source: &MapSource) -> Found {
+        let host = Host {
+            base_page: Observed::Known(PageSize::KIB_4),
+            processes: Observed::Known(processes),
+            ..Host::default()
+        };
+        let mut found = Found::default();
+        find(&Scene { host: &host, source }, &mut found);
+        found
+    }
+
+    #[test]
+    fn a_title_tells_port_or_socket() {
+        let title = |command: &[&str]| {
+            let title = Title::of(&server(1, "redis-server", command));
+            (title.port, title.socket, title.file, title.sentinel)
+        };
+        let port = |port: &str| (Some(port.to_owned()), None, None, false);
+        assert_eq!(title(&["redis-server 127.0.0.1:6379"]), port("6379"));
+        assert_eq!(title(&["/usr/bin/redis-server *:7000 [cluster]", "", ""]), port("7000"));
+        assert_eq!(title(&["redis-server [::1]:6380"]), port("6380"));
+        assert_eq!(title(&["redis-server", "--port", "6381"]), port("6381"));
+        assert!(title(&["redis-server *:26379 [sentinel]"]).3);
+        assert_eq!(title(&["redis-server /run/redis.sock"]).1.as_deref(), Some("/run/redis.sock"));
+        assert_eq!(title(&["redis-server", "/etc/r.conf"]).2.as_deref(), Some("/etc/r.conf"));
+    }
+
+    #[test]
+    fn each_instance_has_its_own_file() {
+        let source = MapSource::new()
+            .file(
+                "/etc/redis/redis.conf",
+                "# c\nport 6379\nrequirepass hunter2\nmaxmemory 2gb\nmaxclients 500\nunixsocket /run/r.sock\n",
+            )
+            .file("/etc/valkey/valkey.conf", "disable-thp yes\n");
+        let processes = vec![
+            server(1, "redis-server", &["redis-server 127.0.0.1:6379"]),
+            server(2, "redis-server", &["redis-server *:7000 [cluster]"]),
+            Process { parent: 1, ..server(3, "redis-server", &["redis-rdb-bgsave 127.0.0.1:6379"]) },
+            server(4, "redis-server", &["redis-server *:26379 [sentinel]"]),
+            server(5, "valkey-server", &["valkey-server *:6379"]),
+        ];
+        let found = found(processes, &source);
+        let seen: Vec<_> =
+            found.instances.iter().map(|it| (it.engine, it.name.as_str(), it.max_sessions.get())).collect();
+        assert_eq!(
+            seen,
+            [
+                (Engine::Redis, "6379", Some(500)),
+                (Engine::Redis, "7000", Some(10_000)),
+                (Engine::Valkey, "6379", Some(10_000)),
+            ]
+        );
+        let first = &found.instances[0];
+        assert_eq!(first.endpoints, ["6379", "/run/r.sock"]);
+        assert_eq!(first.settings["maxmemory"].to_string(), "maxmemory=2gb (/etc/redis/redis.conf:4)");
+        assert_eq!(first.setting_value("thp_enabled"), Some("0"));
+        assert!(!first.settings.contains_key("requirepass"));
+        assert_eq!(
+            (first.asked, first.mechanism, first.huge_pages),
+            (Asked::Cannot, Mechanism::None, HugePageUse::None)
+        );
+        assert_eq!(first.segments[0].size, Bytes::from_mib(64));
+        assert_eq!(found.instances[2].setting_value("disable-thp"), Some("yes"));
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_read_is_said() {
+        let source = MapSource::new().denied("/etc/redis/redis.conf");
+        let found = found(vec![server(1, "redis-server", &["redis-server *:6379"])], &source);
+        assert_eq!(found.unread[0].what, "/etc/redis/redis.conf");
+        assert_eq!(found.instances[0].name, "6379");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(bytes: Vec<u8>, words: Vec<String>) {
+            let _ = parse(&bytes);
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            let _ = Title::of(&server(1, "redis-server", &words));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The settings of a server, and whether all of them are known.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::Observed;
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
+
+use crate::Kind;
+
+/// What a server's files and command line say, as far as its [`Kind`] reads it.
+pub struct Settings {
+    kind: &'static Kind,
+    /// By name in lower case.
+    pub values: BTreeMap<String, Setting>,
+    /// Why a file with settings is not among them.
+    missing: Option<Observed<()>>,
+}
+
+impl Settings {
+    /// No settings yet.
+    pub const fn of(kind: &'static Kind) -> Self {
+        Self { kind, values: BTreeMap::new(), missing: None }
+    }
+
+    /// A setting; absent where nothing sets it and the default holds, or as unknown as the file
+    /// that may set it.
+    pub fn get(&self, name: &str) -> Observed<&Setting> {
+        match (self.values.get(name), &self.missing) {
+            (Some(setting), None) => Observed::Known(setting),
+            // A command line wins over any file.
+            (Some(setting), Some(_)) if setting.place.as_ref().is_some_and(|place| place.line == 0) => {
+                Observed::Known(setting)
+            }
+            (_, Some(missing)) => missing.as_ref().and_then(|()| Observed::Absent),
+            (None, None) => Observed::Absent,
+        }
+    }
+
+    /// A setting's value or its default; unknown where a file could not be read that may set it.
+    pub fn value_or(&self, name: &str, default: &str) -> Observed<String> {
+        match self.get(name) {
+            Observed::Absent if self.missing.is_none() => Observed::Known(default.to_owned()),
+            other => other.map(|setting| setting.value.clone()),
+        }
+    }
+
+    /// Notes the default of a setting that nothing sets, as evidence.
+    pub fn fill_in(&mut self, name: &str, default: &str) {
+        if self.missing.is_none() && !self.values.contains_key(name) {
+            let setting = Setting { name: name.to_owned(), value: default.to_owned(), place: None };
+            self.values.insert(name.to_owned(), setting);
+        }
+    }
+
+    /// Nothing is known, for lack of the folder that the files are in.
+    pub fn unknown(kind: &'static Kind, why: Observed<()>) -> Self {
+        let mut settings = Self::of(kind);
+        settings.miss(why);
+        settings
+    }
+
+    /// Takes a setting in that the kind reads; it replaces one of that name.
+    pub fn set(&mut self, name: &str, value: &str, place: Place) {
+        if self.kind.settings.contains(&name) {
+            let setting = Setting { name: name.to_owned(), value: value.to_owned(), place: Some(place) };
+            self.values.insert(name.to_owned(), setting);
+        }
+    }
+
+    /// A file with settings could not be read.
+    pub fn miss(&mut self, why: Observed<()>) {
+        // Absent would read as "the default holds".
+        self.missing = Some(if why.is_absent() { Observed::Malformed("no such file".into()) } else { why });
+    }
+}

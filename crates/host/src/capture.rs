@@ -1,0 +1,318 @@
+//! Saves what was read, so that a reader elsewhere gets the same answers; secrets stay behind.
+//!
+//! Only kinds of files that are known here get in, and of those that people write only the lines and words that
+//! are known to be harmless: see `redact` for files and `words` for command lines.
+
+mod boot_loader;
+mod redact;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use hugewise_model::Observed;
+
+use crate::Source;
+use crate::source::Recording;
+use crate::source::captured::{NOTE, Note, PAGE_SIZES, SCHEMA, Tlb};
+use crate::source::tree::Tree;
+
+/// What of command lines and servers' configuration files is harmless and needed.
+#[derive(Clone, Debug, Default)]
+pub struct Keeps {
+    /// Options with their dashes: `-D`, `--datadir`; one that ends in `*` stands for all that start so: `-Xmx*`.
+    pub options: Vec<&'static str>,
+    /// Settings by name: `huge_pages`. `-` and `_` are one, as is case.
+    pub settings: Vec<&'static str>,
+    /// What engines say of files in formats of their own; the first that knows the path decides.
+    pub rewrites: Vec<Rewrite>,
+}
+
+/// Given a path inside its mount namespace and a file's bytes: the same file without secrets, or `None` for files
+/// that it does not know.
+pub type Rewrite = fn(&str, &[u8]) -> Option<Vec<u8>>;
+
+impl Keeps {
+    fn has_exactly(&self, option: &str) -> bool {
+        self.options.contains(&option)
+    }
+
+    fn has_prefix(&self, option: &str) -> bool {
+        self.options.iter().filter_map(|kept| kept.strip_suffix('*')).any(|prefix| option.starts_with(prefix))
+    }
+
+    fn has_option(&self, option: &str) -> bool {
+        self.has_exactly(option) || self.has_prefix(option)
+    }
+
+    fn has_setting(&self, name: &str) -> bool {
+        let plain = |name: &str| name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
+        let name = plain(name);
+        self.settings.iter().any(|kept| plain(kept) == name || plain(kept).rsplit('.').next() == Some(&name))
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where.
+    pub target: PathBuf,
+    /// Files in it.
+    pub files: usize,
+    /// Files that were read and left out, since nobody vouches that they hold no secrets.
+    pub omitted: Vec<String>,
+}
+
+/// Why nothing was written.
+#[derive(Debug)]
+pub struct CaptureError {
+    /// What was to be written.
+    pub target: PathBuf,
+    /// What went wrong.
+    pub what: String,
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.target.display(), self.what)
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+/// Writes a recording to `target`: a gzipped tar where its name ends in `.tar.gz` or `.tgz`, else a folder.
+///
+/// # Errors
+/// The target exists (a folder may if it is empty), or cannot be written. Nothing half done is left behind.
+pub fn write(recording: &Recording<'_>, keeps: &Keeps, target: &Path) -> Result<Written, CaptureError> {
+    let content = content(recording, keeps);
+    let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let failed = |error: io::Error| CaptureError { target: target.to_owned(), what: error.to_string() };
+    if name.is_empty() {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    }
+    let temporary = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+    let tar = name.ends_with(".tar.gz") || name.ends_with(".tgz");
+    let done = if tar {
+        let file = new_file(&temporary).map_err(failed)?;
+        write_tar(&content, file).and_then(|()| place_file(&temporary, target))
+    } else {
+        new_folder(&temporary).map_err(failed)?;
+        write_folder(&content, &temporary).and_then(|()| place_folder(&temporary, target))
+    };
+    if let Err(error) = done {
+        let removed = if tar { std::fs::remove_file(&temporary) } else { std::fs::remove_dir_all(&temporary) };
+        // What went wrong first is what matters.
+        drop(removed);
+        return Err(failed(error));
+    }
+    Ok(Written { target: target.to_owned(), files: content.files.len(), omitted: content.omitted })
+}
+
+/// What a capture holds.
+#[derive(Default)]
+struct Content {
+    files: BTreeMap<String, Vec<u8>>,
+    links: BTreeMap<String, String>,
+    folders: BTreeSet<String>,
+    omitted: Vec<String>,
+}
+
+fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
+    let machine = recording.machine();
+    let seen = recording.seen.borrow();
+    let mut content = Content::default();
+    let mut note = Note {
+        schema: SCHEMA.to_owned(),
+        read_at: machine.read_at.get(),
+        read_as: machine.read_as.get(),
+        base_page_bytes: machine.base_page.get(),
+        architecture: machine.architecture.known().cloned(),
+        tlb_known: machine.tlb.is_known(),
+        tlb: machine.tlb.known().into_iter().flatten().map(Tlb::of).collect(),
+        ..Note::default()
+    };
+    for (path, answer) in &seen.files {
+        match answer {
+            Observed::Known(bytes) => match redact::redact(path, bytes, keeps) {
+                Some(kept) => {
+                    content.files.insert(tidy(path), kept);
+                }
+                None => {
+                    note.malformed.insert(format!("read:{path}"), "left out of the capture".to_owned());
+                    note.omitted.push(path.clone());
+                }
+            },
+            other => refuse(&mut note, "read", path, other),
+        }
+    }
+    for (path, answer) in &seen.lists {
+        match answer {
+            // Names of a path that climbs are kept in the note alone: nothing is written outside the capture.
+            Observed::Known(_) if climbs(path) => {}
+            Observed::Known(_) => {
+                content.folders.insert(tidy(path));
+            }
+            other => refuse(&mut note, "list", path, other),
+        }
+    }
+    for (path, answer) in &seen.links {
+        match answer {
+            Observed::Known(target) if can_be_link(&content, path) => {
+                content.links.insert(tidy(path), target.clone());
+            }
+            Observed::Known(target) => {
+                note.links.insert(path.clone(), target.clone());
+            }
+            other => refuse(&mut note, "link", path, other),
+        }
+    }
+    let page_sizes = seen.page_sizes.iter().filter_map(|(at, size)| Some((at, size.get()?)));
+    let lines = page_sizes.map(|((pid, start), size)| format!("{pid} {start:x} {}\n", size.bytes().get()));
+    let page_sizes: String = lines.collect();
+    if !page_sizes.is_empty() {
+        content.files.insert(PAGE_SIZES.to_owned(), page_sizes.into_bytes());
+    }
+    let tree = content.tree();
+    for (folder, answer) in &seen.lists {
+        if answer.is_known() && tree.list(folder) != *answer {
+            note.lists.insert(folder.clone(), answer.known().cloned().unwrap_or_default());
+        }
+    }
+    note.denied.sort();
+    content.omitted.clone_from(&note.omitted);
+    // A map with texts for keys always has a JSON form.
+    let json = serde_json::to_vec_pretty(&note).unwrap_or_default();
+    content.files.insert(NOTE.to_owned(), json);
+    content
+}
+
+fn refuse<T>(note: &mut Note, question: &str, path: &str, answer: &Observed<T>) {
+    match answer {
+        Observed::Denied => note.denied.push(format!("{question}:{path}")),
+        Observed::Malformed(why) => {
+            note.malformed.insert(format!("{question}:{path}"), why.clone());
+        }
+        Observed::Known(_) | Observed::Absent => {}
+    }
+}
+
+/// A path without doubled and trailing slashes.
+fn tidy(path: &str) -> String {
+    path.split('/').filter(|name| !name.is_empty()).fold(String::new(), |path, name| path + "/" + name)
+}
+
+/// Whether a path has `..` in it.
+fn climbs(path: &str) -> bool {
+    path.split('/').any(|name| name == "..")
+}
+
+/// Whether a link can lie at its own path: nothing of the capture is there or below, and no link is above, which
+/// whoever writes or unpacks the capture would follow.
+fn can_be_link(content: &Content, path: &str) -> bool {
+    let path = tidy(path);
+    let below = format!("{path}/");
+    let free = |next: Option<&String>| next.is_none_or(|next| !next.starts_with(&below));
+    let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+    !climbs(&path)
+        && !content.files.contains_key(&path)
+        && !content.folders.contains(&path)
+        && free(content.files.range(below.clone()..).next().map(|(path, _)| path))
+        && free(content.folders.range(below.clone()..).next())
+        && above.into_iter().all(|folder| !content.links.contains_key(folder) && !content.files.contains_key(folder))
+}
+
+impl Content {
+    fn tree(&self) -> Tree {
+        let mut tree = Tree::default();
+        self.folders.iter().for_each(|path| tree.put_folder(path));
+        self.files.iter().for_each(|(path, bytes)| tree.put_file(path, Observed::Known(bytes.clone())));
+        self.links.iter().for_each(|(path, target)| tree.put_link(path, target));
+        tree
+    }
+}
+
+fn write_tar(content: &Content, file: File) -> io::Result<()> {
+    const TOP: &str = "hugewise-capture";
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(file, flate2::Compression::default()));
+    let header = |kind: tar::EntryType, mode: u32, size: u64| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(size);
+        header.set_mtime(0);
+        header
+    };
+    for folder in &content.folders {
+        let mut header = header(tar::EntryType::Directory, 0o700, 0);
+        tar.append_data(&mut header, format!("{TOP}{folder}/"), io::empty())?;
+    }
+    for (path, bytes) in &content.files {
+        let size = u64::try_from(bytes.len()).map_err(io::Error::other)?;
+        let mut header = header(tar::EntryType::Regular, 0o600, size);
+        tar.append_data(&mut header, format!("{TOP}{path}"), bytes.as_slice())?;
+    }
+    for (path, target) in &content.links {
+        let mut header = header(tar::EntryType::Symlink, 0o777, 0);
+        tar.append_link(&mut header, format!("{TOP}{path}"), target)?;
+    }
+    let file = tar.into_inner()?.finish()?;
+    file.sync_all()
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn new_folder(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+fn write_folder(content: &Content, root: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.mode(0o700).recursive(true);
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    for folder in &content.folders {
+        builder.create(below(folder))?;
+    }
+    for (path, bytes) in &content.files {
+        let path = below(path);
+        if let Some(folder) = path.parent() {
+            builder.create(folder)?;
+        }
+        new_file(&path)?.write_all(bytes)?;
+    }
+    for (path, target) in &content.links {
+        let path = below(path);
+        if let Some(folder) = path.parent() {
+            builder.create(folder)?;
+        }
+        symlink(target, path)?;
+    }
+    Ok(())
+}
+
+/// Gives the finished file its name, never in place of another.
+fn place_file(temporary: &Path, target: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, temporary, CWD, target, RenameFlags::NOREPLACE) {
+        // File systems without this: a link takes no other's place either.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            std::fs::hard_link(temporary, target)?;
+            std::fs::remove_file(temporary)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Gives the finished folder its name; an empty one there gives way, by the kernel's own rule.
+fn place_folder(temporary: &Path, target: &Path) -> io::Result<()> {
+    std::fs::rename(temporary, target)
+}
+
+#[cfg(test)]
+mod tests;

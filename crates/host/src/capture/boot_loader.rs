@@ -1,0 +1,88 @@
+//! Kernel command lines and boot loaders' files: the words about memory, and what chooses an entry.
+
+use super::redact::lines;
+
+/// Keys of the kernel's command line that bear on memory.
+const KERNEL_WORDS: [&str; 17] = [
+    "hugepages",
+    "hugepagesz",
+    "default_hugepagesz",
+    "hugetlb_cma",
+    "hugetlb_cma_only",
+    "hugetlb_free_vmemmap",
+    "hugepage_alloc_threads",
+    "transparent_hugepage",
+    "transparent_hugepage_shmem",
+    "transparent_hugepage_tmpfs",
+    "thp_anon",
+    "thp_shmem",
+    "numa",
+    "numa_balancing",
+    "mem",
+    "isolcpus",
+    "quiet",
+];
+
+pub(super) fn words_of(bytes: &[u8]) -> Vec<u8> {
+    lines(bytes, |line| Some(kernel_words(line)))
+}
+
+/// The words of a kernel command line that bear on memory.
+pub(super) fn kernel_words(line: &str) -> String {
+    let ours = |word: &&str| {
+        let word = word.trim_matches(['"', '\'']).trim_start_matches(['+', '-']);
+        // A variable holds other words, which are looked at where it is set.
+        word.starts_with('$') || KERNEL_WORDS.contains(&word.split('=').next().unwrap_or_default())
+    };
+    line.split_ascii_whitespace().filter(ours).collect::<Vec<_>>().join(" ")
+}
+
+/// Boot loader files: entries, defaults, and of command lines the words about memory.
+pub(super) fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
+    if name == "cmdline" {
+        return words_of(bytes);
+    }
+    lines(bytes, |line| {
+        let indent: String = line.chars().take_while(char::is_ascii_whitespace).collect();
+        let trimmed = line.trim();
+        let first = trimmed.split(|sign: char| sign.is_ascii_whitespace() || sign == '=').next().unwrap_or_default();
+        match first {
+            // `linux /vmlinuz-6.1 root=... quiet`: the file, then the words.
+            "linux" | "linux16" | "linuxefi" => {
+                let file = trimmed.split_ascii_whitespace().nth(1).unwrap_or_default();
+                let words = trimmed.split_ascii_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+                Some(format!("{indent}{first} {file} {}", kernel_words(&words)).trim_end().to_owned())
+            }
+            "options" => Some(format!("options {}", kernel_words(trimmed.get(first.len()..).unwrap_or_default()))),
+            _ if matches!(first, "kernelopts" | "tuned_params") || first.starts_with("GRUB_CMDLINE") => {
+                let value = trimmed.split_once('=').map(|(_, value)| value).unwrap_or_default();
+                let quote = ['"', '\''].into_iter().find(|quote| value.starts_with(*quote));
+                let quote = quote.map(String::from).unwrap_or_default();
+                let words = kernel_words(value.trim_matches(['"', '\'']));
+                Some(format!("{first}={quote}{words}{quote}"))
+            }
+            "menuentry" | "submenu" | "title" | "version" | "default" | "saved_entry" | "next_entry"
+            | "GRUB_DEFAULT" | "GRUB_ENABLE_BLSCFG" | "}" | "blscfg" | "sort-key" | "machine-id" | "id" => {
+                Some(line.to_owned())
+            }
+            // `set default="0"`, `set kernelopts="..."` and the tests around them.
+            "set" => {
+                let assignment = trimmed.strip_prefix("set")?.trim_start();
+                let (key, value) = assignment.split_once('=')?;
+                match key {
+                    "default" | "saved_entry" => Some(line.to_owned()),
+                    "kernelopts" | "default_kernelopts" | "tuned_params" => {
+                        Some(format!("{indent}set {key}=\"{}\"", kernel_words(value.trim_matches(['"', '\'']))))
+                    }
+                    _ => None,
+                }
+            }
+            "if" | "elif" if trimmed.contains("next_entry") || trimmed.contains("kernelopts") => Some(line.to_owned()),
+            "if" | "elif" | "else" | "fi" => {
+                Some(format!("{indent}{}", if first == "if" { "if false ; then" } else { first }))
+            }
+            "#" if trimmed == "# GRUB Environment Block" => Some(line.to_owned()),
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,280 @@
+//! A capture answers as its host did, and holds none of its secrets.
+#![allow(clippy::disallowed_methods)] // The written capture is looked at, not the machine.
+
+use std::io::Read;
+
+use hugewise_model::{Bytes, PageSize};
+
+use super::*;
+use crate::source::{Live, Machine, MapSource, open};
+
+const SECRETS: [&str; 12] = [
+    "S3cretShort",
+    "S3cretLong",
+    "S3cretUrl",
+    "S3cretEnv",
+    "S3cretMy",
+    "S3cretRedis",
+    "S3cretKernel",
+    "S3cretTitle",
+    "S3cretGecos",
+    "S3cretComment",
+    "S3cretMount",
+    "S3cretGrub",
+];
+
+fn keeps() -> Keeps {
+    Keeps {
+        options: vec!["-D", "--datadir", "--defaults-file", "--port"],
+        settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
+        rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
+    }
+}
+
+fn status(name: &str) -> String {
+    format!("Name:\t{name}\nPPid:\t1\nUid:\t5\t5\t5\t5\nGid:\t5\t5\t5\t5\nVmSize:\t9 kB\nThreads:\t1\n")
+}
+
+fn host() -> MapSource {
+    let maps = "7f0000000000-7f0040000000 rw-s 00000000 00:01 7 /SYSV00000000 (deleted)\n";
+    MapSource::new()
+        .machine(Machine {
+            live: true,
+            base_page: Observed::Known(PageSize::new(65536).unwrap()),
+            read_at: Observed::Known(1_700_000_000),
+            read_as: Observed::Known(0),
+            architecture: Observed::Known("aarch64".into()),
+            tlb: Observed::Known(vec![hugewise_model::host::TlbLevel {
+                level: 2,
+                holds: hugewise_model::host::TlbHolds::Both,
+                page_size: PageSize::MIB_2,
+                entries: 1536,
+            }]),
+        })
+        .file("/proc/meminfo", "MemTotal: 100 kB\n")
+        .file("/proc/cmdline", "BOOT_IMAGE=/x root=/dev/sda hugepages=8 token=S3cretKernel\n")
+        .file("/proc/mounts", "hugetlbfs /dev/hugepages hugetlbfs rw 0 0\n//h/s /mnt cifs rw,password=S3cretMount 0 0\n")
+        .file("/proc/7/status", status("mariadbd"))
+        .file("/proc/7/cmdline", "/usr/sbin/mariadbd\0--datadir=/data\0-pS3cretShort\0--password\0S3cretLong\0--port\0u://a:S3cretUrl@h\0")
+        .file("/proc/7/environ", "PGPASSWORD=S3cretEnv\0")
+        .file("/proc/7/maps", maps)
+        .file("/proc/7/limits", "Max locked memory 65536 65536 bytes\n")
+        .file("/proc/7/cgroup", "0::/a.service\n")
+        .link("/proc/7/exe", "/usr/sbin/mariadbd")
+        .link("/proc/7/ns/mnt", "mnt:[4026531841]")
+        .denied("/proc/7/cwd")
+        .page_size(7, 0x7f00_0000_0000, PageSize::MIB_2)
+        .file("/proc/8/status", status("postgres"))
+        .file("/proc/8/cmdline", "postgres: bob S3cretTitle [local] idle\0\0\0")
+        .denied("/proc/8/maps")
+        .file("/etc/passwd", "mysql:x:5:5:S3cretGecos:/home:/bin/sh\n")
+        .file("/etc/shadow", "mysql:S3cretGecos:1::::::\n")
+        .file("/etc/sysctl.d/10-a.conf", "# S3cretComment\nvm.nr_hugepages = 7\nkernel.domainname = S3cretComment\n")
+        .link("/etc/sysctl.d/99-sysctl.conf", "../sysctl.conf")
+        .file("/etc/sysctl.conf", "vm.nr_hugepages=9\n")
+        .file(
+            "/etc/systemd/system/a.service",
+            "[Service]\nEnvironment=A=S3cretEnv \\\n  B=S3cretEnv\nPassEnvironment=S3cretEnv\nSetCredential=x:S3cretEnv\n\
+             ExecStart=/usr/sbin/mariadbd --datadir=/data \\\n  --password=S3cretLong\nLimitMEMLOCK=infinity\n",
+        )
+        .file(
+            "/etc/mysql/my.cnf",
+            "[client]\npassword=S3cretMy\n[mysqld]\nlarge_pages=1 # S3cretComment\n!includedir /etc/mysql/conf.d/\n",
+        )
+        .file("/etc/redis/redis.conf", "requirepass S3cretRedis\nmaxmemory 1gb\nuser x on >S3cretRedis\n")
+        .file("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"hugepages=4 luks.key=S3cretGrub\"\nGRUB_X=S3cretGrub\n")
+        .file("/boot/grub/grub.cfg", "password_pbkdf2 root S3cretGrub\nmenuentry 'A' {\n  linux /vmlinuz k=S3cretGrub hugepages=4\n}\n")
+        .file("/proc/7/root/tmp/hsperfdata_a/1", "okS3cretMy\0")
+        .file("/opt/app/binary", b"\0\x01S3cretMy")
+}
+
+/// Asks everything that a check would.
+fn ask(source: &dyn Source) -> Vec<String> {
+    let mut answers = Vec::new();
+    for path in [
+        "/proc/meminfo",
+        "/proc/cmdline",
+        "/proc/mounts",
+        "/proc/7/status",
+        "/proc/7/cmdline",
+        "/proc/7/environ",
+        "/proc/7/maps",
+        "/proc/8/cmdline",
+        "/proc/8/maps",
+        "/etc/passwd",
+        "/etc/shadow",
+        "/etc/sysctl.d/10-a.conf",
+        "/etc/sysctl.conf",
+        "/etc/systemd/system/a.service",
+        "/etc/mysql/my.cnf",
+        "/etc/redis/redis.conf",
+        "/etc/default/grub",
+        "/boot/grub/grub.cfg",
+        "/proc/7/root/tmp/hsperfdata_a/1",
+        "/opt/app/binary",
+        "/nothing",
+        "/etc/mysql/../mysql/my.cnf",
+        "/proc/7/limits",
+        "/proc/7/cgroup",
+    ] {
+        answers
+            .push(format!("{path} {:?}", source.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())));
+    }
+    for folder in ["/proc", "/etc/sysctl.d", "/etc", "/nothing", "/proc/../etc"] {
+        answers.push(format!("{folder} {:?}", source.list(folder)));
+    }
+    for link in
+        ["/proc/7/exe", "/proc/7/cwd", "/proc/7/ns/mnt", "/etc/sysctl.d/99-sysctl.conf", "/etc/sysctl.conf", "/nothing"]
+    {
+        answers.push(format!("{link} {:?}", source.link(link)));
+    }
+    answers.push(format!("{:?} {:?}", source.mapping_page_size(7, 0x7f00_0000_0000), source.mapping_page_size(7, 1)));
+    answers
+}
+
+fn all_bytes(folder: &Path, found: &mut Vec<u8>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        found.extend_from_slice(path.as_os_str().as_encoded_bytes());
+        if path.is_symlink() {
+            found.extend_from_slice(std::fs::read_link(&path).unwrap().as_os_str().as_encoded_bytes());
+        } else if path.is_dir() {
+            all_bytes(&path, found);
+        } else {
+            found.extend(std::fs::read(&path).unwrap());
+        }
+    }
+}
+
+fn capture(host: &dyn Source, target: &Path) -> Written {
+    let recording = Recording::new(host);
+    ask(&recording);
+    crate::read(&recording);
+    write(&recording, &keeps(), target).unwrap()
+}
+
+#[test]
+fn no_planted_secret_gets_in() {
+    let host = host();
+    let folder = tempfile::tempdir().unwrap();
+    let written = capture(&host, &folder.path().join("capture"));
+    capture(&host, &folder.path().join("capture.tar.gz"));
+    assert!(written.omitted.contains(&"/etc/shadow".to_owned()));
+    assert!(written.omitted.contains(&"/proc/7/environ".to_owned()));
+    let mut found = Vec::new();
+    all_bytes(&folder.path().join("capture"), &mut found);
+    let tar = std::fs::File::open(folder.path().join("capture.tar.gz")).unwrap();
+    flate2::read::GzDecoder::new(tar).read_to_end(&mut found).unwrap();
+    let found = String::from_utf8_lossy(&found);
+    for secret in SECRETS {
+        assert!(!found.contains(secret), "{secret} got in");
+    }
+    assert!(!found.contains("S3cret"));
+}
+
+#[test]
+fn a_capture_answers_as_its_host_did() {
+    let host = host();
+    let folder = tempfile::tempdir().unwrap();
+    let mut replayed = Vec::new();
+    for name in ["capture", "capture.tar.gz"] {
+        let target = folder.path().join(name);
+        capture(&host, &target);
+        let source = open(Some(&target)).unwrap();
+        let machine = source.machine();
+        assert_eq!(Machine { live: true, ..machine }, Source::machine(&host));
+        assert_eq!(source.problems(), []);
+        replayed.push(ask(source.as_ref()));
+    }
+    assert_eq!(replayed[0], replayed[1]);
+    let differ: Vec<_> = ask(&host)
+        .into_iter()
+        .zip(&replayed[0])
+        .filter(|(live, kept)| live != *kept)
+        .map(|(_, kept)| kept.clone())
+        .collect();
+    let left_out = |path: &str| format!("{path} Malformed(\"left out of the capture\")");
+    assert_eq!(
+        differ,
+        [
+            "/proc/cmdline Known(\"hugepages=8\\n\")".to_owned(),
+            "/proc/mounts Known(\"hugetlbfs /dev/hugepages hugetlbfs rw 0 0\\n\\n\")".to_owned(),
+            "/proc/7/cmdline Known(\"/usr/sbin/mariadbd\\0--datadir=/data\\0-\\0-\\0-\\0--port\\0-\\0\")".to_owned(),
+            left_out("/proc/7/environ"),
+            "/proc/8/cmdline Known(\"postgres: session - [local] idle\\0\\0\\0\")".to_owned(),
+            "/etc/passwd Known(\"mysql:x:5:5:::\\n\")".to_owned(),
+            left_out("/etc/shadow"),
+            "/etc/sysctl.d/10-a.conf Known(\"\\nvm.nr_hugepages = 7\\n\\n\")".to_owned(),
+            "/etc/systemd/system/a.service Known(\"[Service]\\n\\n\\n\\n\\n\
+             ExecStart=/usr/sbin/mariadbd --datadir=/data -\\n\\nLimitMEMLOCK=infinity\\n\")"
+                .to_owned(),
+            "/etc/mysql/my.cnf Known(\"[client]\\n\\n[mysqld]\\nlarge_pages=1\\n!includedir /etc/mysql/conf.d/\\n\")"
+                .to_owned(),
+            "/etc/redis/redis.conf Known(\"\\nmaxmemory 1gb\\n\\n\")".to_owned(),
+            "/etc/default/grub Known(\"GRUB_CMDLINE_LINUX=\\\"hugepages=4\\\"\\n\\n\")".to_owned(),
+            "/boot/grub/grub.cfg Known(\"\\nmenuentry 'A' {\\n  linux /vmlinuz hugepages=4\\n}\\n\")".to_owned(),
+            "/proc/7/root/tmp/hsperfdata_a/1 Known(\"ok\")".to_owned(),
+            left_out("/opt/app/binary"),
+            left_out("/etc/mysql/../mysql/my.cnf"),
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_half_done_stays() {
+    let host = host();
+    let folder = tempfile::tempdir().unwrap();
+    let recording = Recording::new(&host);
+    ask(&recording);
+    for name in ["a.tar.gz", "full"] {
+        let target = folder.path().join(name);
+        if name == "full" {
+            std::fs::create_dir(&target).unwrap();
+            std::fs::write(target.join("mine"), "mine").unwrap();
+        } else {
+            std::fs::write(&target, "mine").unwrap();
+        }
+        assert!(write(&recording, &keeps(), &target).is_err());
+    }
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    write(&recording, &keeps(), &folder.path().join("empty")).unwrap();
+    assert!(write(&recording, &keeps(), &folder.path().join("no/such/folder")).is_err());
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a.tar.gz", "empty", "full"]);
+    assert_eq!(std::fs::read(folder.path().join("a.tar.gz")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_link_above_others_is_never_followed_when_writing() {
+    let outside = tempfile::tempdir().unwrap();
+    let host = MapSource::new().file("/proc/meminfo", "").link("/trap", outside.path().to_str().unwrap());
+    let recording = Recording::new(&host);
+    recording.seen.borrow_mut().links.insert("/trap/inner".into(), Observed::Known("x".into()));
+    recording.link("/trap");
+    recording.read("/proc/meminfo");
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("out");
+    write(&recording, &keeps(), &target).unwrap();
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    let source = open(Some(&target)).unwrap();
+    assert_eq!(source.link("/trap/inner"), Observed::Known("x".into()));
+}
+
+#[test]
+fn this_machine_can_be_captured_and_read_again() {
+    let live = Live::new();
+    let recording = Recording::new(&live);
+    let host = crate::read(&recording);
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("host.tgz");
+    write(&recording, &keeps(), &target).unwrap();
+    let again = crate::read(open(Some(&target)).unwrap().as_ref());
+    let tables = |host: &hugewise_model::Host| -> Vec<(u32, Observed<Bytes>, Observed<Vec<hugewise_model::Mapping>>)> {
+        let processes = host.processes.known().unwrap().iter();
+        processes.map(|process| (process.pid, process.page_tables.clone(), process.mappings.clone())).collect()
+    };
+    assert_eq!(tables(&host), tables(&again));
+    assert_eq!(host.unread, again.unread);
+    assert_eq!((host.base_page, host.architecture), (again.base_page, again.architecture));
+}

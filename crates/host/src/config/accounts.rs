@@ -1,0 +1,88 @@
+//! passwd(5) and group(5). Accounts from LDAP and the like are in no file and are not known.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::host::{Accounts, Group, User};
+
+use super::files::lines;
+use crate::Door;
+
+/// Accounts of the files; empty where there are none. What could not be read, the door notes.
+pub fn read(door: &mut Door<'_>) -> Accounts {
+    let users = door.parse("/etc/passwd", |bytes| Ok(parse_users(bytes)));
+    let groups = door.parse("/etc/group", |bytes| Ok(parse_groups(bytes)));
+    Accounts { users: users.into_known().unwrap_or_default(), groups: groups.into_known().unwrap_or_default() }
+}
+
+/// Users by id. As in the C library, a line that is none is skipped and the first of one id counts.
+pub fn parse_users(bytes: &[u8]) -> BTreeMap<u32, User> {
+    let mut users = BTreeMap::new();
+    for (_, line) in lines(bytes) {
+        let mut fields = line.split(':');
+        let (Some(name), Some(_), Some(Ok(uid)), Some(Ok(gid))) =
+            (fields.next(), fields.next(), fields.next().map(str::parse), fields.next().map(str::parse))
+        else {
+            continue;
+        };
+        if counts(name) {
+            users.entry(uid).or_insert_with(|| User { name: name.to_owned(), gid });
+        }
+    }
+    users
+}
+
+/// Groups by id. Two lines of one id are joined: both names' members are in that group.
+pub fn parse_groups(bytes: &[u8]) -> BTreeMap<u32, Group> {
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    for (_, line) in lines(bytes) {
+        let mut fields = line.split(':');
+        let (Some(name), Some(_), Some(Ok(gid))) = (fields.next(), fields.next(), fields.next().map(str::parse)) else {
+            continue;
+        };
+        if !counts(name) {
+            continue;
+        }
+        let members = fields.next().unwrap_or_default().split(',').map(str::trim).filter(|member| !member.is_empty());
+        let group = groups.entry(gid).or_insert_with(|| Group { name: name.to_owned(), members: Vec::new() });
+        group.members.extend(members.map(str::to_owned));
+    }
+    groups
+}
+
+/// Not a comment, and not a NIS line (`+::`, `-name:`).
+fn counts(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(['#', '+', '-'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use proptest::prelude::*;
+
+    #[test]
+    fn groups_of_a_user_come_from_both_files() {
+        let source = MapSource::new()
+            .file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n# c\n\noracle:x:54321:54321::/home/oracle:/bin/bash\nora2:x:54321:1::/:\n+::::::\nbad:x:no:1::/:\n")
+            .file("/etc/group", "root:x:0:\noinstall:x:54321:\ndba:x:54322:other,oracle\nempty\nhuge:x:99999999999:\nhugetlb:x:500: oracle ,\n");
+        let accounts = read(&mut Door::new(&source));
+        assert_eq!(accounts.users.len(), 2);
+        assert_eq!(accounts.user_name(54321), "oracle");
+        assert_eq!(accounts.groups_of(54321), [54321, 500, 54322]);
+        assert_eq!(accounts.groups.len(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            parse_users(&bytes);
+            parse_groups(&bytes);
+        }
+
+        #[test]
+        fn a_user_reads_back(name in "[a-z_][a-z0-9_-]{0,20}", uid: u32, gid: u32) {
+            let users = parse_users(format!("{name}:x:{uid}:{gid}:a, b:/home:/bin/sh\n").as_bytes());
+            prop_assert_eq!(users.get(&uid), Some(&User { name, gid }));
+        }
+    }
+}

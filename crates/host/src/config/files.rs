@@ -1,0 +1,109 @@
+//! What the mechanisms share: lines of text, and folders whose files override each other by name.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use hugewise_model::{Observed, configuration::Place};
+
+use crate::Door;
+
+/// Lines with their numbers from 1, without their ends. Bytes that are not UTF-8 become the replacement character.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Cow<'_, str>)> {
+    (1..).zip(bytes.split(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        String::from_utf8_lossy(line)
+    }))
+}
+
+/// A place in a file.
+pub fn place(file: &str, line: u64) -> Place {
+    Place { file: file.to_owned(), line }
+}
+
+/// Paths of the files that end in `suffix` in all `folders`, sorted by their bare name; of those with
+/// one name the first folder's counts. A link to /dev/null hides the name (`systemd.unit(5)`, `sysctl.d(5)`).
+/// Absent where none of the folders is there.
+pub fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str) -> Observed<Vec<String>> {
+    let mut by_name: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut any = false;
+    for folder in folders {
+        let folder = folder.as_ref();
+        let names = match door.list(folder) {
+            Observed::Known(names) => names,
+            Observed::Absent => continue,
+            Observed::Denied => return Observed::Denied,
+            Observed::Malformed(why) => return Observed::Malformed(format!("{folder}: {why}")),
+        };
+        any = true;
+        for name in names {
+            if !name.ends_with(suffix) || name.starts_with('.') || by_name.contains_key(&name) {
+                continue;
+            }
+            let path = format!("{folder}/{name}");
+            match door.source.link(&path) {
+                Observed::Known(target) if target == "/dev/null" => {
+                    by_name.insert(name, None);
+                }
+                // A link that leads nowhere hides nothing.
+                Observed::Known(_) if door.source.read(&path).is_absent() => {}
+                _ => {
+                    by_name.insert(name, Some(path));
+                }
+            }
+        }
+    }
+    if any { Observed::Known(by_name.into_values().flatten().collect()) } else { Observed::Absent }
+}
+
+/// Reads all files and joins what `parse` finds in them, in order. A file that went away counts as empty;
+/// one that cannot be read makes the whole unknown.
+pub fn joined<T>(
+    door: &mut Door<'_>,
+    paths: &[String],
+    mut parse: impl FnMut(&str, &[u8]) -> Vec<T>,
+) -> Observed<Vec<T>> {
+    let mut all = Vec::new();
+    let mut failed = None;
+    for path in paths {
+        match door.read(path) {
+            Observed::Known(bytes) => all.extend(parse(path, &bytes)),
+            Observed::Absent => {}
+            Observed::Denied => failed = failed.or(Some(Observed::Denied)),
+            Observed::Malformed(why) => failed = failed.or(Some(Observed::Malformed(format!("{path}: {why}")))),
+        }
+    }
+    failed.unwrap_or(Observed::Known(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+
+    #[test]
+    fn one_name_counts_once_and_null_hides_it() {
+        let source = MapSource::new()
+            .file("/etc/x.d/20-b.conf", "")
+            .file("/usr/lib/x.d/20-b.conf", "")
+            .file("/usr/lib/x.d/10-a.conf", "")
+            .file("/usr/lib/x.d/30-c.conf", "")
+            .file("/usr/lib/x.d/40-d.conf", "")
+            .file("/usr/lib/x.d/README", "")
+            .link("/etc/x.d/30-c.conf", "/dev/null")
+            .link("/etc/x.d/40-d.conf", "/nowhere");
+        let mut door = Door::new(&source);
+        let found = overlaid(&mut door, &["/etc/x.d", "/run/x.d", "/usr/lib/x.d"], ".conf");
+        let expected = ["/usr/lib/x.d/10-a.conf", "/etc/x.d/20-b.conf", "/usr/lib/x.d/40-d.conf"];
+        assert_eq!(found, Observed::Known(expected.map(String::from).to_vec()));
+        assert_eq!(overlaid(&mut door, &["/run/x.d"], ".conf"), Observed::Absent);
+    }
+
+    #[test]
+    fn one_denied_file_makes_the_whole_unknown() {
+        let source = MapSource::new().file("/a", "1").denied("/b").file("/c", "3");
+        let mut door = Door::new(&source);
+        let read = joined(&mut door, &["/a", "/b", "/c"].map(String::from), |_, bytes| bytes.to_vec());
+        assert_eq!(read, Observed::Denied);
+        assert_eq!(door.unread.len(), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! The host's name and its distribution.
+
+use hugewise_model::Observed;
+
+use super::files::lines;
+use crate::Door;
+
+/// The name that runs now, or where the archive has none, the one of the next boot. The last two are sosreport's.
+pub fn read_name(door: &mut Door<'_>) -> Observed<String> {
+    ["/proc/sys/kernel/hostname", "/etc/hostname", "/hostname", "/sos_commands/host/hostname"]
+        .iter()
+        .fold(Observed::Absent, |name, path| {
+            name.or_else_absent(|| door.parse(path, |bytes| Ok(parse_name(bytes))).and_then(Observed::from))
+        })
+}
+
+/// The first line that is no comment (hostname(5)), up to white space.
+pub fn parse_name(bytes: &[u8]) -> Option<String> {
+    lines(bytes)
+        .map(|(_, line)| line.trim().to_owned())
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .and_then(|line| line.split_whitespace().next().map(str::to_owned))
+}
+
+/// `PRETTY_NAME` of os-release(5), or the one line of older Red Hat systems.
+pub fn read_os(door: &mut Door<'_>) -> Observed<String> {
+    let release = ["/etc/os-release", "/usr/lib/os-release"].iter().fold(Observed::Absent, |os, path| {
+        os.or_else_absent(|| door.parse(path, |bytes| Ok(parse_os_release(bytes))).and_then(Observed::from))
+    });
+    release.or_else_absent(|| door.parse("/etc/redhat-release", |bytes| Ok(first_line(bytes))).and_then(Observed::from))
+}
+
+fn first_line(bytes: &[u8]) -> Option<String> {
+    lines(bytes).map(|(_, line)| line.trim().to_owned()).find(|line| !line.is_empty())
+}
+
+/// `PRETTY_NAME`, or where that is missing `NAME` and `VERSION`.
+pub fn parse_os_release(bytes: &[u8]) -> Option<String> {
+    let field = |wanted: &str| {
+        lines(bytes)
+            .filter_map(|(_, line)| {
+                let (key, value) = line.trim().split_once('=')?;
+                (key == wanted).then(|| unquoted(value)).filter(|value| !value.is_empty())
+            })
+            .last()
+    };
+    field("PRETTY_NAME").or_else(|| match (field("NAME")?, field("VERSION")) {
+        (name, Some(version)) => Some(format!("{name} {version}")),
+        (name, None) => Some(name),
+    })
+}
+
+/// A shell word without its quotes; in double quotes a backslash keeps the next character.
+pub fn unquoted(word: &str) -> String {
+    let word = word.trim();
+    if let Some(inner) = word.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        return inner.to_owned();
+    }
+    let inner = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(word);
+    let mut characters = inner.chars();
+    let mut text = String::with_capacity(inner.len());
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => text.extend(characters.next()),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_live_and_archived_hosts() {
+        let sos = MapSource::new().file("/sos_commands/host/hostname", "db7.example.org\n");
+        assert_eq!(read_name(&mut Door::new(&sos)), Observed::Known("db7.example.org".into()));
+        let etc = sos.file("/etc/hostname", "# set by us\ndb8\n");
+        assert_eq!(read_name(&mut Door::new(&etc)), Observed::Known("db8".into()));
+        let live = etc.file("/proc/sys/kernel/hostname", "db9\n");
+        assert_eq!(read_name(&mut Door::new(&live)), Observed::Known("db9".into()));
+        assert_eq!(read_name(&mut Door::new(&MapSource::new())), Observed::Absent);
+    }
+
+    #[test]
+    fn distributions_name_themselves() {
+        let name = |text: &str| parse_os_release(text.as_bytes());
+        assert_eq!(
+            name("NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            Some("Debian GNU/Linux 12 (bookworm)".into())
+        );
+        assert_eq!(name("PRETTY_NAME='Oracle Linux Server 8.10'\n"), Some("Oracle Linux Server 8.10".into()));
+        assert_eq!(name("PRETTY_NAME=\"A \\\"B\\\" \\$C\"\n"), Some("A \"B\" $C".into()));
+        assert_eq!(name("NAME=Alpine\nVERSION=3.20\n"), Some("Alpine 3.20".into()));
+        assert_eq!(name("ID=x\n"), None);
+        let old =
+            MapSource::new().file("/etc/redhat-release", "Red Hat Enterprise Linux Server release 6.10 (Santiago)\n");
+        assert_eq!(
+            read_os(&mut Door::new(&old)),
+            Observed::Known("Red Hat Enterprise Linux Server release 6.10 (Santiago)".into())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            parse_os_release(&bytes);
+            parse_name(&bytes);
+        }
+    }
+}

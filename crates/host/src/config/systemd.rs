@@ -1,0 +1,294 @@
+//! Service units as their files describe them: what the next start of a service may lock.
+
+use std::collections::BTreeSet;
+
+use hugewise_model::configuration::{Place, Unit};
+use hugewise_model::{Limit, Observed, Process};
+
+use super::files::{joined, overlaid, place};
+use super::unit::{self, Assignment, UnitName};
+use super::unit_values::{Capabilities, parse_limit};
+use crate::Door;
+
+/// Where units lie, the strongest first (`systemd.unit(5)` of systemd 252). Generated and transient ones count too:
+/// an init script's unit is made by a generator.
+const FOLDERS: [&str; 13] = [
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/transient",
+    "/run/systemd/generator.early",
+    "/etc/systemd/system",
+    "/etc/systemd/system.attached",
+    "/run/systemd/system",
+    "/run/systemd/system.attached",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+    "/run/systemd/generator.late",
+];
+
+/// The services that processes here run in, sorted by name, as their files describe them now.
+pub fn read_units(door: &mut Door<'_>, processes: &[Process]) -> Vec<Unit> {
+    let names: BTreeSet<&str> = processes.iter().filter_map(service_of).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let aliases = read_aliases(door);
+    names.into_iter().filter_map(|name| read_unit(door, name, &aliases)).collect()
+}
+
+/// The service that systemd started the process in, by its path in systemd's own hierarchy of version 1 or in the
+/// unified one: the part below the slices. Services of a user's or a container's manager lie deeper and have files
+/// elsewhere; they are left out.
+pub fn service_of(process: &Process) -> Option<&str> {
+    let memberships = process.cgroups.known()?;
+    let named = memberships.iter().filter(|m| m.controllers.iter().any(|controller| controller == "name=systemd"));
+    let unified = memberships.iter().filter(|m| m.hierarchy == 0 && m.controllers.is_empty());
+    named.chain(unified).find_map(|membership| service_of_path(&membership.path))
+}
+
+fn service_of_path(path: &str) -> Option<&str> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty()).skip_while(|part| part.ends_with(".slice"));
+    let name = parts.next()?;
+    let nested = parts.any(|part| [".slice", ".scope", ".service"].iter().any(|kind| part.ends_with(kind)));
+    let counts = name.len() > ".service".len() && name.ends_with(".service") && !name.starts_with("user@");
+    (counts && !nested).then_some(name)
+}
+
+/// Other names of units: links in unit folders to a file of another name.
+fn read_aliases(door: &Door<'_>) -> Vec<(String, String)> {
+    let mut aliases = Vec::new();
+    for folder in FOLDERS {
+        for name in door.source.list(folder).into_known().unwrap_or_default() {
+            if !name.ends_with(".service") {
+                continue;
+            }
+            if let Observed::Known(target) = door.source.link(&format!("{folder}/{name}"))
+                && let Some(file) = target.rsplit('/').next()
+                && file != name
+                && file.ends_with(".service")
+            {
+                aliases.push((file.to_owned(), name));
+            }
+        }
+    }
+    aliases
+}
+
+fn read_unit(door: &mut Door<'_>, name: &str, aliases: &[(String, String)]) -> Option<Unit> {
+    let parts = UnitName::parse(name)?;
+    let fragment = std::iter::once(name.to_owned())
+        .chain(parts.template())
+        .flat_map(|file| FOLDERS.iter().map(move |folder| format!("{folder}/{file}")))
+        .find(|path| !door.source.read(path).is_absent());
+    let mut names = vec![parts];
+    names.extend(aliases.iter().filter(|(file, _)| file == name).filter_map(|(_, alias)| UnitName::parse(alias)));
+    let own = FOLDERS.iter().flat_map(|folder| {
+        let names = names.iter().flat_map(UnitName::drop_in_names);
+        names.map(move |name| format!("{folder}/{name}.d"))
+    });
+    // Those of all services come last: they are the weakest.
+    let folders: Vec<String> = own.chain(FOLDERS.iter().map(|folder| format!("{folder}/service.d"))).collect();
+    let drop_ins = overlaid(door, &folders, ".conf").or_else_absent(|| Observed::Known(Vec::new()));
+    let mut files: Vec<String> = fragment.into_iter().collect();
+    let assignments = drop_ins.and_then(|drop_ins| {
+        files.extend(drop_ins);
+        joined(door, &files, |file, bytes| {
+            unit::parse(bytes).into_iter().map(|assignment| (file.to_owned(), assignment)).collect()
+        })
+    });
+    let described = assignments.map(|assignments| describe(&assignments));
+    let (memlock, user, ambient_ipc_lock) = match described {
+        // systemd keeps what it had loaded; without files nothing is known of the next start.
+        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, false),
+        Observed::Known(service) => (service.memlock, service.user.into(), service.ambient.holds("CAP_IPC_LOCK")),
+        Observed::Absent => (Observed::Absent, Observed::Absent, false),
+        Observed::Denied => (Observed::Denied, Observed::Denied, false),
+        Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
+    };
+    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files })
+}
+
+/// What the `[Service]` sections leave in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// `LimitMEMLOCK`.
+    pub memlock: Observed<(Limit, Limit, Place)>,
+    /// `User`.
+    pub user: Option<String>,
+    /// `AmbientCapabilities`.
+    pub ambient: Capabilities,
+}
+
+/// Applies assignments, each with its file, in order. A value that systemd would refuse changes nothing, and an empty
+/// limit is such a one: systemd 252 does not take it for a reset.
+pub fn describe(assignments: &[(String, Assignment)]) -> Service {
+    let mut service = Service::default();
+    for (file, assignment) in assignments.iter().filter(|(_, assignment)| assignment.section == "Service") {
+        match assignment.key.as_str() {
+            "LimitMEMLOCK" => {
+                if let Some((soft, hard)) = parse_limit(&assignment.value) {
+                    service.memlock = Observed::Known((soft, hard, place(file, assignment.line)));
+                }
+            }
+            "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
+            "AmbientCapabilities" => service.ambient.assign(&assignment.value),
+            _ => {}
+        }
+    }
+    service
+}
+
+/// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit.
+pub fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
+    let main = ["/etc/systemd/system.conf", "/run/systemd/system.conf", "/usr/lib/systemd/system.conf"]
+        .iter()
+        .find(|path| !door.source.read(path).is_absent());
+    let folders = [
+        "/etc/systemd/system.conf.d",
+        "/run/systemd/system.conf.d",
+        "/usr/local/lib/systemd/system.conf.d",
+        "/usr/lib/systemd/system.conf.d",
+        "/lib/systemd/system.conf.d",
+    ];
+    let drop_ins = overlaid(door, &folders, ".conf").or_else_absent(|| Observed::Known(Vec::new()));
+    let found = drop_ins.and_then(|drop_ins| {
+        let paths: Vec<String> = main.map(|path| (*path).to_owned()).into_iter().chain(drop_ins).collect();
+        joined(door, &paths, default_memlocks)
+    });
+    found.and_then(|found| Observed::from(found.into_iter().next_back()))
+}
+
+/// The assignments of one file, without those that systemd refuses.
+pub fn default_memlocks(file: &str, bytes: &[u8]) -> Vec<(Limit, Place)> {
+    let assignments = unit::parse(bytes).into_iter();
+    let ours = assignments.filter(|found| found.section == "Manager" && found.key == "DefaultLimitMEMLOCK");
+    ours.filter_map(|found| parse_limit(&found.value).map(|(soft, _)| (soft, place(file, found.line)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use hugewise_model::{Bytes, process::CgroupMembership};
+    use proptest::prelude::*;
+
+    const AT: fn(u64) -> Limit = |bytes| Limit::At(Bytes(bytes));
+
+    fn process(memberships: &[(u32, &str, &str)]) -> Process {
+        let membership = |&(hierarchy, controller, path): &(u32, &str, &str)| CgroupMembership {
+            hierarchy,
+            controllers: Some(controller).filter(|name| !name.is_empty()).map(str::to_owned).into_iter().collect(),
+            path: path.to_owned(),
+        };
+        Process { cgroups: Observed::Known(memberships.iter().map(membership).collect()), ..Process::default() }
+    }
+
+    fn unit(source: &MapSource, name: &str) -> Unit {
+        let path = format!("/system.slice/{name}");
+        let units = read_units(&mut Door::new(source), &[process(&[(0, "", &path)])]);
+        assert_eq!(units.len(), 1);
+        units.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn services_come_from_cgroups() {
+        let name = |memberships: &[(u32, &str, &str)]| service_of(&process(memberships)).map(str::to_owned);
+        let pg = "postgresql@15-main.service";
+        let sliced = format!("/system.slice/system-postgresql.slice/{pg}");
+        assert_eq!(name(&[(0, "", &sliced)]).as_deref(), Some(pg));
+        assert_eq!(name(&[(5, "memory", "/x"), (1, "name=systemd", &sliced), (0, "", "/")]).as_deref(), Some(pg));
+        assert_eq!(name(&[(0, "", "/system.slice/x.service/payload")]).as_deref(), Some("x.service"));
+        for none in [
+            "/",
+            "/user.slice/user-1000.slice/session-2.scope",
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service",
+            "/system.slice/docker-1.scope/system.slice/x.service",
+            "/docker/1/system.slice/x.service",
+            "/system.slice/.service",
+        ] {
+            assert_eq!(name(&[(0, "", none)]), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn drop_ins_override_the_template() {
+        let source = MapSource::new()
+            .file("/usr/lib/systemd/system/postgresql@.service", "[Service]\nUser=postgres\nLimitMEMLOCK=8M\n")
+            .file("/usr/lib/systemd/system/postgresql@.service.d/20-b.conf", "[Service]\nLimitMEMLOCK=32M\n")
+            .file("/etc/systemd/system/postgresql@.service.d/20-b.conf", "# hides the other\n")
+            .file("/etc/systemd/system/postgresql@15-main.service.d/10-a.conf", "[Service]\n\nLimitMEMLOCK=16M:64M\n")
+            .file("/etc/systemd/system/service.d/05-all.conf", "[Service]\nLimitMEMLOCK=infinity\n");
+        let found = unit(&source, "postgresql@15-main.service");
+        let at = "/etc/systemd/system/postgresql@15-main.service.d/10-a.conf";
+        assert_eq!(found.memlock, Observed::Known((AT(16 << 20), AT(64 << 20), place(at, 3))));
+        assert_eq!(found.user, Observed::Known("postgres".into()));
+        assert_eq!(
+            found.files,
+            [
+                "/usr/lib/systemd/system/postgresql@.service",
+                "/etc/systemd/system/service.d/05-all.conf",
+                at,
+                "/etc/systemd/system/postgresql@.service.d/20-b.conf",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_alias_brings_its_drop_ins() {
+        let source = MapSource::new()
+            .file(
+                "/usr/lib/systemd/system/mariadb.service",
+                "[Service]\nLimitMEMLOCK=524288\nAmbientCapabilities=CAP_IPC_LOCK\n",
+            )
+            .link("/etc/systemd/system/mysql.service", "/usr/lib/systemd/system/mariadb.service")
+            .file("/etc/systemd/system/mysql.service.d/override.conf", "[Service]\nLimitMEMLOCK=infinity\n");
+        let found = unit(&source, "mariadb.service");
+        assert_eq!(found.memlock.known().map(|(soft, ..)| *soft), Some(Limit::Unlimited));
+        assert!(found.ambient_ipc_lock);
+    }
+
+    /// `systemd --test` of 252 says of the empty limit: failed to parse resource value, ignoring.
+    #[test]
+    fn an_empty_user_resets_and_an_empty_limit_does_not() {
+        let text = "[Service]\nLimitMEMLOCK=1\nLimitMEMLOCK=\nUser=a\nUser=\nLimitNOFILE=1\n";
+        let source = MapSource::new().file("/etc/systemd/system/x.service", text);
+        let found = unit(&source, "x.service");
+        assert_eq!(found.memlock, Observed::Known((AT(1), AT(1), place("/etc/systemd/system/x.service", 2))));
+        assert_eq!(found.user, Observed::Absent);
+    }
+
+    #[test]
+    fn what_is_denied_is_not_absent() {
+        let source = MapSource::new()
+            .file("/etc/systemd/system/x.service", "[Service]\nLimitMEMLOCK=1\n")
+            .denied("/etc/systemd/system/x.service.d/secret.conf");
+        assert_eq!(unit(&source, "x.service").memlock, Observed::Denied);
+        let nothing = MapSource::new();
+        let gone = unit(&nothing, "x.service");
+        assert!(gone.files.is_empty() && gone.memlock.is_absent());
+    }
+
+    #[test]
+    fn the_default_comes_from_the_last_file() {
+        let source = MapSource::new()
+            .file("/etc/systemd/system.conf", "[Manager]\n#DefaultLimitMEMLOCK=8M\nDefaultLimitMEMLOCK=16M\n")
+            .file("/etc/systemd/system.conf.d/hp.conf", "[Manager]\nDefaultLimitMEMLOCK=32M:64M\n");
+        let known = (AT(32 << 20), place("/etc/systemd/system.conf.d/hp.conf", 2));
+        assert_eq!(read_default_memlock(&mut Door::new(&source)), Observed::Known(known));
+        assert_eq!(read_default_memlock(&mut Door::new(&MapSource::new())), Observed::Absent);
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_is_survived(path in "(/|\\.slice|\\.service|[a-z@.]){0,20}") {
+            service_of_path(&path);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            default_memlocks("/f", &bytes);
+        }
+    }
+}

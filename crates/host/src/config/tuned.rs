@@ -1,0 +1,359 @@
+//! The active profile of TuneD with its includes merged, as TuneD's loader and merger do.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::{Observed, configuration::SysctlAssignment, configuration::Tuned};
+
+use super::files::{lines, place};
+use crate::{Door, ParseError};
+
+/// Where profiles lie, the strongest first: both layouts, before and since TuneD 2.23.
+const FOLDERS: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
+
+/// More files than any real profile includes.
+const MAX_FILES: usize = 100;
+
+/// An option of a section, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// File.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Name.
+    pub key: String,
+    /// Without comment and surrounding blanks.
+    pub value: String,
+}
+
+/// A section's settings in order; of one name the last counts and keeps the first one's place in the order.
+pub type Section = Vec<Setting>;
+
+/// Sections of a profile by name.
+pub type Sections = BTreeMap<String, Section>;
+
+/// The active profile. Absent where TuneD has none, malformed where it could not be loaded.
+pub fn read(door: &mut Door<'_>) -> Observed<Tuned> {
+    let active = door.read("/etc/tuned/active_profile");
+    active.and_then(|bytes| {
+        let names: Vec<String> = String::from_utf8_lossy(&bytes).split_whitespace().map(str::to_owned).collect();
+        if names.is_empty() {
+            return Observed::Absent;
+        }
+        let mut loader = Loader { door, done: Vec::new(), open: Vec::new(), merged: Sections::new() };
+        match loader.load_all(&names) {
+            Ok(()) => Observed::Known(describe(names.join(" "), &loader.merged)),
+            Err(why) => {
+                let why = why.map::<Tuned>(|never| match never {});
+                loader.door.note(&format!("tuned profile {}", names.join(" ")), &why);
+                why
+            }
+        }
+    })
+}
+
+/// Why a profile could not be loaded: never known, never absent.
+type Failure = Observed<std::convert::Infallible>;
+
+struct Loader<'a, 'b> {
+    door: &'a mut Door<'b>,
+    /// Files read to their end.
+    done: Vec<String>,
+    /// Profiles that are being read, outermost first: name and file.
+    open: Vec<(String, String)>,
+    merged: Sections,
+}
+
+impl Loader<'_, '_> {
+    fn load_all(&mut self, names: &[String]) -> Result<(), Failure> {
+        names.iter().try_for_each(|name| self.load(name))
+    }
+
+    fn load(&mut self, name: &str) -> Result<(), Failure> {
+        let malformed = |why: String| Err(Observed::Malformed(why));
+        let good = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
+        if name.is_empty() || !name.chars().all(good) || name.starts_with("..") {
+            return malformed(format!("\"{name}\" is no profile's name"));
+        }
+        let candidates: Vec<String> = FOLDERS
+            .iter()
+            .map(|folder| format!("{folder}/{name}/tuned.conf"))
+            .filter(|file| !self.door.source.read(file).is_absent())
+            .collect();
+        // A profile in /etc may include the one of the same name in /usr/lib: files in use are passed over.
+        let Some(file) = candidates.iter().find(|file| !self.in_use(file)) else {
+            return match (candidates.is_empty(), candidates.iter().any(|file| self.done.contains(file))) {
+                (true, _) => malformed(format!("profile {name} is not there")),
+                (false, true) => Ok(()),
+                (false, false) => {
+                    let chain: Vec<&str> = self.open.iter().map(|(name, _)| name.as_str()).chain([name]).collect();
+                    malformed(format!("profiles include each other: {}", chain.join(" > ")))
+                }
+            };
+        };
+        if self.done.len() + self.open.len() >= MAX_FILES {
+            return malformed(format!("more than {MAX_FILES} profiles include each other"));
+        }
+        let profile = match self.door.parse(file, |bytes| parse(file, bytes)) {
+            Observed::Known(profile) => profile,
+            Observed::Absent => return malformed(format!("{file} went away")),
+            Observed::Denied => return Err(Observed::Denied),
+            Observed::Malformed(why) => return malformed(format!("{file}: {why}")),
+        };
+        self.open.push((name.to_owned(), file.clone()));
+        let variables = |own: &Sections, merged: &Sections| {
+            let mut all = variables_of(merged);
+            all.extend(variables_of(own));
+            all
+        };
+        if let Some(include) = profile.get("main").and_then(|main| option(main, "include")) {
+            let names = expanded(&include.value, &variables(&profile, &self.merged));
+            let names: Vec<String> = names.split([',', ';']).map(|name| name.trim().to_owned()).collect();
+            self.load_all(&names)?;
+        }
+        self.open.pop();
+        self.done.push(file.clone());
+        merge(&mut self.merged, profile);
+        Ok(())
+    }
+
+    fn in_use(&self, file: &str) -> bool {
+        self.done.iter().any(|done| done == file) || self.open.iter().any(|(_, open)| open == file)
+    }
+}
+
+/// Sections of one profile. Options are `key = value`, comments start with `#` or `;`, or after a blank with `#`.
+///
+/// # Errors
+/// An option before the first section, which TuneD refuses too.
+pub fn parse(file: &str, bytes: &[u8]) -> Result<Sections, ParseError> {
+    let mut sections = Sections::new();
+    let mut current: Option<String> = None;
+    for (line, text) in lines(bytes) {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with(['#', ';']) {
+            continue;
+        }
+        let text =
+            [" #", "\t#"].iter().filter_map(|mark| text.find(mark)).min().and_then(|at| text.get(..at)).unwrap_or(text);
+        if let Some((name, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            sections.entry(name.trim().to_owned()).or_default();
+            current = Some(name.trim().to_owned());
+        } else if let Some((key, value)) = text.split_once('=') {
+            let Some(section) = current.as_ref().and_then(|name| sections.get_mut(name)) else {
+                return Err(ParseError::at(line, "an option stands before the first section"));
+            };
+            let setting =
+                Setting { file: file.to_owned(), line, key: key.trim().to_owned(), value: value.trim().to_owned() };
+            set(section, setting);
+        }
+    }
+    Ok(sections)
+}
+
+fn set(section: &mut Section, setting: Setting) {
+    match section.iter_mut().find(|other| other.key == setting.key) {
+        Some(other) => *other = setting,
+        None => section.push(setting),
+    }
+}
+
+fn option<'a>(section: &'a Section, key: &str) -> Option<&'a Setting> {
+    section.iter().find(|setting| setting.key == key)
+}
+
+fn is_true(section: &Section, key: &str) -> Option<bool> {
+    let value = option(section, key)?.value.to_ascii_lowercase();
+    Some(["1", "true", "yes", "y", "on"].contains(&value.as_str()))
+}
+
+/// The newer profile's options win; `replace=1` drops all older ones of its section, `drop=` those named.
+fn merge(merged: &mut Sections, newer: Sections) {
+    for (name, section) in newer {
+        let older = merged.entry(name).or_default();
+        if is_true(&section, "replace") == Some(true) {
+            *older = section;
+            continue;
+        }
+        if let Some(dropped) = option(&section, "drop") {
+            let dropped: Vec<String> = dropped.value.split([',', ';']).map(|key| key.trim().to_owned()).collect();
+            older.retain(|setting| !dropped.contains(&setting.key));
+        }
+        // Whether a section is enabled is the newest profile's word alone.
+        older.retain(|setting| setting.key != "enabled");
+        section.into_iter().for_each(|setting| set(older, setting));
+    }
+}
+
+fn variables_of(sections: &Sections) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for setting in sections.get("variables").into_iter().flatten() {
+        let value = expanded(&setting.value, &variables);
+        variables.insert(setting.key.clone(), value);
+    }
+    variables
+}
+
+/// `${name}` replaced where it is known; functions (`${f:...}`) stay as they are.
+fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        match after.split_once('}').and_then(|(name, tail)| Some((variables.get(name)?, tail))) {
+            // A variable that doubles itself over and over must not fill the memory.
+            Some((value, tail)) if out.len() + value.len() <= 64 << 10 => {
+                out.push_str(value);
+                rest = tail;
+            }
+            _ => {
+                out.push_str("${");
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+fn unquoted(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+}
+
+/// Picks what bears on memory out of a merged profile.
+pub fn describe(profile: String, merged: &Sections) -> Tuned {
+    let variables = variables_of(merged);
+    let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
+    let mut tuned =
+        Tuned { profile, transparent_hugepages: Observed::Absent, sysctl: Vec::new(), command_line: Vec::new() };
+    for (name, section) in enabled {
+        // A section is an instance of the plugin that `type` names, or that it is named after.
+        let plugin = option(section, "type").map_or(name.as_str(), |setting| setting.value.as_str());
+        for setting in section {
+            let value = expanded(&setting.value, &variables);
+            let at = place(&setting.file, setting.line);
+            match (plugin, setting.key.as_str()) {
+                ("vm", "transparent_hugepages" | "transparent_hugepage") => {
+                    tuned.transparent_hugepages = Observed::Known((unquoted(&value).to_owned(), at));
+                }
+                ("sysctl", "enabled" | "replace" | "drop" | "type" | "devices" | "priority") => {}
+                ("sysctl", key) => {
+                    let key = super::sysctl::dotted(key);
+                    tuned.sysctl.push(SysctlAssignment { key, value: unquoted(&value).to_owned(), place: at });
+                }
+                ("bootloader", key) if key.starts_with("cmdline") => {
+                    apply_words(unquoted(&value), &mut tuned.command_line)
+                }
+                _ => {}
+            }
+        }
+    }
+    tuned
+}
+
+/// `+words` and plain words are added, `-words` are taken away; a backslash lets a word start with a sign.
+fn apply_words(value: &str, words: &mut Vec<String>) {
+    let listed = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    if let Some(removed) = value.strip_prefix('-') {
+        let removed = listed(removed);
+        words.retain(|word| !removed.contains(word));
+    } else {
+        words.extend(listed(value.strip_prefix(['+', '\\']).unwrap_or(value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+    use proptest::prelude::*;
+
+    fn active(profile: &str) -> MapSource {
+        MapSource::new().file("/etc/tuned/active_profile", profile)
+    }
+
+    fn tuned(source: &MapSource) -> Tuned {
+        match read(&mut Door::new(source)) {
+            Observed::Known(tuned) => tuned,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn later_profiles_override_their_includes() {
+        let source = active("oracle-db\n")
+            .file("/etc/tuned/oracle-db/tuned.conf", "[main]\ninclude=oracle\n[variables]\nn=64\n[bootloader]\ncmdline_hp=+hugepagesz=1G hugepages=${n}\n[sysctl]\nvm.nr_hugepages = 512 # ours\n")
+            .file("/usr/lib/tuned/oracle/tuned.conf", "[main]\ninclude=throughput-performance\n\n[sysctl]\nvm.swappiness = 10\nkernel.shmmax=\"4398046511104\"\n[vm]\ntransparent_hugepages=never\n")
+            .file("/usr/lib/tuned/profiles/throughput-performance/tuned.conf", "[vm]\ntransparent_hugepages=always\n[sysctl]\nvm.swappiness=30\nvm.nr_hugepages=0\n");
+        let tuned = tuned(&source);
+        let (thp, at) = tuned.transparent_hugepages.into_known().unwrap();
+        assert_eq!((thp.as_str(), at.to_string().as_str()), ("never", "/usr/lib/tuned/oracle/tuned.conf:8"));
+        let value = |key: &str| tuned.sysctl.iter().find(|a| a.key == key).map(|a| a.value.as_str());
+        assert_eq!(value("vm.swappiness"), Some("10"));
+        assert_eq!(value("vm.nr_hugepages"), Some("512"));
+        assert_eq!(value("kernel.shmmax"), Some("4398046511104"));
+        assert_eq!(tuned.command_line, ["hugepagesz=1G", "hugepages=64"]);
+        assert_eq!(tuned.profile, "oracle-db");
+    }
+
+    #[test]
+    fn several_profiles_merge_in_order() {
+        let source = active("a b\n")
+            .file("/usr/lib/tuned/a/tuned.conf", "[vm]\ntransparent_hugepages=always\n[sysctl]\nx.y=1\n")
+            .file("/usr/lib/tuned/b/tuned.conf", "[vm]\nenabled=false\n[sysctl]\nreplace=1\nz.z=2\n");
+        let tuned = tuned(&source);
+        assert!(tuned.transparent_hugepages.is_absent());
+        let keys: Vec<_> = tuned.sysctl.iter().map(|a| a.key.as_str()).collect();
+        assert_eq!(keys, ["z.z"]);
+    }
+
+    #[test]
+    fn etc_hides_usr_and_may_include_it() {
+        let source = active("p")
+            .file("/etc/tuned/p/tuned.conf", "[main]\ninclude=p\n[sysctl]\na.b=2\n")
+            .file("/usr/lib/tuned/p/tuned.conf", "[sysctl]\na.b=1\nc.d=1\n");
+        let tuned = tuned(&source);
+        assert_eq!(tuned.sysctl.iter().map(|a| a.value.as_str()).collect::<Vec<_>>(), ["2", "1"]);
+    }
+
+    #[test]
+    fn loops_and_gaps_are_malformed() {
+        let source = active("a")
+            .file("/usr/lib/tuned/a/tuned.conf", "[main]\ninclude=b\n")
+            .file("/usr/lib/tuned/b/tuned.conf", "[main]\ninclude = x, a\n")
+            .file("/usr/lib/tuned/x/tuned.conf", "[main]\n");
+        let why = Observed::Malformed("profiles include each other: a > b > a".to_owned());
+        let mut door = Door::new(&source);
+        assert_eq!(read(&mut door).map(|_| ()), why.map(|_: ()| ()));
+        assert_eq!(door.unread.len(), 1);
+        assert!(matches!(read(&mut Door::new(&active("none"))), Observed::Malformed(_)));
+        assert!(matches!(read(&mut Door::new(&active("../../x"))), Observed::Malformed(_)));
+        assert_eq!(read(&mut Door::new(&active("\n"))), Observed::Absent);
+        assert_eq!(read(&mut Door::new(&MapSource::new())), Observed::Absent);
+    }
+
+    #[test]
+    fn one_profile_included_twice_is_no_loop() {
+        let source = active("a b")
+            .file("/usr/lib/tuned/a/tuned.conf", "[main]\ninclude=base\n")
+            .file("/usr/lib/tuned/b/tuned.conf", "[main]\ninclude=base\n")
+            .file("/usr/lib/tuned/base/tuned.conf", "[sysctl]\na.b=1\n");
+        assert_eq!(tuned(&source).sysctl.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            if let Ok(sections) = parse("/f", &bytes) {
+                describe(String::new(), &sections);
+            }
+        }
+
+        #[test]
+        fn any_profile_is_survived(text in "(\\[(main|vm|sysctl|variables|bootloader)\\]\n|[a-c]=[$a-c{}+-]{0,8}\n|cmdline=[+-]?[ab ]{0,4}\n){0,20}") {
+            if let Ok(sections) = parse("/f", text.as_bytes()) {
+                describe(String::new(), &sections);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The syntax of unit files (`systemd.syntax(7)`), which system.conf shares.
+
+use std::collections::BTreeSet;
+
+use super::files::lines;
+
+/// `key=value` in a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// `Service`.
+    pub section: String,
+    /// `LimitMEMLOCK`.
+    pub key: String,
+    /// Trimmed; specifiers such as `%i` as they are written.
+    pub value: String,
+    /// Line on which it starts.
+    pub line: u64,
+}
+
+/// Assignments in order. A backslash at the end of a line joins the next one with a space; comments between
+/// joined lines are left out. What is no assignment is skipped, as systemd does after a warning.
+pub fn parse(bytes: &[u8]) -> Vec<Assignment> {
+    let mut found = Vec::new();
+    let mut section = String::new();
+    let mut joined: Option<(u64, String)> = None;
+    for (number, line) in lines(bytes) {
+        let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+        let comment = line.trim_start().starts_with(['#', ';']);
+        if comment {
+            continue;
+        }
+        let (start, mut text) = joined.take().unwrap_or((number, String::new()));
+        let backslashes = line.len() - line.trim_end_matches('\\').len();
+        if backslashes % 2 == 1 {
+            text.push_str(line.get(..line.len() - 1).unwrap_or_default());
+            text.push(' ');
+            joined = Some((start, text));
+            continue;
+        }
+        text.push_str(line);
+        take(&text, start, &mut section, &mut found);
+    }
+    if let Some((start, text)) = joined {
+        take(&text, start, &mut section, &mut found);
+    }
+    found
+}
+
+fn take(text: &str, line: u64, section: &mut String, found: &mut Vec<Assignment>) {
+    let text = text.trim();
+    if let Some(name) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        name.clone_into(section);
+    } else if let Some((key, value)) = text.split_once('=') {
+        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        found.push(Assignment { section: section.clone(), key, value, line });
+    }
+}
+
+/// `postgresql@15-main.service` taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitName {
+    /// Before `@` or the suffix.
+    pub prefix: String,
+    /// After `@`, where there is one.
+    pub instance: Option<String>,
+    /// `service`.
+    pub kind: String,
+}
+
+impl UnitName {
+    /// Takes a name apart; `None` where it has no prefix or no suffix.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (stem, kind) = name.rsplit_once('.')?;
+        let (prefix, instance) = match stem.split_once('@') {
+            Some((prefix, instance)) => (prefix, Some(instance.to_owned())),
+            None => (stem, None),
+        };
+        let whole = !prefix.is_empty() && !kind.is_empty() && !name.contains('/');
+        whole.then(|| Self { prefix: prefix.to_owned(), instance, kind: kind.to_owned() })
+    }
+
+    fn with(&self, prefix: &str, instance: Option<&str>) -> String {
+        match instance {
+            Some(instance) => format!("{prefix}@{instance}.{}", self.kind),
+            None => format!("{prefix}.{}", self.kind),
+        }
+    }
+
+    /// The template of an instance: `postgresql@.service`.
+    pub fn template(&self) -> Option<String> {
+        self.instance.as_deref().filter(|instance| !instance.is_empty()).map(|_| self.with(&self.prefix, Some("")))
+    }
+
+    /// Names whose `.d` folders hold drop-ins of this unit, the most special first: the name itself, its prefixes
+    /// that end in a dash, and the same of its template.
+    pub fn drop_in_names(&self) -> Vec<String> {
+        let mut prefixes = vec![self.prefix.clone()];
+        let mut rest = self.prefix.as_str();
+        // `a-b-c` has `a-b-` and `a-`; a dash at the end cuts one part more.
+        while let Some(at) = rest.strip_suffix('-').unwrap_or(rest).rfind('-') {
+            let Some(shorter) = rest.get(..=at) else { break };
+            if shorter.starts_with('-') && shorter.len() == 1 {
+                break;
+            }
+            prefixes.push(shorter.to_owned());
+            rest = shorter;
+        }
+        let mut seen = BTreeSet::new();
+        let mut names = Vec::new();
+        for prefix in &prefixes {
+            for name in [
+                Some(self.with(prefix, self.instance.as_deref())),
+                self.instance.as_ref().map(|_| self.with(prefix, Some(""))),
+            ] {
+                names.extend(name.filter(|name| seen.insert(name.clone())));
+            }
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn continued_lines_and_comments() {
+        let text = b"[Unit]\nUser=no\n[Service]\nExecStart=/bin/x \\\n# a comment between\n  --flag \\\n  two\n; c\nLimitMEMLOCK = 64M \nnothing\nPath=a\\\\\nUser=last\\";
+        let found = parse(text);
+        let seen: Vec<_> =
+            found.iter().map(|a| (a.section.as_str(), a.key.as_str(), a.value.as_str(), a.line)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("Unit", "User", "no", 2),
+                ("Service", "ExecStart", "/bin/x    --flag    two", 4),
+                ("Service", "LimitMEMLOCK", "64M", 9),
+                ("Service", "Path", "a\\\\", 11),
+                ("Service", "User", "last", 12)
+            ]
+        );
+    }
+
+    #[test]
+    fn names_have_templates_and_prefixes() {
+        let name = UnitName::parse("foo-bar-baz@15-main.service").unwrap();
+        assert_eq!(name.template().as_deref(), Some("foo-bar-baz@.service"));
+        assert_eq!(
+            name.drop_in_names(),
+            [
+                "foo-bar-baz@15-main.service",
+                "foo-bar-baz@.service",
+                "foo-bar-@15-main.service",
+                "foo-bar-@.service",
+                "foo-@15-main.service",
+                "foo-@.service"
+            ]
+        );
+        let plain = UnitName::parse("foo-bar.service").unwrap();
+        assert_eq!(plain.template(), None);
+        assert_eq!(plain.drop_in_names(), ["foo-bar.service", "foo-.service"]);
+        assert_eq!(UnitName::parse("service"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            parse(&bytes);
+        }
+
+        #[test]
+        fn any_name_is_survived(name in "[a@.-]{0,12}") {
+            if let Some(name) = UnitName::parse(&name) {
+                prop_assert!(!name.drop_in_names().is_empty());
+            }
+        }
+
+        #[test]
+        fn an_assignment_reads_back(key in "[A-Za-z]{1,12}", value in "[a-z0-9%:=]{0,12}") {
+            let found = parse(format!("[S]\n{key} = {value}\n").as_bytes());
+            prop_assert_eq!(found, vec![Assignment { section: "S".into(), key, value, line: 2 }]);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Limits of the hugetlb controller, cgroup v1 and v2
+//! (Documentation/admin-guide/cgroup-v1/hugetlb.rst, cgroup-v2.rst "HugeTLB").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::host::HugetlbCgroup;
+use hugewise_model::process::CgroupMembership;
+use hugewise_model::{Bytes, Limit, Observed, PageSize, Process, Unread};
+
+use super::mounts::{self, Mount};
+use super::number;
+use super::text::{digits, lines, quoted};
+use crate::{Door, ParseError};
+
+/// From here on a limit is none. Version 1 has no word for "unlimited", and version 2 (seen on
+/// 6.18) does not use its word in a cgroup that nobody limited: both print the largest signed
+/// number, rounded down to a whole page, be it a base page or a huge one. The largest is 16 GiB.
+const UNLIMITED: u64 = (1 << 63) - (16 << 30);
+
+/// A limit file: `max`, or bytes.
+///
+/// # Errors
+/// Where it is neither.
+pub fn parse(bytes: &[u8]) -> Result<Limit, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    match text.trim() {
+        "max" => Ok(Limit::Unlimited),
+        word => match digits(word) {
+            Some(UNLIMITED..) => Ok(Limit::Unlimited),
+            Some(limit) => Ok(Limit::At(Bytes(limit))),
+            None => Err(ParseError::whole(format!("no limit: {}", quoted(word)))),
+        },
+    }
+}
+
+/// `hugetlb.<size>.events`: how often the fault limit was hit.
+///
+/// # Errors
+/// Where no line counts `max`.
+pub fn parse_events(bytes: &[u8]) -> Result<u64, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    for (line, content) in lines(&text) {
+        if let Some(count) = content.strip_prefix("max ") {
+            return super::text::number(Some(count.trim()), line, "count");
+        }
+    }
+    Err(ParseError::whole("no count of max"))
+}
+
+/// Size in a file name, `hugetlb.2MB.max`: the kernel writes KB, MB and GB.
+fn size_name(file: &str) -> Option<(&str, PageSize)> {
+    let name = file.strip_prefix("hugetlb.")?.split('.').next()?;
+    let shift = match name.get(name.len().checked_sub(2)?..)? {
+        "KB" => 10,
+        "MB" => 20,
+        "GB" => 30,
+        _ => return None,
+    };
+    let number: u64 = digits(name.get(..name.len().checked_sub(2)?)?)?;
+    Some((name, PageSize::new(number.checked_mul(1 << shift)?)?))
+}
+
+/// Where the hugetlb controller's files are.
+struct Hierarchy {
+    mount: String,
+    root: String,
+    unified: bool,
+}
+
+impl Hierarchy {
+    /// Looks for it among the mounts. Version 2 counts where its root has the controller.
+    fn find(door: &mut Door<'_>, mounts: &[Mount]) -> Option<Self> {
+        let with_controller = mounts.iter().filter(|mount| match mount.kind.as_str() {
+            "cgroup" => mount.has_option("hugetlb"),
+            "cgroup2" => {
+                let names = door.read(&format!("{}/cgroup.controllers", mount.path)).into_known().unwrap_or_default();
+                String::from_utf8_lossy(&names).split_ascii_whitespace().any(|name| name == "hugetlb")
+            }
+            _ => false,
+        });
+        let hierarchies = with_controller.map(|mount| Self {
+            mount: mount.path.clone(),
+            root: mount.root.known().map_or_else(String::new, |root| root.trim_end_matches('/').to_owned()),
+            unified: mount.kind == "cgroup2",
+        });
+        // Parts of it may be mounted for containers as well; the whole shows most.
+        hierarchies.min_by_key(|hierarchy| hierarchy.root.len())
+    }
+
+    /// Whether a line of /proc/PID/cgroup is about this hierarchy.
+    fn is_of(&self, membership: &CgroupMembership) -> bool {
+        if self.unified {
+            membership.hierarchy == 0 && membership.controllers.is_empty()
+        } else {
+            membership.controllers.iter().any(|controller| controller == "hugetlb")
+        }
+    }
+
+    /// The folder of a cgroup; `None` where the mount does not show it.
+    fn folder(&self, path: &str) -> Option<String> {
+        let below = path.trim_end_matches('/').strip_prefix(self.root.as_str())?;
+        let inside = below.is_empty() || below.starts_with('/');
+        (inside && below.split('/').all(|part| part != "..")).then(|| format!("{}{below}", self.mount))
+    }
+}
+
+/// Reads the limits of every cgroup that one of the processes is in, and of those above it.
+pub fn read(door: &mut Door<'_>, processes: &[Process]) -> Vec<HugetlbCgroup> {
+    let Some(mounts) = mounts::read(door).into_known() else { return Vec::new() };
+    let Some(hierarchy) = Hierarchy::find(door, &mounts) else { return Vec::new() };
+    let memberships = processes.iter().filter_map(|process| process.cgroups.known()).flatten();
+    let paths: BTreeSet<&str> = memberships
+        .filter(|membership| hierarchy.is_of(membership))
+        .map(|membership| membership.path.as_str())
+        .collect();
+    let mut folders: BTreeMap<&str, String> = BTreeMap::new();
+    for path in paths {
+        if hierarchy.folder(path).is_none() {
+            let what = format!("hugetlb limits of cgroup {path}");
+            door.unread.push(Unread { what, why: "outside the cgroups that are mounted here".into() });
+            continue;
+        }
+        folders.extend(lineage(path).filter_map(|path| Some((path, hierarchy.folder(path)?))));
+    }
+    folders.into_iter().flat_map(|(path, folder)| limits(door, &hierarchy, path, &folder)).collect()
+}
+
+/// `/`, `/a`, `/a/b` of `/a/b`.
+fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    let path = path.trim_end_matches('/');
+    let ends = path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| at);
+    let above = ends.chain([path.len()]).filter(|end| *end > 0).filter_map(|end| path.get(..end));
+    // A container sees itself as the root; the true root has no files, or nothing to limit.
+    std::iter::once("/").chain(above)
+}
+
+/// What one cgroup's files say, an entry for each page size.
+fn limits(door: &mut Door<'_>, hierarchy: &Hierarchy, path: &str, folder: &str) -> Vec<HugetlbCgroup> {
+    let names = door.list(folder).into_known().unwrap_or_default();
+    let sizes: BTreeMap<PageSize, &str> =
+        names.iter().filter_map(|name| size_name(name)).map(|(name, size)| (size, name)).collect();
+    let mut found = Vec::new();
+    for (page_size, name) in sizes {
+        let file = |file: &str| format!("{folder}/hugetlb.{name}.{file}");
+        let (max, current) = if hierarchy.unified { ("max", "current") } else { ("limit_in_bytes", "usage_in_bytes") };
+        let cgroup = HugetlbCgroup {
+            path: path.to_owned(),
+            page_size,
+            fault_max: door.parse(&file(max), parse),
+            fault_current: door.parse(&file(current), number::parse).map(Bytes),
+            reservation_max: door.parse(&file(&format!("rsvd.{max}")), parse),
+            reservation_current: door.parse(&file(&format!("rsvd.{current}")), number::parse).map(Bytes),
+            failures: if hierarchy.unified {
+                door.parse(&file("events"), parse_events)
+            } else {
+                door.parse(&file("failcnt"), number::parse)
+            },
+        };
+        let limited = |fact: &Observed<Limit>| matches!(fact, Observed::Known(Limit::At(_)));
+        if path != "/" || limited(&cgroup.fault_max) || limited(&cgroup.reservation_max) {
+            found.push(cgroup);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MapSource;
+    use proptest::prelude::*;
+
+    fn process(pid: u32, cgroups: &[(u32, &[&str], &str)]) -> Process {
+        let cgroups = cgroups.iter().map(|(hierarchy, controllers, path)| CgroupMembership {
+            hierarchy: *hierarchy,
+            controllers: controllers.iter().map(ToString::to_string).collect(),
+            path: (*path).to_owned(),
+        });
+        Process { pid, cgroups: Observed::Known(cgroups.collect()), ..Process::default() }
+    }
+
+    #[test]
+    fn version_2_wherever_it_is_mounted() {
+        let slice = "/sys/fs/cgroup/unified/db.slice";
+        let source = MapSource::new()
+            .file("/proc/self/mountinfo", "30 1 0:5 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n")
+            .file("/sys/fs/cgroup/unified/cgroup.controllers", "cpu hugetlb memory\n")
+            .file(&format!("{slice}/hugetlb.2MB.max"), "1073741824\n")
+            .file(&format!("{slice}/hugetlb.2MB.current"), "2097152\n")
+            .file(&format!("{slice}/hugetlb.2MB.rsvd.max"), "max\n")
+            .file(&format!("{slice}/hugetlb.2MB.rsvd.current"), "0\n")
+            .file(&format!("{slice}/hugetlb.2MB.events"), "max 7\n")
+            .file(&format!("{slice}/pg.service/hugetlb.1GB.max"), "9223372036854771712\n");
+        let mut door = Door::new(&source);
+        let of = [process(1, &[(0, &[], "/db.slice/pg.service")]), process(2, &[(0, &[], "/db.slice/pg.service")])];
+        let found = read(&mut door, &of);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            found[0],
+            HugetlbCgroup {
+                path: "/db.slice".into(),
+                page_size: PageSize::MIB_2,
+                fault_max: Observed::Known(Limit::At(Bytes::from_gib(1))),
+                fault_current: Observed::Known(Bytes::from_mib(2)),
+                reservation_max: Observed::Known(Limit::Unlimited),
+                reservation_current: Observed::Known(Bytes::ZERO),
+                failures: Observed::Known(7),
+            }
+        );
+        assert_eq!((found[1].page_size, &found[1].path), (PageSize::GIB_1, &"/db.slice/pg.service".to_owned()));
+        assert_eq!(found[1].fault_max, Observed::Known(Limit::Unlimited));
+        assert_eq!(found[1].fault_current, Observed::Absent);
+        assert_eq!(door.unread, []);
+    }
+
+    #[test]
+    fn version_1_and_its_root() {
+        let base = "/sys/fs/cgroup/hugetlb";
+        let source = MapSource::new()
+            .file("/proc/self/mountinfo", "31 1 0:6 / /sys/fs/cgroup/hugetlb rw - cgroup cgroup rw,hugetlb\n")
+            .file(&format!("{base}/hugetlb.2MB.limit_in_bytes"), "9223372036852678656\n")
+            .file(&format!("{base}/a/hugetlb.2MB.limit_in_bytes"), "9223372036854771712\n")
+            .file(&format!("{base}/a/hugetlb.2MB.rsvd.limit_in_bytes"), "4194304\n")
+            .file(&format!("{base}/a/hugetlb.2MB.failcnt"), "3\n");
+        let mut door = Door::new(&source);
+        let found = read(&mut door, &[process(1, &[(4, &["hugetlb"], "/a"), (0, &[], "/other")])]);
+        assert_eq!(found.len(), 1, "the root limits nothing");
+        assert_eq!(found[0].fault_max, Observed::Known(Limit::Unlimited));
+        assert_eq!(found[0].reservation_max, Observed::Known(Limit::At(Bytes::from_mib(4))));
+        assert_eq!(found[0].failures, Observed::Known(3));
+    }
+
+    #[test]
+    fn a_cgroup_outside_of_what_is_mounted_is_said() {
+        let source = MapSource::new()
+            .file("/proc/self/mountinfo", "31 1 0:6 / /cg rw - cgroup cgroup rw,hugetlb\n")
+            .file("/cg/hugetlb.2MB.limit_in_bytes", "2097152\n");
+        let mut door = Door::new(&source);
+        let found =
+            read(&mut door, &[process(1, &[(4, &["hugetlb"], "/../..")]), process(2, &[(4, &["hugetlb"], "/")])]);
+        assert_eq!(found.len(), 1, "a container's own root is limited");
+        assert_eq!(found[0].path, "/");
+        let outside = Hierarchy { mount: "/cg".into(), root: "/docker/ab".into(), unified: false };
+        assert_eq!(outside.folder("/docker/ab/x"), Some("/cg/x".into()));
+        assert_eq!(outside.folder("/docker/abc"), None);
+        assert_eq!(outside.folder("/.."), None);
+        assert_eq!(door.unread.len(), 1);
+        assert!(door.unread[0].what.contains("/../.."));
+    }
+
+    #[test]
+    fn sizes_as_the_kernel_names_them() {
+        let sizes = ["hugetlb.64KB.max", "hugetlb.2MB.rsvd.max", "hugetlb.512MB.max", "hugetlb.16GB.limit_in_bytes"];
+        let bytes: Vec<_> = sizes.iter().map(|name| size_name(name).unwrap().1.bytes().get()).collect();
+        assert_eq!(bytes, [64 << 10, 2 << 20, 512 << 20, 16 << 30]);
+        assert_eq!(size_name("hugetlb.MB.max"), None);
+        assert_eq!(size_name("hugetlb.é.max"), None);
+        assert_eq!(size_name("memory.max"), None);
+    }
+
+    #[test]
+    fn unlimited_holds_for_every_page_size() {
+        // 2^63 less 4 KiB, 64 KiB (base pages), 2 MiB, 1 GiB, 16 GiB (huge ones).
+        for text in [
+            "9223372036854771712",
+            "9223372036854710272",
+            "9223372036852678656",
+            "9223372035781033984",
+            "9223372019674906624",
+            "18446744073709551615",
+            "max",
+        ] {
+            assert_eq!(parse(text.as_bytes()), Ok(Limit::Unlimited), "{text}");
+        }
+        assert_eq!(parse(b"1125899906842624\n"), Ok(Limit::At(Bytes(1 << 50))));
+        assert_eq!(parse(b"0\n"), Ok(Limit::At(Bytes::ZERO)));
+        assert!(parse(b"unlimited\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..128), name in ".{0,20}") {
+            let _ = parse(&bytes);
+            let _ = parse_events(&bytes);
+            let _ = size_name(&name);
+            let _ = size_name(&format!("hugetlb.{name}"));
+        }
+
+        #[test]
+        fn what_is_above_is_a_prefix(path in "(/[a-z.]{1,5}){0,6}/?") {
+            for above in lineage(&path) {
+                prop_assert!(above == "/" || path.starts_with(above));
+            }
+            prop_assert_eq!(lineage(&path).count(), 1 + path.split('/').filter(|part| !part.is_empty()).count());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Mounts: /proc/self/mountinfo, or /proc/mounts where only that was kept.
+
+use hugewise_model::host::HugetlbfsMount;
+use hugewise_model::{Observed, PageSize};
+
+use super::text::{digits, lines, quoted, unescape};
+use crate::{Door, ParseError};
+
+/// With the root of each mount.
+pub const MOUNTINFO: &str = "/proc/self/mountinfo";
+/// Without it.
+pub const MOUNTS: &str = "/proc/mounts";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Mount point.
+    pub path: String,
+    /// File system.
+    pub kind: String,
+    /// Which part of the file system is mounted; absent in /proc/mounts.
+    pub root: Observed<String>,
+    /// Options of the mount, then of the file system.
+    pub options: String,
+}
+
+impl Mount {
+    /// Whether the option stands there as a word.
+    pub fn has_option(&self, option: &str) -> bool {
+        self.options.split(',').any(|word| word == option)
+    }
+}
+
+/// One entry a line; both files' lines are understood.
+///
+/// # Errors
+/// Where a line is neither, or there is none.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Mount>, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut mounts = Vec::new();
+    for (line, content) in lines(&text) {
+        if content.trim().is_empty() {
+            continue;
+        }
+        let mount = mountinfo(content).or_else(|| fstab(content));
+        mounts.push(mount.ok_or_else(|| ParseError::at(line, format!("no mount: {}", quoted(content))))?);
+    }
+    if mounts.is_empty() { Err(ParseError::whole("empty")) } else { Ok(mounts) }
+}
+
+/// `36 35 98:0 /root /point rw,noatime shared:1 - ext4 /dev/root rw`.
+fn mountinfo(content: &str) -> Option<Mount> {
+    let (left, right) = content.split_once(" - ")?;
+    let mut left = left.split(' ');
+    digits::<u64>(left.next()?)?;
+    let (root, path, own) = (left.nth(2)?, left.next()?, left.next()?);
+    let mut right = right.split(' ');
+    let (kind, _device, all) = (right.next()?, right.next()?, right.next()?);
+    Some(Mount {
+        path: unescape(path),
+        kind: kind.to_owned(),
+        root: Observed::Known(unescape(root)),
+        options: format!("{own},{all}"),
+    })
+}
+
+/// `/dev/root / ext4 rw,noatime 0 0`.
+fn fstab(content: &str) -> Option<Mount> {
+    let mut words = content.split(' ');
+    let (_device, path, kind, options) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    digits::<u64>(words.next()?)?;
+    Some(Mount { path: unescape(path), kind: kind.to_owned(), root: Observed::Absent, options: options.to_owned() })
+}
+
+/// Reads whichever of the two files there is.
+pub fn read(door: &mut Door<'_>) -> Observed<Vec<Mount>> {
+    door.parse(MOUNTINFO, parse).or_else_absent(|| door.parse(MOUNTS, parse))
+}
+
+/// The hugetlbfs ones. Without a `pagesize=` that makes sense, a mount has the default size.
+pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Vec<HugetlbfsMount> {
+    let hugetlbfs = mounts.iter().filter(|mount| mount.kind == "hugetlbfs");
+    hugetlbfs
+        .map(|mount| {
+            let option = mount.options.split(',').find_map(|word| word.strip_prefix("pagesize="));
+            let page_size = match option {
+                Some(text) => page_size(text).map_or_else(
+                    || Observed::Malformed(format!("pagesize={} is no page size", quoted(text))),
+                    Observed::Known,
+                ),
+                None => default.clone(),
+            };
+            HugetlbfsMount { path: mount.path.clone(), page_size, options: mount.options.clone() }
+        })
+        .collect()
+}
+
+/// `2M`, `1024M`, `64K`, `1G`, or bytes: as fs/hugetlbfs prints and mount(8) takes it.
+pub fn page_size(text: &str) -> Option<PageSize> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end)?;
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return None,
+    };
+    PageSize::new(digits::<u64>(number)?.checked_mul(1 << shift)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const INFO: &str = "22 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw\n\
+        40 22 0:31 / /dev/hugepages rw,nosuid shared:7 - hugetlbfs hugetlbfs rw,pagesize=2M\n\
+        41 22 0:32 / /mnt/huge\\0401g rw,relatime - hugetlbfs none rw,gid=54321,mode=770,pagesize=1024M\n\
+        42 22 0:33 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
+
+    #[test]
+    fn hugetlbfs_mounts_have_their_size() {
+        let mounts = parse(INFO.as_bytes()).unwrap();
+        let found = hugetlbfs(&mounts, &Observed::Known(PageSize::MIB_2));
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].path, "/dev/hugepages");
+        assert_eq!(found[0].page_size, Observed::Known(PageSize::MIB_2));
+        assert_eq!(found[1].path, "/mnt/huge 1g");
+        assert_eq!(found[1].page_size, Observed::Known(PageSize::GIB_1));
+        assert_eq!(found[1].options, "rw,relatime,rw,gid=54321,mode=770,pagesize=1024M");
+        assert_eq!(mounts[3].root, Observed::Known("/docker/ab".into()));
+        assert!(mounts[3].has_option("nsdelegate") && !mounts[3].has_option("nsdel"));
+    }
+
+    #[test]
+    fn proc_mounts_is_understood_too_and_lacks_the_size_on_old_kernels() {
+        let mounts = parse(b"rootfs / rootfs rw 0 0\nhugetlbfs /dev/hugepages hugetlbfs rw,relatime 0 0\n").unwrap();
+        let default = Observed::Known(PageSize::new(512 << 20).unwrap());
+        assert_eq!(hugetlbfs(&mounts, &default)[0].page_size, default);
+        assert_eq!(mounts[0].root, Observed::Absent);
+        let odd = parse(b"none /h hugetlbfs rw,pagesize=3M 0 0\n").unwrap();
+        assert!(matches!(hugetlbfs(&odd, &default)[0].page_size, Observed::Malformed(_)));
+        assert!(parse(b"").is_err());
+        assert!(parse(b"two words\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn cut_anywhere(end in 0..INFO.len()) {
+            let _ = parse(&INFO.as_bytes()[..end]);
+        }
+
+        #[test]
+        fn any_page_size_text(text in ".{0,24}") {
+            let _ = page_size(&text);
+        }
+
+        #[test]
+        fn sizes_in_any_unit_are_one(shift in 12..40u32) {
+            let bytes = 1_u64 << shift;
+            prop_assert_eq!(page_size(&bytes.to_string()), PageSize::new(bytes));
+            prop_assert_eq!(page_size(&format!("{}K", bytes >> 10)), PageSize::new(bytes));
+        }
+    }
+}

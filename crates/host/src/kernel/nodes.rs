@@ -1,0 +1,96 @@
+//! NUMA nodes: /sys/devices/system/node/nodeN/meminfo.
+
+use hugewise_model::host::NumaNode;
+use hugewise_model::{Bytes, Observed};
+
+use super::text::{digits, lines, number, quoted};
+use crate::{Door, ParseError};
+
+/// The folder of the nodes.
+pub const FOLDER: &str = "/sys/devices/system/node";
+
+/// Total and free memory of one node: lines such as `Node 0 MemTotal:  9660192 kB`.
+///
+/// # Errors
+/// Where a line of either has no amount, or neither is there.
+pub fn parse(bytes: &[u8]) -> Result<NumaNode, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut id = None;
+    let (mut total, mut free) = (Observed::Absent, Observed::Absent);
+    for (line, content) in lines(&text) {
+        let mut words = content.split_ascii_whitespace();
+        let (Some("Node"), Some(node), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
+        let fact = match name {
+            "MemTotal:" => &mut total,
+            "MemFree:" => &mut free,
+            _ => continue,
+        };
+        id = Some(number(Some(node), line, "node")?);
+        let kib = number(words.next(), line, "amount")?;
+        if words.next() != Some("kB") {
+            return Err(ParseError::at(line, format!("no unit: {}", quoted(content))));
+        }
+        *fact = Observed::Known(Bytes::from_kib(kib));
+    }
+    let id = id.ok_or_else(|| ParseError::whole("no field of a node's meminfo in it"))?;
+    Ok(NumaNode { id, total, free })
+}
+
+/// Numbers of the nodes, lowest first.
+pub fn ids(door: &mut Door<'_>) -> Observed<Vec<u32>> {
+    door.list(FOLDER).map(|names| {
+        let numbers = names.iter().filter_map(|name| digits(name.strip_prefix("node")?));
+        let mut ids: Vec<u32> = numbers.collect();
+        ids.sort_unstable();
+        ids
+    })
+}
+
+/// Reads every node; one whose file cannot be read stays in the list without amounts.
+pub fn read(door: &mut Door<'_>, ids: &Observed<Vec<u32>>) -> Observed<Vec<NumaNode>> {
+    ids.as_ref().map(|ids| {
+        let nodes = ids.iter().map(|&id| {
+            let path = format!("{FOLDER}/node{id}/meminfo");
+            let node = door.parse(&path, parse);
+            NumaNode {
+                id,
+                total: node.as_ref().and_then(|node| node.total.clone()),
+                free: node.and_then(|node| node.free),
+            }
+        });
+        nodes.collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const REAL: &str = "Node 1 MemTotal:        9660192 kB\nNode 1 MemFree:         8453084 kB\n\
+        Node 1 MemUsed:         1207108 kB\nNode 1 HugePages_Total:     0\n";
+
+    #[test]
+    fn amounts_of_a_node() {
+        let node = parse(REAL.as_bytes()).unwrap();
+        assert_eq!(node.id, 1);
+        assert_eq!(node.total, Observed::Known(Bytes(9_892_036_608)));
+        assert_eq!(node.free, Observed::Known(Bytes(8_655_958_016)));
+        assert_eq!(parse(b"Node 0 MemTotal: 0 kB\n").unwrap().free, Observed::Absent);
+        assert!(parse(b"Node 0 MemTotal: 12").is_err());
+        assert!(parse(b"Node 0 MemTotal: x kB\n").is_err());
+        assert!(parse(b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn cut_anywhere(end in 0..REAL.len()) {
+            let _ = parse(&REAL.as_bytes()[..end]);
+        }
+    }
+}

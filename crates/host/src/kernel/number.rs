@@ -1,0 +1,41 @@
+//! Files of /proc/sys and /sys that hold one number.
+
+use super::text::{digits, quoted};
+use crate::ParseError;
+
+/// The one number of a file.
+///
+/// # Errors
+/// Where the file holds anything else.
+pub fn parse(bytes: &[u8]) -> Result<u64, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let word = text.trim();
+    digits(word).ok_or_else(|| ParseError::whole(format!("no number: {}", quoted(word))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_number_and_nothing_else() {
+        assert_eq!(parse(b"512\n"), Ok(512));
+        assert!(parse(b"").is_err());
+        assert!(parse(b"1 2\n").is_err());
+        assert!(parse(b"-1\n").is_err());
+        assert!(parse(b"99999999999999999999\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn what_is_written_is_read(number: u64) {
+            prop_assert_eq!(parse(format!("{number}\n").as_bytes()), Ok(number));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Values of /proc/sys, or of the `sysctl -a` that a sosreport keeps instead.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::host::KernelSettings;
+use hugewise_model::{Bytes, Observed, PageCount};
+
+use super::number;
+use super::text::{digits, quoted};
+use crate::{Door, ParseError};
+
+/// Where a sosreport keeps the output of `sysctl -a`.
+pub const SYSCTL: &str = "/sos_commands/kernel/sysctl_-a";
+
+/// Values by name, as `sysctl -a` prints them: `vm.nr_hugepages = 512`. Lines of another form
+/// (errors that the command printed among them) are skipped.
+///
+/// # Errors
+/// Where no line has the form.
+pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let pairs = text.lines().filter_map(|line| line.split_once(" = ").or_else(|| Some((line.strip_suffix(" =")?, ""))));
+    let plain = pairs.filter(|(name, _)| !name.contains(char::is_whitespace) && name.contains('.'));
+    let values: BTreeMap<_, _> = plain.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+    if values.is_empty() { Err(ParseError::whole("no line of sysctl -a in it")) } else { Ok(values) }
+}
+
+/// A group id. The kernel prints it signed, so ids from 2^31 up come out negative.
+///
+/// # Errors
+/// Where it is no 32-bit number.
+pub fn parse_group(bytes: &[u8]) -> Result<u32, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let word = text.trim();
+    let signed = || word.parse::<i32>().ok().map(i32::cast_unsigned);
+    digits(word).or_else(signed).ok_or_else(|| ParseError::whole(format!("no group id: {}", quoted(word))))
+}
+
+/// One value from its own file or, where there is none, from what was kept.
+pub fn value<T>(
+    door: &mut Door<'_>,
+    kept: &Observed<BTreeMap<String, String>>,
+    name: &str,
+    parser: impl Fn(&[u8]) -> Result<T, ParseError>,
+) -> Observed<T> {
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    let own = door.parse(&path, &parser);
+    if !own.is_absent() {
+        return own;
+    }
+    let text = kept.known().and_then(|values| values.get(name));
+    let value = Observed::from(text).parse(|text| parser(text.as_bytes()));
+    door.note(SYSCTL, &value);
+    value
+}
+
+/// Reads the settings that bear on huge pages.
+pub fn read(door: &mut Door<'_>, kept: &Observed<BTreeMap<String, String>>) -> KernelSettings {
+    let mut number = |name: &str| value(door, kept, name, number::parse);
+    KernelSettings {
+        shmmax: number("kernel.shmmax").map(Bytes),
+        shmall_pages: number("kernel.shmall"),
+        shmmni: number("kernel.shmmni"),
+        overcommit_memory: number("vm.overcommit_memory"),
+        overcommit_ratio: number("vm.overcommit_ratio"),
+        nr_hugepages: number("vm.nr_hugepages").map(PageCount),
+        nr_overcommit_hugepages: number("vm.nr_overcommit_hugepages").map(PageCount),
+        min_free: number("vm.min_free_kbytes").map(Bytes::from_kib),
+        swappiness: number("vm.swappiness"),
+        max_map_count: number("vm.max_map_count"),
+        hugetlb_shm_group: value(door, kept, "vm.hugetlb_shm_group", parse_group),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEPT: &str = "sysctl: reading key \"net.ipv6.conf.all.stable_secret\"\nkernel.osrelease = 3.10.0-1160.el7.x86_64\n\
+        kernel.shmmax = 18446744073692774399\nkernel.domainname = (none)\nkernel.modprobe =\nvm.nr_hugepages = 8704\n";
+
+    #[test]
+    fn values_by_name() {
+        let values = parse(KEPT.as_bytes()).unwrap();
+        assert_eq!(values.len(), 5);
+        assert_eq!(values.get("kernel.shmmax").map(String::as_str), Some("18446744073692774399"));
+        assert_eq!(values.get("kernel.modprobe").map(String::as_str), Some(""));
+        assert!(parse(b"").is_err());
+        assert!(parse(b"sh: sysctl: command not found\n").is_err());
+    }
+
+    #[test]
+    fn group_ids_wrap_as_the_kernel_prints_them() {
+        assert_eq!(parse_group(b"54321\n"), Ok(54_321));
+        assert_eq!(parse_group(b"-2\n"), Ok(4_294_967_294));
+        assert!(parse_group(b"4294967296").is_err());
+        assert!(parse_group(b"dba").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+            let _ = parse_group(&bytes);
+        }
+
+        #[test]
+        fn cut_anywhere(end in 0..KEPT.len()) {
+            let _ = parse(&KEPT.as_bytes()[..end]);
+        }
+
+        #[test]
+        fn every_group_id_comes_back(group: u32) {
+            prop_assert_eq!(parse_group(group.cast_signed().to_string().as_bytes()), Ok(group));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Transparent huge pages (Documentation/admin-guide/mm/transhuge.rst).
+
+use hugewise_model::PageSize;
+use hugewise_model::host::{Thp, ThpSize};
+
+use super::text::quoted;
+use super::{hugepages, number};
+use crate::{Door, ParseError};
+
+/// The folder, and where RHEL 6 has it.
+pub const FOLDERS: [&str; 2] = ["/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"];
+
+/// The choice in brackets: `always [madvise] never`.
+///
+/// # Errors
+/// Where no word stands in brackets, or several do.
+pub fn parse(bytes: &[u8]) -> Result<String, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut chosen = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match (chosen.next(), chosen.next()) {
+        (Some(word), None) if !word.is_empty() => Ok(word.to_owned()),
+        _ => Err(ParseError::whole(format!("no choice in brackets: {}", quoted(text.trim())))),
+    }
+}
+
+/// khugepaged's numbers; RHEL 6 prints a switch among them as `[yes] no`.
+fn parse_khugepaged(bytes: &[u8]) -> Result<u64, ParseError> {
+    match parse(bytes).as_deref() {
+        Ok("yes") => Ok(1),
+        Ok("no") => Ok(0),
+        _ => number::parse(bytes),
+    }
+}
+
+/// Reads the switches of the host.
+pub fn read(door: &mut Door<'_>) -> Thp {
+    let [usual, old] = FOLDERS;
+    let mut folder = usual;
+    let mut enabled = door.parse(&format!("{usual}/enabled"), parse);
+    if enabled.is_absent() {
+        let there = door.parse(&format!("{old}/enabled"), parse);
+        if !there.is_absent() {
+            (folder, enabled) = (old, there);
+        }
+    }
+    let mut thp = Thp { enabled, ..Thp::default() };
+    thp.defrag = door.parse(&format!("{folder}/defrag"), parse);
+    thp.shmem_enabled = door.parse(&format!("{folder}/shmem_enabled"), parse);
+    let pmd = format!("{folder}/hpage_pmd_size");
+    thp.pmd_size = door.parse(&pmd, |bytes| {
+        let size = number::parse(bytes)?;
+        PageSize::new(size).ok_or_else(|| ParseError::whole(format!("{size} bytes is no page size")))
+    });
+    for name in door.list(&format!("{folder}/khugepaged")).into_known().unwrap_or_default() {
+        let value = door.parse(&format!("{folder}/khugepaged/{name}"), parse_khugepaged);
+        thp.khugepaged.insert(name, value);
+    }
+    for name in door.list(folder).into_known().unwrap_or_default() {
+        let Ok(page_size) = hugepages::parse(name.as_bytes()) else { continue };
+        let enabled = door.parse(&format!("{folder}/{name}/enabled"), parse);
+        let shmem_enabled = door.parse(&format!("{folder}/{name}/shmem_enabled"), parse);
+        thp.sizes.push(ThpSize { page_size, enabled, shmem_enabled });
+    }
+    thp.sizes.sort_by_key(|size| size.page_size);
+    thp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_choice_in_brackets() {
+        assert_eq!(parse(b"always [madvise] never\n"), Ok("madvise".into()));
+        assert_eq!(parse(b"always defer [defer+madvise] madvise never\n"), Ok("defer+madvise".into()));
+        assert_eq!(parse(b"always within_size advise [never] deny force\n"), Ok("never".into()));
+        for text in ["", "madvise\n", "[always] [never]\n", "[] never\n", "always [mad"] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_switch_of_khugepaged_is_a_number_even_on_rhel_6() {
+        assert_eq!(parse_khugepaged(b"1\n"), Ok(1));
+        assert_eq!(parse_khugepaged(b"[yes] no\n"), Ok(1));
+        assert_eq!(parse_khugepaged(b"yes [no]\n"), Ok(0));
+        assert!(parse_khugepaged(b"maybe\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = parse(&bytes);
+            let _ = parse_khugepaged(&bytes);
+        }
+
+        #[test]
+        fn what_is_chosen_is_read(words in prop::collection::vec("[a-z_+]{1,10}", 1..6), at in any::<prop::sample::Index>()) {
+            let at = at.index(words.len());
+            let line: Vec<_> =
+                words.iter().enumerate().map(|(i, word)| if i == at { format!("[{word}]") } else { word.clone() }).collect();
+            prop_assert_eq!(parse(line.join(" ").as_bytes()), Ok(words[at].clone()));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! /proc/vmstat: one counter a line.
+
+use std::collections::BTreeMap;
+
+use super::text::{lines, number};
+use crate::ParseError;
+
+/// Where it stands.
+pub const PATH: &str = "/proc/vmstat";
+
+/// All counters by name.
+///
+/// # Errors
+/// Where a counter has no number, or there is none at all.
+pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, u64>, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut counters = BTreeMap::new();
+    for (line, content) in lines(&text) {
+        let mut words = content.split_ascii_whitespace();
+        let Some(name) = words.next() else { continue };
+        counters.insert(name.to_owned(), number(words.next(), line, "counter")?);
+    }
+    if counters.is_empty() { Err(ParseError::whole("empty")) } else { Ok(counters) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const REAL: &str = "nr_free_pages 5886028\nthp_fault_alloc 12\nhtlb_buddy_alloc_success 4\n\
+        htlb_buddy_alloc_fail 0\ncompact_stall 3\n";
+
+    #[test]
+    fn counters_by_name() {
+        let counters = parse(REAL.as_bytes()).unwrap();
+        assert_eq!(counters.len(), 5);
+        assert_eq!(counters.get("htlb_buddy_alloc_success"), Some(&4));
+        assert_eq!(parse(b"a 1\nb x\n"), Err(ParseError::at(2, "counter is no number: \"x\"")));
+        assert_eq!(parse(b"a 1\nb"), Err(ParseError::at(2, "no counter")));
+        assert!(parse(b"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn cut_anywhere(end in 0..REAL.len()) {
+            let _ = parse(&REAL.as_bytes()[..end]);
+        }
+
+        #[test]
+        fn what_is_written_is_read(counters in prop::collection::btree_map("[a-z_0-9]{1,12}", any::<u64>(), 1..20)) {
+            let text: String = counters.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+            prop_assert_eq!(parse(text.as_bytes()), Ok(counters));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+#![no_main]
+
+hugewise_fuzz::target!(parse, hugewise_host::config::bls::loader_default);
+
+fn parse(bytes: &[u8]) -> hugewise_host::config::bls::Entry {
+    hugewise_host::config::bls::parse_entry("/boot/loader/entries/x.conf", bytes)
+}

@@ -1,0 +1,13 @@
+#![no_main]
+
+use hugewise_host::config::{boot, grub};
+
+hugewise_fuzz::target!(walk, grub::parse_environment, boot::parse_grub_defaults);
+
+fn walk(bytes: &[u8]) {
+    let menu = grub::parse(bytes);
+    for default in ["0", "1>0", "saved"] {
+        std::hint::black_box(menu.entry(default));
+    }
+    grub::expand(&String::from_utf8_lossy(bytes), &menu.variables);
+}

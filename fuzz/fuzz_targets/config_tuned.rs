@@ -1,0 +1,11 @@
+#![no_main]
+
+use hugewise_host::config::tuned;
+
+hugewise_fuzz::target!(parse);
+
+fn parse(bytes: &[u8]) {
+    if let Ok(sections) = tuned::parse("/f", bytes) {
+        std::hint::black_box(tuned::describe(String::new(), &sections));
+    }
+}
