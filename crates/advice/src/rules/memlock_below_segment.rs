@@ -29,7 +29,7 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_each(facts, look),
 };
 
-fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises)
         || (instance.asked == Asked::Unknown && instance.engine != Engine::Other);
     if instance.mechanism != Mechanism::SysvShm || !asks || instance.huge_pages == HugePageUse::All {
@@ -65,8 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.extend(link);
     let mut fix = raise(instance, kib_up(needs));
     if level == Level::Warn {
-        fix.push("# should this kernel not accept memlock:".into());
-        fix.extend(fix::permit(host, instance));
+        fix.push("# and the fix of its HW303, as this kernel may not accept a memlock limit".into());
     }
     fix.extend(fix::restart(instance));
     Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
