@@ -1,10 +1,10 @@
 //! Fixes as commands.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Engine, Host, Instance, PageCount, PageSize};
+use hugewise_model::{Asked, Engine, Host, Instance, PageCount, PageSize};
 
 use crate::permission::{Memlock, Right};
-use crate::words::{boot_name, percent, pool_file, shell_word};
+use crate::words::{boot_name, kib_up, percent, pool_file, shell_word};
 use crate::{chain, need, permission};
 
 /// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
@@ -39,20 +39,25 @@ pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance)
 }
 
 /// A pool alone does not help a server that may not use it.
-fn permission_first(host: &Host, instance: &Instance) -> Option<String> {
+fn permission_first(host: &Host, instance: &Instance) -> Vec<String> {
     if instance.mechanism != Mechanism::SysvShm
         || !matches!(permission::without_memlock(host, instance), Right::Lacks(_))
     {
-        return None;
+        return Vec::new();
     }
     let enough = chain::memlock_of(host, instance).1 == Some(true);
     let rules = match permission::memlock(host) {
-        Memlock::Buys(_) if enough => return None,
+        Memlock::Buys(_) if enough => return Vec::new(),
+        // Rules about permission speak of servers that ask.
+        Memlock::Buys(_) if instance.asked == Asked::Cannot => {
+            return raise_memlock(instance, kib_up(chain::memlock_needed(host, instance)));
+        }
+        _ if instance.asked == Asked::Cannot => return permit(host, instance),
         Memlock::Buys(_) => "HW301",
         Memlock::Unknown(_) if !enough => "HW301 and HW303",
         Memlock::Unknown(_) | Memlock::Useless(_) => "HW303",
     };
-    Some(format!("# it may not use them yet: the fix of its {rules} before the restart"))
+    vec![format!("# it may not use them yet: the fix of its {rules} before the restart")]
 }
 
 /// Pages that the pool needs so that this instance and all that ask fit.
@@ -153,6 +158,32 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
         }
         Engine::Redis | Engine::Valkey | Engine::MongoDb | Engine::Other => {
             vec!["# turn huge pages on in its own settings, where it has them".into()]
+        }
+    }
+}
+
+/// Raises the memlock limit where the instance gets it from: its unit, or a log-in of its owner.
+pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
+    match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
+        Some(unit) => {
+            let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
+            vec![
+                format!("mkdir -p {folder}"),
+                format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
+                "systemctl daemon-reload".into(),
+            ]
+        }
+        None => {
+            let owner = &instance.owner;
+            let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+            if plain {
+                vec![
+                    format!("printf '{owner} - memlock {kib}\\n' > /etc/security/limits.d/99-hugepages.conf"),
+                    "# holds for log-ins from now on".into(),
+                ]
+            } else {
+                vec![format!("# in /etc/security/limits.d, for its owner: - memlock {kib}")]
+            }
         }
     }
 }
