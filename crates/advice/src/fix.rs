@@ -131,14 +131,27 @@ pub(crate) fn restart(instance: &Instance) -> Vec<String> {
     }
 }
 
+/// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.
+fn psql_target(instance: &Instance) -> String {
+    let socket = instance.endpoints.iter().find_map(|endpoint| {
+        let (folder, file) = endpoint.rsplit_once('/')?;
+        Some((folder, file.strip_prefix(".s.PGSQL.")?))
+    });
+    let port = instance.endpoints.iter().find(|endpoint| endpoint.parse::<u16>().is_ok());
+    match (socket, port) {
+        (Some((folder, port)), _) => format!(" -h {} -p {}", shell_word(folder), shell_word(port)),
+        (None, Some(port)) => format!(" -p {port}"),
+        (None, None) => String::new(),
+    }
+}
+
 /// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
 pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
     match instance.engine {
         Engine::PostgreSql => {
             let value = if must { "on" } else { "try" };
             let sql = format!("\"ALTER SYSTEM SET huge_pages = '{value}'\"");
-            let port = instance.endpoints.iter().find(|endpoint| endpoint.parse::<u16>().is_ok());
-            let port = port.map(|port| format!(" -p {port}")).unwrap_or_default();
+            let port = psql_target(instance);
             if instance.containered {
                 vec![format!("# inside its container: psql{port} -c {sql}")]
             } else {

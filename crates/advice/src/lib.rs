@@ -78,7 +78,7 @@ pub enum Verdict {
 pub struct Assessment {
     /// Chains of instances that are not wholly on huge pages.
     pub chains: Vec<Chain>,
-    /// Findings, worst first, then by code and instance.
+    /// Findings, worst first; among those of a level the causes, then by code and instance.
     pub findings: Vec<Finding>,
     /// Rules that could not decide, by code and instance. Where several rules miss the same fact of
     /// the same instance, the first of them stands here and its `missing` names the others.
@@ -102,7 +102,15 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
             Verdict::Unknown(verdict) => unknown.push(verdict),
         }
     }
-    findings.sort_by(|a, b| (b.level, a.code, &a.instance).cmp(&(a.level, b.code, &b.instance)));
+    // Among equals the cause comes before what follows from it.
+    let follows = |finding: &Finding| {
+        let instance = instances.iter().find(|instance| finding.instance == Some(instance.title()));
+        let cause = instance.and_then(|instance| lead::lead(&facts, instance).ok().flatten());
+        cause.is_none_or(|cause| cause.code() != finding.code)
+    };
+    findings.sort_by_cached_key(|finding| {
+        (std::cmp::Reverse(finding.level), follows(finding), finding.code, finding.instance.clone())
+    });
     Assessment { findings, unknown: together(unknown), chains }
 }
 
