@@ -1,9 +1,11 @@
 //! Fixes as commands.
 
-use hugewise_model::{Engine, Host, Instance, PageCount, PageSize};
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, Engine, Host, Instance, PageCount, PageSize};
 
-use crate::need;
-use crate::words::{boot_name, percent, pool_file, shell_word};
+use crate::permission::{Memlock, Right};
+use crate::words::{boot_name, kib_up, percent, pool_file, shell_word};
+use crate::{chain, need, permission};
 
 /// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
 pub(crate) const LARGEST_POOL: f64 = 0.8;
@@ -13,6 +15,9 @@ const ORACLE_SPARE: PageCount = PageCount(2);
 
 /// Where a new setting of the pool goes: sorts behind every usual file, and the last file wins.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
+
+/// The kernel reports no error where it cannot give all pages: they have to be read back.
+const MAY_BE_FEWER: &str = "# may be fewer";
 
 /// The pool of the page size that an instance asks for, large enough for it and for every other
 /// instance that asks; then its restart.
@@ -28,8 +33,31 @@ pub(crate) fn pool_for(host: &Host, instances: &[Instance], instance: &Instance)
     if need::rooms(host, instances).iter().any(|room| room.page_size == page && room.instance != title) {
         fix.insert(0, "# room for every server here that asks:".into());
     }
+    fix.extend(permission_first(host, instance));
     fix.extend(restart(instance));
     fix
+}
+
+/// A pool alone does not help a server that may not use it.
+fn permission_first(host: &Host, instance: &Instance) -> Vec<String> {
+    if instance.mechanism != Mechanism::SysvShm
+        || !matches!(permission::without_memlock(host, instance), Right::Lacks(_))
+    {
+        return Vec::new();
+    }
+    let enough = chain::memlock_of(host, instance).1 == Some(true);
+    let rules = match permission::memlock(host) {
+        Memlock::Buys(_) if enough => return Vec::new(),
+        // Rules about permission speak of servers that ask.
+        Memlock::Buys(_) if instance.asked == Asked::Cannot => {
+            return raise_memlock(instance, kib_up(chain::memlock_needed(host, instance)));
+        }
+        _ if instance.asked == Asked::Cannot => return permit(host, instance),
+        Memlock::Buys(_) => "HW301",
+        Memlock::Unknown(_) if !enough => "HW301 and HW303",
+        Memlock::Unknown(_) | Memlock::Useless(_) => "HW303",
+    };
+    vec![format!("# it may not use them yet: the fix of its {rules} before the restart")]
 }
 
 /// Pages that the pool needs so that this instance and all that ask fit.
@@ -63,8 +91,7 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
     }
     if host.default_huge_page.get() == Some(page) {
         fix.push(format!("sysctl -w vm.nr_hugepages={count}"));
-        fix.push("# the kernel gives what it can and reports no error: read it back".into());
-        fix.push("grep HugePages_Total /proc/meminfo".into());
+        fix.push(format!("grep HugePages_Total /proc/meminfo  {MAY_BE_FEWER}"));
         if let Some(winner) =
             host.configuration.sysctl_winner("vm.nr_hugepages").filter(|it| it.place.file != SYSCTL_FILE)
         {
@@ -78,8 +105,7 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
         let file = pool_file(page, "nr_hugepages");
         let name = boot_name(page);
         fix.push(format!("echo {count} > {file}"));
-        fix.push("# the kernel gives what it can and reports no error: read it back".into());
-        fix.push(format!("cat {file}"));
+        fix.push(format!("cat {file}  {MAY_BE_FEWER}"));
         fix.push(format!("printf 'w {file} - - - - {count}\\n' > /etc/tmpfiles.d/hugepages-{name}.conf"));
         if page >= PageSize::GIB_1 {
             fix.push(format!("# pages this large are surest at boot: hugepagesz={name} hugepages={count}"));
@@ -132,6 +158,32 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
         }
         Engine::Redis | Engine::Valkey | Engine::MongoDb | Engine::Other => {
             vec!["# turn huge pages on in its own settings, where it has them".into()]
+        }
+    }
+}
+
+/// Raises the memlock limit where the instance gets it from: its unit, or a log-in of its owner.
+pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
+    match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
+        Some(unit) => {
+            let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
+            vec![
+                format!("mkdir -p {folder}"),
+                format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
+                "systemctl daemon-reload".into(),
+            ]
+        }
+        None => {
+            let owner = &instance.owner;
+            let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+            if plain {
+                vec![
+                    format!("printf '{owner} - memlock {kib}\\n' > /etc/security/limits.d/99-hugepages.conf"),
+                    "# holds for log-ins from now on".into(),
+                ]
+            } else {
+                vec![format!("# in /etc/security/limits.d, for its owner: - memlock {kib}")]
+            }
         }
     }
 }

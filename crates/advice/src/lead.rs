@@ -5,6 +5,7 @@ use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Level, LinkName, LinkS
 
 use crate::chain::{is_amm, other_pools};
 use crate::need::{BIG_SEGMENT, LARGE_SEGMENT};
+use crate::permission::{self, Memlock};
 use crate::{Facts, Missing, forecast, need};
 
 /// The leading cause.
@@ -24,8 +25,10 @@ pub(crate) enum Lead {
     Partly,
     /// HW204: not enough room.
     DoesNotFit,
-    /// HW303, or HW301 on older kernels: the kernel does not let it.
-    Permission,
+    /// HW301: its memlock limit is too small for a kernel that goes by it.
+    Memlock,
+    /// HW303: the kernel asks for a group or a capability.
+    Group,
     /// HW702: the cgroup does not let it.
     Cgroup,
     /// HW209: nothing is in its way now.
@@ -43,7 +46,8 @@ impl Lead {
             Self::NoPool => "HW201",
             Self::Partly => "HW203",
             Self::DoesNotFit => "HW204",
-            Self::Permission => "HW303",
+            Self::Memlock => "HW301",
+            Self::Group => "HW303",
             Self::Cgroup => "HW702",
             Self::Restart => "HW209",
         }
@@ -99,7 +103,10 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     Ok(Some(if crowded_out || state(LinkName::Room) == Some(LinkState::Broken) {
         Lead::DoesNotFit
     } else if state(LinkName::Permission) == Some(LinkState::Broken) {
-        Lead::Permission
+        match permission::memlock(facts.host) {
+            Memlock::Buys(_) => Lead::Memlock,
+            Memlock::Useless(_) | Memlock::Unknown(_) => Lead::Group,
+        }
     } else if state(LinkName::Cgroup) == Some(LinkState::Broken) {
         Lead::Cgroup
     } else {

@@ -1,5 +1,7 @@
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, PageCount};
 
+use crate::chain::is_amm;
+use crate::lead::lead;
 use crate::words::{percent, pool_file};
 use crate::{Docs, Facts, Missing, Rule, chain, fix, need};
 
@@ -54,7 +56,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let could = facts.instances.iter().filter(|instance| {
             let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
             let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
-            wants && lacks && need::page_size(facts.host, instance) == Some(page) && facts.chain(instance).is_some()
+            (wants || is_amm(instance))
+                && lacks
+                && need::page_size(facts.host, instance) == Some(page)
+                && facts.chain(instance).is_some()
         });
         let could: Vec<_> = could.collect();
         let mut evidence = vec![
@@ -64,15 +69,16 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let mut fix = Vec::new();
         if could.is_empty() {
             fix.push("# nothing here asks for them; give them back:".into());
+            fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(available)));
         } else {
-            evidence.push(format!("on base pages though asking: {}", chain::titles(could.iter().copied())));
-            fix.push(
-                "# either start what they are for, once the chain of each shows nothing broken before `mapped`:".into(),
-            );
-            fix.extend(could.iter().flat_map(|instance| fix::restart(instance)));
-            fix.push("# or give them back:".into());
+            evidence.push(format!("on base pages: {}", chain::titles(could.iter().copied())));
+            for instance in &could {
+                match lead(facts, instance) {
+                    Ok(Some(lead)) => fix.push(format!("# {}: the fix of its {}", instance.title(), lead.code())),
+                    _ => fix.extend(fix::restart(instance)),
+                }
+            }
         }
-        fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(available)));
         let level = if warn { Level::Warn } else { Level::Info };
         findings.push(Finding { evidence, fix, ..RULE.finding(level, None, summary) });
     }

@@ -3,7 +3,7 @@ use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkN
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
-use crate::words::{kib_up, shell_word};
+use crate::words::kib_up;
 use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
 
 pub(crate) static RULE: Rule = Rule {
@@ -29,7 +29,7 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_each(facts, look),
 };
 
-fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises)
         || (instance.asked == Asked::Unknown && instance.engine != Engine::Other);
     if instance.mechanism != Mechanism::SysvShm || !asks || instance.huge_pages == HugePageUse::All {
@@ -63,10 +63,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.push(what);
     let link = facts.chain(instance).and_then(chain_cause);
     evidence.extend(link);
-    let mut fix = raise(instance, kib_up(needs));
+    let mut fix = fix::raise_memlock(instance, kib_up(needs));
     if level == Level::Warn {
-        fix.push("# should this kernel not accept memlock:".into());
-        fix.extend(fix::permit(host, instance));
+        fix.push("# and the fix of its HW303, as this kernel may not accept a memlock limit".into());
     }
     fix.extend(fix::restart(instance));
     Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
@@ -76,31 +75,6 @@ fn chain_cause(chain: &hugewise_model::Chain) -> Option<String> {
     let broken = chain.broken()?;
     (broken.name != LinkName::Permission && broken.name != LinkName::Mapped)
         .then(|| format!("first broken link: {}: {}", broken.name.as_str(), broken.evidence))
-}
-
-fn raise(instance: &Instance, kib: u64) -> Vec<String> {
-    match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
-        Some(unit) => {
-            let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
-            vec![
-                format!("mkdir -p {folder}"),
-                format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
-                "systemctl daemon-reload".into(),
-            ]
-        }
-        None => {
-            let owner = &instance.owner;
-            let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-            if plain {
-                vec![
-                    format!("printf '{owner} - memlock {kib}\\n' > /etc/security/limits.d/99-hugepages.conf"),
-                    "# holds for log-ins from now on".into(),
-                ]
-            } else {
-                vec![format!("# in /etc/security/limits.d, for its owner: - memlock {kib}")]
-            }
-        }
-    }
 }
 
 #[cfg(test)]

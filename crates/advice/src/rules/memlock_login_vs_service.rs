@@ -1,6 +1,7 @@
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, Limit, Observed};
 
+use super::memlock_below_segment;
 use crate::permission::{Memlock, Right};
 use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
@@ -67,7 +68,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         format!("service: {service} ({service_place})"),
         format!("log-in of {}: {log_in} ({log_in_place})", instance.owner),
     ];
-    let fix = if by_service {
+    let fix = if by_log_in && memlock_below_segment::look(facts, instance).is_ok_and(|finding| finding.is_some()) {
+        vec!["# the fix of its HW301".into()]
+    } else if by_service {
         vec![format!("# in /etc/security/limits.d, for {}: - memlock unlimited", instance.owner)]
     } else {
         let folder = shell_word(&format!("/etc/systemd/system/{name}.d"));

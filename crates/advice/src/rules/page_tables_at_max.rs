@@ -5,20 +5,17 @@ use crate::lead::{PAGE_TABLES_HURT, is_big, lead};
 use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
 
-/// From this part of memory on, the host cannot carry the sessions that the settings allow.
-const ERROR: f64 = 0.25;
-
 pub(crate) static RULE: Rule = Rule {
     code: "HW102",
     name: "page-tables-at-max",
-    level: Level::Error,
+    level: Level::Warn,
     docs: Docs {
-        what: "Page tables that would take 5 % of memory or more (an error from 25 %) if as many sessions came as the \
+        what: "Page tables that would take 5 % of memory or more if as many sessions came as the \
                settings allow (max_connections, processes), for servers with a process a session on base pages. What a \
                session touches is the mean of the processes that run now, never more than all of the segment; with \
                fewer than ten live sessions it is all of the segment, and the summary says `at most`. Sessions that \
                are threads share one set of page tables: no rule multiplies those. 5 % is where page-tables-heavy \
-               warns; 25 % is a quarter of the host gone to bookkeeping.",
+               warns.",
         why: "The settings promise sessions that the memory cannot carry. It shows on the worst day: when an \
               application opens all its connections at once.",
         fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
@@ -71,8 +68,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         None => fix::pool_for(host, facts.instances, instance),
     };
     fix.push("# or allow fewer sessions in its settings".into());
-    let level = if part >= ERROR { Level::Error } else { Level::Warn };
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }))
 }
 
 const fn basis(measured: bool) -> &'static str {

@@ -29,9 +29,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let host = facts.host;
     match lead(facts, instance)? {
         Some(Lead::WrongSize) => {}
-        Some(Lead::DoesNotFit | Lead::Partly | Lead::Permission | Lead::Cgroup | Lead::Restart | Lead::NoPool)
-            if instance.engine == Engine::Oracle && host.default_huge_page.get() == Some(PageSize::GIB_1) =>
-        {
+        Some(
+            Lead::DoesNotFit | Lead::Partly | Lead::Memlock | Lead::Group | Lead::Cgroup | Lead::Restart | Lead::NoPool,
+        ) if instance.engine == Engine::Oracle && host.default_huge_page.get() == Some(PageSize::GIB_1) => {
             return Ok(Some(default_of_one_gib(instance)));
         }
         _ => return Ok(None),
