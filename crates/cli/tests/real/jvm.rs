@@ -1,5 +1,6 @@
 //! A Java virtual machine: OpenJDK of Debian, running a service of its own runtime.
 
+use std::fs;
 use std::process::Command;
 
 use hugewise_lab::guard::{PoolGuard, Skip};
@@ -18,9 +19,13 @@ fn start(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server, Skip> {
     // A free port; the registry's class is in every runtime image.
     command.args(["-m", "java.rmi/sun.rmi.registry.RegistryImpl", "0"]);
     let mut server = Server::start(&mut command, &folder.path().join("log"), Signal::TERM);
-    // Its compilers and collectors run, so its heap is made and touched. How much of it is resident says
-    // little: a heap that did not get huge pages is touched in their steps all the same.
-    server.wait_for("the JVM's threads", |pid| (kernel::status(pid, "Threads:")? > 8).then_some(()));
+    // Its program runs, so its heap is made and touched. How much of it is resident says little:
+    // a heap that did not get huge pages is touched in their steps all the same.
+    server.wait_for("the registry's listener", |pid| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        names.into_iter().any(|name| name.starts_with("RMI TCP Accept")).then_some(())
+    });
     Ok(server)
 }
 

@@ -3,7 +3,6 @@
 //! One boot serves every case: the machine runs them one after the other and prints what check said on its console.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
