@@ -1,6 +1,6 @@
 use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount};
 
-use crate::words::{list, percent};
+use crate::words::list;
 use crate::{Docs, Facts, Missing, Rule, chain, need};
 
 /// Nodes may differ by this part of an equal share.
@@ -74,10 +74,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let spread: Vec<String> =
             with_memory.iter().zip(&pages).map(|(id, pages)| format!("{pages} on node {id}")).collect();
         let summary = format!(
-            "the {page} pool of {} is spread unequally: {} ({} of an equal share apart)",
+            "the {page} pool of {} is spread unequally: {}",
             chain::titles(users.iter().copied()),
-            list(&spread),
-            percent(apart / share)
+            list(&spread)
         );
         let mut fix = vec!["# with its servers stopped:".to_owned()];
         for id in &with_memory {
