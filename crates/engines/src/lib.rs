@@ -15,6 +15,7 @@ pub mod qemu;
 pub mod redis;
 pub mod segments;
 pub mod settings;
+mod touched;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,11 +154,13 @@ impl Scene<'_> {
         }
     }
 
-    /// Sum of the page tables of `pids`; as unknown as the main process's own. Children come and
-    /// go, so one that ended meanwhile counts nothing.
+    /// Sum of the page tables of `pids`; as unknown as those of any of them. Children come and go, so one that ended
+    /// meanwhile counts nothing.
     fn page_tables(&self, main: &Process, pids: &[u32]) -> Observed<Bytes> {
-        let of = |pid: &u32| self.host.process(*pid).and_then(|process| process.page_tables.get());
-        main.page_tables.as_ref().map(|_| pids.iter().filter_map(of).sum())
+        let there = pids.iter().filter_map(|pid| self.host.process(*pid));
+        there.fold(main.page_tables.as_ref().map(|_| Bytes::ZERO), |sum, process| {
+            sum.and_then(|sum| process.page_tables.as_ref().map(|own| [sum, *own].into_iter().sum()))
+        })
     }
 }
 

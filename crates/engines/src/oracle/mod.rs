@@ -9,10 +9,11 @@ use hugewise_host::Door;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Demand, DemandSource, Engine, Host, Instance, Mapping, Observed, PageCount, Process, Unread,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, Process,
+    Unread,
 };
 
-use crate::{Found, Kind, Scene, options, segments, versions};
+use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use parameters::Assignment;
 
 /// Oracle.
@@ -37,6 +38,9 @@ const SETTINGS: &[&str] = &[
     "spfile",
     "ifile",
 ];
+
+/// Smaller segments hold no part of the SGA worth a huge page.
+const SMALLEST: Bytes = Bytes::from_mib(1);
 
 /// Parameter files that include each other further than this are in a loop.
 const DEEPEST_INCLUDE: usize = 8;
@@ -116,8 +120,12 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         }
     }
 
-    instance.segments = sga(host, &instance.pids, &mapped);
-    instance.huge_pages = segments::huge_page_use(&instance.segments);
+    instance.segments = if pmon.mappings.is_absent() {
+        touched::sysv_segments(host, &instance.pids, pmon.uid, runs_alone(host, pmon))
+    } else {
+        sga(host, &instance.pids, &mapped)
+    };
+    instance.huge_pages = huge_page_use(&instance.segments);
     instance.traits = traits(&instance, of);
     (instance.asked, instance.setting) = asked(&instance, parameters.complete);
     instance.asked_page_size = host.default_huge_page.clone();
@@ -127,6 +135,18 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.sessions = Observed::Known(sessions);
     instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
     found.add(instance);
+}
+
+/// Whether no other instance runs as the same user.
+fn runs_alone(host: &Host, pmon: &Process) -> bool {
+    let processes = host.processes.known().into_iter().flatten().filter(|process| process.uid == pmon.uid);
+    processes.filter(|process| Title::of(process).is_some_and(|title| title.task == "pmon")).count() == 1
+}
+
+/// Of the large segments, where there are any: the few KiB of a key to the SGA are on base pages on purpose.
+fn huge_page_use(segments: &[Segment]) -> HugePageUse {
+    let large: Vec<Segment> = segments.iter().filter(|segment| segment.size >= SMALLEST).cloned().collect();
+    segments::huge_page_use(if large.is_empty() { segments } else { &large })
 }
 
 /// Same user and same container: SIDs are unique within these.

@@ -1,6 +1,7 @@
 use hugewise_host::source::map::MapSource;
+use hugewise_model::PageSize;
+use hugewise_model::host::SysvSegment;
 use hugewise_model::process::Namespaces;
-use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
 
 use super::*;
 
@@ -264,4 +265,54 @@ fn part_of_an_sga_on_huge_pages_is_partly() {
     let mapped = vec![segment(1, 8, PageSize::MIB_2), segment(2, 902, PageSize::KIB_4)];
     let instance = only(&host(vec![with(process(1, 1, "db_pmon_FREE"), mapped)]), &MapSource::new());
     assert_eq!(instance.huge_pages, HugePageUse::Partly);
+}
+
+#[test]
+fn a_key_of_a_few_kib_on_base_pages_leaves_the_sga_wholly_on_huge_pages() {
+    let mut key = segment(3, 0, PageSize::KIB_4);
+    key.end = key.start + (24 << 10);
+    let sga = vec![segment(1, 800, PageSize::MIB_2), segment(2, 10, PageSize::MIB_2), key];
+    let prod = only(&host(vec![with(process(100, 54321, "ora_pmon_PROD"), sga)]), &MapSource::new());
+    assert_eq!((prod.huge_pages, prod.segments.len()), (HugePageUse::All, 3));
+}
+
+/// A sosreport has no maps: the segments of the user, and the huge pages that the processes have touched.
+#[test]
+fn without_maps_the_kernel_s_list_and_what_was_touched_tell() {
+    let touched = |pid, title: &str, huge, base| Process {
+        hugetlb: Observed::Known(Bytes::from_mib(huge)),
+        rss_shmem: Observed::Known(Bytes::from_mib(base)),
+        ..process(pid, 54321, title)
+    };
+    let listed = |id, mib, creator| SysvSegment {
+        id,
+        key: 0,
+        mode: 0o600,
+        size: Bytes::from_mib(mib),
+        creator,
+        attached: 2,
+        uid: 54321,
+        gid: 0,
+        rss: Observed::Known(Bytes::from_mib(mib)),
+        swap: Observed::Absent,
+    };
+    let report = |processes| Host {
+        sysv_segments: Observed::Known(vec![listed(7, 10, 100), listed(8, 800, 100)]),
+        ..host(processes)
+    };
+    let both =
+        |huge, base| vec![touched(100, "ora_pmon_PROD", huge / 2, base), touched(101, "ora_dbw0_PROD", huge, base)];
+
+    let on_huge = only(&report(both(810, 0)), &MapSource::new());
+    assert_eq!((on_huge.huge_pages, on_huge.segment_bytes()), (HugePageUse::All, Bytes::from_mib(810)));
+    assert_eq!(on_huge.segments[0].page_size, Observed::Known(PageSize::MIB_2));
+    assert_eq!(only(&report(both(0, 300)), &MapSource::new()).huge_pages, HugePageUse::None);
+    assert_eq!(only(&report(both(6, 1)), &MapSource::new()).huge_pages, HugePageUse::Unknown);
+
+    // Of two instances of one user, each has what its own processes made.
+    let mut two = both(810, 0);
+    two.push(touched(200, "ora_pmon_TEST", 0, 5));
+    let found = found(&report(two), &MapSource::new());
+    let sizes: Vec<_> = found.instances.iter().map(|it| (it.segment_bytes(), it.huge_pages)).collect();
+    assert_eq!(sizes, [(Bytes::from_mib(810), HugePageUse::All), (Bytes::ZERO, HugePageUse::Unknown)]);
 }

@@ -12,7 +12,7 @@ use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed
 pub(crate) use ask::{answer, question};
 
 use crate::settings::Settings;
-use crate::{Found, Kind, Scene, options, segments};
+use crate::{Found, Kind, Scene, options, segments, touched};
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -115,8 +115,38 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         .asked_page_size
         .get()
         .and_then(|page| measured(&instance.segments, page).or_else(|| estimated(&settings, page)));
+    if main.mappings.is_absent() {
+        instance.segments = main_memory_without_maps(scene.host, &instance);
+        instance.huge_pages = segments::huge_page_use(&instance.segments);
+    }
     instance.settings = settings.values;
     instance
+}
+
+/// The one stretch of shared memory, as large as its settings make it: without maps it is in no file how large it is.
+fn main_memory_without_maps(host: &Host, instance: &Instance) -> Vec<Segment> {
+    let estimate = instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size));
+    let describe = |size: Bytes| {
+        let huge = touched::on_huge_pages(host, &instance.pids, &[size]).pop().unwrap_or_default();
+        let page_size =
+            huge.clone().and_then(|huge| if huge { instance.asked_page_size.clone() } else { host.base_page.clone() });
+        let name = "main memory, size by its settings".to_owned();
+        let identity = (u64::from(instance.pid), 0);
+        Segment {
+            kind: SegmentKind::AnonymousShared,
+            name,
+            size,
+            page_size,
+            huge,
+            mappers: len(&instance.pids),
+            identity,
+        }
+    };
+    estimate.map(describe).into_iter().collect()
+}
+
+fn len(pids: &[u32]) -> u64 {
+    u64::try_from(pids.len()).unwrap_or(u64::MAX)
 }
 
 /// Defaults that a rule may name as evidence.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::{Observed, PageSize, Unread};
 use serde::{Deserialize, Serialize};
 
+use super::sosreport::{self, Row};
 use super::{Machine, Source, split_process_root};
 use crate::process;
 
@@ -82,7 +83,7 @@ pub(crate) struct Captured<F> {
     /// A note that is there and cannot be understood.
     broken: Option<Unread>,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
-    titles: OnceCell<BTreeMap<u32, Vec<u8>>>,
+    listed: OnceCell<BTreeMap<u32, Row>>,
     machine: OnceCell<Machine>,
 }
 
@@ -98,7 +99,7 @@ impl<F: Files> Captured<F> {
         }
         let page_sizes = files.read(PAGE_SIZES).into_known().map(|bytes| parse_page_sizes(&bytes)).unwrap_or_default();
         let denied = note.denied.iter().cloned().collect();
-        Self { files, note, denied, broken, page_sizes, titles: OnceCell::new(), machine: OnceCell::new() }
+        Self { files, note, denied, broken, page_sizes, listed: OnceCell::new(), machine: OnceCell::new() }
     }
 
     /// What the note says of a path: for every question, or for this one (`read:`, `list:`, `link:`) alone.
@@ -125,28 +126,48 @@ impl<F: Files> Captured<F> {
         same.then(|| path.get(path.len() - rest.len() - 1..)).flatten()
     }
 
-    /// Arguments from `ps auxwww` of a sosreport, ended by zero bytes as in /proc.
-    fn title(&self, pid: u32) -> Observed<Vec<u8>> {
-        let titles = self.titles.get_or_init(|| {
+    /// Processes as `ps` of a sosreport lists them.
+    fn listed(&self) -> &BTreeMap<u32, Row> {
+        self.listed.get_or_init(|| {
             let folder = "/sos_commands/process";
             let names = self.files.list(folder).into_known().unwrap_or_default();
-            let names = names.iter().filter(|name| name.starts_with("ps_aux"));
+            let names = names.iter().filter(|name| name.starts_with("ps_"));
             let texts = names.filter_map(|name| self.files.read(&format!("{folder}/{name}")).into_known());
-            texts.flat_map(|text| super::sosreport::titles(&text)).collect()
-        });
-        titles.get(&pid).cloned().into()
+            sosreport::rows(texts)
+        })
+    }
+
+    /// What a sosreport tells in other words than the file that is not in it.
+    fn retold(&self, path: &str) -> Observed<Vec<u8>> {
+        if path == "/etc/passwd" {
+            let status = |pid: u32| self.files.read(&format!("/proc/{pid}/status")).into_known();
+            return sosreport::accounts(self.listed(), status).into();
+        }
+        let Some((pid, name)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/')) else {
+            return Observed::Absent;
+        };
+        let row = pid.parse().ok().and_then(|pid: u32| self.listed().get(&pid));
+        match (row, name) {
+            (Some(row), "cmdline") => row.arguments().into(),
+            (Some(row), "status") => row.status().into(),
+            _ => Observed::Absent,
+        }
+    }
+
+    /// Processes that `ps` lists beside those that have a folder: sos keeps none before 4.1, and 2,048 at most since.
+    fn with_listed(&self, names: Vec<String>) -> Vec<String> {
+        let listed = self.listed().iter().filter(|(_, row)| row.status().is_some()).map(|(pid, _)| pid.to_string());
+        let all: BTreeSet<String> = names.into_iter().chain(listed).collect();
+        all.into_iter().collect()
     }
 
     fn derive_machine(&self) -> Machine {
         let note = &self.note;
-        let architecture = note.architecture.clone().or_else(|| super::sosreport::architecture(&self.files));
+        let architecture = note.architecture.clone().or_else(|| sosreport::architecture(&self.files));
         let base_page = note.base_page_bytes.or_else(|| self.derive_base_page(architecture.as_deref()));
         let read_at = note.read_at.or_else(|| {
             ["/date", "/sos_commands/date/date"].iter().find_map(|path| {
-                self.files
-                    .read(path)
-                    .into_known()
-                    .and_then(|text| super::sosreport::date(&String::from_utf8_lossy(&text)))
+                self.files.read(path).into_known().and_then(|text| sosreport::date(&String::from_utf8_lossy(&text)))
             })
         });
         let tlb = note.tlb.iter().map(Tlb::level).collect();
@@ -212,10 +233,7 @@ impl<F: Files> Source for Captured<F> {
         self.files
             .read(path)
             .or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.read(path)))
-            .or_else_absent(|| match path.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline")) {
-                Some(pid) => pid.parse().map_or(Observed::Absent, |pid| self.title(pid)),
-                None => Observed::Absent,
-            })
+            .or_else_absent(|| self.retold(path))
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
@@ -226,6 +244,9 @@ impl<F: Files> Source for Captured<F> {
             return Observed::Known(names.clone());
         }
         let there = self.files.list(folder);
+        if folder == "/proc" {
+            return there.map(|names| self.with_listed(names));
+        }
         there.or_else_absent(|| self.on_host(folder).map_or(Observed::Absent, |folder| self.files.list(folder)))
     }
 
