@@ -3,6 +3,7 @@
 //! A sosreport has /proc/PID/status and /proc/sysvipc/shm and no maps. `HugetlbPages` of a process counts the huge
 //! pages that it has touched, `RssShmem` the base pages of shared memory; a segment is wholly on pages of one size.
 
+use hugewise_model::host::SysvSegment;
 use hugewise_model::instance::{Segment, SegmentKind};
 use hugewise_model::{Bytes, Host, Observed, PageSize, Process};
 
@@ -42,10 +43,18 @@ pub(crate) fn sysv_segments(host: &Host, pids: &[u32], uid: u32, alone: bool) ->
     own.sort_by_key(|segment| (std::cmp::Reverse(segment.size), segment.id));
     let sizes: Vec<Bytes> = own.iter().map(|segment| segment.size).collect();
     let huge = on_huge_pages(host, pids, &sizes);
-    let describe = |(segment, touched): (&&hugewise_model::host::SysvSegment, Observed<bool>)| {
-        // No huge page is touched by parts.
-        let in_parts = |page: PageSize| segment.rss.get().is_some_and(|rss| rss.get() % page.bytes().get() != 0);
-        let huge = if host.default_huge_page.get().is_some_and(in_parts) { Observed::Known(false) } else { touched };
+    let on_base = touched_on_base(host, pids);
+    let describe = |(segment, touched): (&&SysvSegment, Observed<bool>)| {
+        let resident = segment.rss.get().filter(|resident| *resident > Bytes::ZERO);
+        let whole =
+            resident.zip(host.default_huge_page.get()).map(|(resident, page)| page.pages_for(resident).of(page));
+        let huge = match (resident, on_base) {
+            // No huge page is resident by parts.
+            (Some(_), _) if whole != resident => Observed::Known(false),
+            // More of it is resident than all the processes have touched of base pages together.
+            (Some(resident), Some(on_base)) if on_base < resident => touched.or_else_absent(|| Observed::Known(true)),
+            _ => touched,
+        };
         Segment {
             kind: SegmentKind::SystemV,
             name: format!("shmid {}", segment.id),
@@ -57,6 +66,11 @@ pub(crate) fn sysv_segments(host: &Host, pids: &[u32], uid: u32, alone: bool) ->
         }
     };
     own.iter().zip(huge).map(describe).collect()
+}
+
+/// Base pages of shared memory that all processes together have touched; `None` where one of them does not tell.
+fn touched_on_base(host: &Host, pids: &[u32]) -> Option<Bytes> {
+    pids.iter().filter_map(|pid| host.process(*pid)).map(|process| process.rss_shmem.get()).sum()
 }
 
 /// The page size that goes with it: the host's default huge page, as the shared memory of these servers is on no other
