@@ -226,6 +226,13 @@ pub(crate) fn on_base(host: &Host, instance: &Instance) -> String {
     }
 }
 
+/// The same with the file that tells it.
+pub(crate) fn seen_on_base(host: &Host, instance: &Instance) -> String {
+    let maps = host.process(instance.pid).is_none_or(|process| !process.mappings.is_absent());
+    let file = if maps { "maps" } else { "status HugetlbPages" };
+    format!("{} (/proc/{}/{file})", on_base(host, instance), instance.pid)
+}
+
 /// Names of instances, for a sentence.
 pub(crate) fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
     list(&instances.into_iter().map(Instance::title).collect::<Vec<_>>())

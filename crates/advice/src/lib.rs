@@ -144,7 +144,7 @@ fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
             others.dedup();
             verdict.missing = words::one_line(&verdict.missing);
             if !others.is_empty() {
-                verdict.missing = format!("{} (also {})", verdict.missing, others.join(", "));
+                verdict.missing = format!("{}; also {}", verdict.missing, others.join(", "));
             }
             verdict
         })
@@ -210,12 +210,15 @@ impl Rule {
         }
     }
 
-    /// Asks a question of each instance.
+    /// Asks a question of each instance. Where no process could be seen, nobody knows which instances there are.
     pub(crate) fn of_each(
         &self,
         facts: &Facts<'_>,
         look: impl Fn(&Facts<'_>, &Instance) -> Result<Option<Finding>, Missing>,
     ) -> Vec<Verdict> {
+        if let (true, Some(reason)) = (facts.instances.is_empty(), facts.host.processes.reason()) {
+            return vec![self.unknown(None, Missing::Host(format!("processes: {reason}")))];
+        }
         let answer = |instance| match look(facts, instance) {
             Ok(finding) => finding.map(Verdict::Found),
             Err(missing) => Some(self.unknown(Some(instance), missing)),

@@ -89,7 +89,16 @@ fn a_hidden_server_gives_one_verdict_for_each_fact_that_is_missing() {
     hidden(&mut case);
     let unknown = case.assess().unknown;
     assert_eq!(unknown.len(), 1, "{unknown:#?}");
-    assert!(unknown[0].missing.starts_with("/proc/1000/maps: denied (also "), "{unknown:#?}");
+    assert!(unknown[0].missing.starts_with("/proc/1000/maps: denied; also "), "{unknown:#?}");
+}
+
+#[test]
+fn a_host_without_processes_is_not_a_host_without_servers() {
+    let mut case = quiet();
+    assert_eq!(case.assess().unknown, []);
+    case.host.processes = hugewise_model::Observed::Absent;
+    let unknown = case.assess().unknown;
+    assert!(unknown.iter().any(|verdict| verdict.missing.starts_with("processes: absent")), "{unknown:#?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hugewise_advice::Assessment;
-use hugewise_model::{Instance, Level};
+use hugewise_model::{Instance, Level, UnknownVerdict};
 use hugewise_report::Checked;
 
 use crate::outcome::{self, Failure, Outcome};
@@ -99,9 +99,13 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
     let Checked { host, assessment, unread, .. } = checked;
     let fails = |level: Level| assessment.findings.iter().any(|finding| finding.level >= level);
     let lossy = !host.live && !unread.is_empty();
+    // Every kernel tells of its processes and what they map; a sosreport may not.
+    let lost = |verdict: &UnknownVerdict| {
+        !host.live && (verdict.instance.is_some() || verdict.missing.starts_with("processes: "))
+    };
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
-    } else if assessment.unknown.iter().any(|verdict| lossy || !verdict.missing.contains(": absent")) {
+    } else if assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.missing.contains(": absent")) {
         Outcome::Incomplete
     } else {
         Outcome::Fine
@@ -125,7 +129,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Finding, Host, UnknownVerdict, Unread};
+    use hugewise_model::{Finding, Host, Unread};
 
     use super::*;
 
@@ -178,5 +182,10 @@ mod tests {
         assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
+        let no_processes = assessment(&[], &["processes: absent"]);
+        assert_eq!(outcome(false, &no_processes, &[], FailOn::Warn), Outcome::Incomplete);
+        let mut no_maps = assessment(&[], &["/proc/9/maps: absent"]);
+        no_maps.unknown.iter_mut().for_each(|verdict| verdict.instance = Some("oracle PROD".into()));
+        assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), Outcome::Incomplete);
     }
 }

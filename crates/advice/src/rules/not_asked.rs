@@ -34,7 +34,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     });
     let mut level = pain(facts, instance);
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
-    evidence.push(format!("{} (/proc/{}/maps)", chain::on_base(host, instance), instance.pid));
+    evidence.push(chain::seen_on_base(host, instance));
     if let Some((page, available)) = idle {
         level = level.max(Level::Warn);
         evidence.push(format!("{}: {available} of them available", pool_file(page, "nr_hugepages")));

@@ -38,6 +38,9 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
+/// With a smaller part of all page tables an instance is not what to mend first.
+const WEIGHS: f64 = 0.1;
+
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let memory = &facts.host.memory;
     let tables = *crate::need(&memory.page_tables, "/proc/meminfo PageTables")?;
@@ -65,7 +68,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         line.push_str(" (/proc/PID/status VmPTE)");
         evidence.push(line);
     }
-    let cure = causes.iter().map(|(_, instance)| *instance).find(|instance| on_base(instance));
+    let weighs = |own: Bytes| own.part_of(tables).is_some_and(|part| part >= WEIGHS);
+    let cure = causes.iter().filter(|(own, _)| weighs(*own)).map(|(_, instance)| *instance).find(|it| on_base(it));
     let mut fix = match cure {
         Some(instance) => {
             let title = instance.title();

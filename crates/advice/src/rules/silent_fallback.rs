@@ -57,7 +57,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             return Ok(None);
         }
         let held = chain::on_base(host, instance);
-        evidence.push(format!("{held} (/proc/{}/maps)", instance.pid));
+        evidence.push(chain::seen_on_base(host, instance));
         (Level::Warn, format!("it fell back: {held}"))
     };
     let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));

@@ -166,7 +166,7 @@ impl<F: Files> Captured<F> {
         let architecture = note.architecture.clone().or_else(|| sosreport::architecture(&self.files));
         let base_page = note.base_page_bytes.or_else(|| self.derive_base_page(architecture.as_deref()));
         let read_at = note.read_at.or_else(|| {
-            ["/date", "/sos_commands/date/date"].iter().find_map(|path| {
+            ["/date", "/sos_commands/date/date", "/sos_commands/date/date_--utc"].iter().find_map(|path| {
                 self.files.read(path).into_known().and_then(|text| sosreport::date(&String::from_utf8_lossy(&text)))
             })
         });

@@ -28,7 +28,12 @@ const TRY_NEXT: [(&str, &str); 2] = [
 
 pub(super) fn write(screen: &mut Screen<'_>, host: &Host) -> io::Result<()> {
     if let Some(why) = host.processes.reason() {
-        let text = format!("No instance can be recognised: the processes of this host could not be read ({why}).");
+        let text = if host.processes.is_absent() {
+            "No instance can be recognised: neither the processes' files under /proc nor the output of ps is here."
+                .into()
+        } else {
+            format!("No instance can be recognised: the processes of this host could not be read ({why}).")
+        };
         screen.flow(0, &Spans::from(text.as_str()))?;
     } else {
         let names = LOOKED_FOR.map(|(_, name)| name).join(", ");
