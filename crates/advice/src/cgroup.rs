@@ -64,7 +64,8 @@ fn limits_of<'a>(host: &'a Host, instance: &Instance, page: PageSize) -> Result<
     let Some(process) = host.process(instance.pid) else { return Err(missing("not read".into())) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,
-        Observed::Absent => return Ok(Vec::new()),
+        // A kernel without cgroups has no such file; a sosreport that has none tells nothing.
+        Observed::Absent if host.live => return Ok(Vec::new()),
         other => return Err(missing(other.reason().unwrap_or_default())),
     };
     let counts = |membership: &&hugewise_model::process::CgroupMembership| {
@@ -85,6 +86,19 @@ fn is_at_or_above(above: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_membership_that_was_not_kept_is_no_freedom_from_limits() {
+        let mut case = crate::testing::quiet();
+        case.postgresql("15/main", crate::testing::gib(6));
+        case.processes().iter_mut().for_each(|process| process.cgroups = Observed::Absent);
+        let shortage_where = |live: bool, case: &mut crate::testing::Case| {
+            case.host.live = live;
+            shortage(&case.host, &case.instances[0])
+        };
+        assert_eq!(shortage_where(true, &mut case), Ok(None));
+        assert!(shortage_where(false, &mut case).is_err());
+    }
 
     #[test]
     fn a_cgroup_is_above_its_children_and_not_above_its_neighbours() {
