@@ -73,15 +73,54 @@ fn pools(pools: &Observed<Vec<Pool>>) -> String {
     let Some(known) = pools.known() else {
         return shown(&pools.as_ref().map(|_| ""));
     };
-    let used: Vec<String> =
-        known.iter().filter(|pool| pool.total != Observed::Known(PageCount::ZERO)).map(pool).collect();
+    let counts = |it: &&Pool| it.total != Observed::Known(PageCount::ZERO) || on_demand(it).is_some();
+    let used: Vec<String> = known.iter().filter(counts).map(pool).collect();
     if used.is_empty() { "none".into() } else { used.join("; ") }
+}
+
+/// Pages that the kernel may add when a server asks for more than the pool has.
+fn on_demand(pool: &Pool) -> Option<PageCount> {
+    pool.overcommit.get().filter(|pages| *pages > PageCount::ZERO)
 }
 
 fn pool(pool: &Pool) -> String {
     let (size, total) = (pool.page_size, shown(&pool.total));
+    if let (Some(PageCount::ZERO), Some(most)) = (pool.total.get(), on_demand(pool)) {
+        return format!("none of {size} set aside, up to {most} on demand");
+    }
     match pool.available() {
         Some(available) => format!("{total} of {size}, {available} available"),
         None => format!("{total} of {size}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::PageSize;
+
+    use super::*;
+
+    fn with(page_size: PageSize, total: u64, overcommit: u64) -> Pool {
+        let known = |pages| Observed::Known(PageCount(pages));
+        Pool {
+            page_size,
+            total: known(total),
+            free: known(total),
+            reserved: known(0),
+            surplus: known(0),
+            overcommit: known(overcommit),
+            nodes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn pools_are_listed_by_size_and_empty_ones_only_where_they_can_grow() {
+        let said = |all: Vec<Pool>| pools(&Observed::Known(all));
+        assert_eq!(said(vec![with(PageSize::MIB_2, 0, 0), with(PageSize::GIB_1, 0, 0)]), "none");
+        assert_eq!(
+            said(vec![with(PageSize::MIB_2, 512, 9), with(PageSize::GIB_1, 2, 0)]),
+            "512 of 2 MiB, 512 available; 2 of 1 GiB, 2 available"
+        );
+        assert_eq!(said(vec![with(PageSize::MIB_2, 0, 600)]), "none of 2 MiB set aside, up to 600 on demand");
     }
 }
