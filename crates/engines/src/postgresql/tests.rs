@@ -100,6 +100,26 @@ pub(super) fn only(host: &Host, source: &MapSource) -> Instance {
     found.instances.remove(0)
 }
 
+/// A sosreport has no maps: the settings say how large, what was touched on which pages.
+#[test]
+fn without_maps_its_settings_and_what_was_touched_tell() {
+    let with = |huge: u64, base: u64| {
+        let mut host = host(PageSize::KIB_4);
+        let Observed::Known(processes) = &mut host.processes else { unreachable!() };
+        for process in processes.iter_mut() {
+            process.mappings = Observed::Absent;
+            process.hugetlb = Observed::Known(Bytes::from_mib(huge));
+            process.rss_shmem = Observed::Known(Bytes::from_mib(base));
+        }
+        only(&host, &files())
+    };
+    let on_base = with(0, 900);
+    assert_eq!((on_base.huge_pages, on_base.segments.len()), (HugePageUse::None, 1));
+    assert!(on_base.segment_bytes() > Bytes::from_gib(6));
+    assert_eq!(with(900, 1).huge_pages, HugePageUse::All);
+    assert_eq!(with(0, 0).huge_pages, HugePageUse::Unknown);
+}
+
 #[test]
 fn a_debian_cluster_is_described_whole() {
     let instance = only(&host(PageSize::KIB_4), &files());

@@ -4,12 +4,12 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::{Observed, Unread};
 use lzma_rust2::XzReader;
 
 use super::captured::{Captured, Files};
 use super::tree::Tree;
-use super::{MAX_FILE, Machine, OpenError, Source, beneath, looks_like_a_host};
+use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 
 /// Entries beyond this are no host.
 const MAX_ENTRIES: u64 = 200_000;
@@ -275,37 +275,14 @@ impl Files for Tree {
     }
 }
 
-impl Source for Archive {
-    fn read(&self, path: &str) -> Observed<Vec<u8>> {
-        self.0.read(path)
-    }
-
-    fn list(&self, folder: &str) -> Observed<Vec<String>> {
-        self.0.list(folder)
-    }
-
-    fn link(&self, path: &str) -> Observed<String> {
-        self.0.link(path)
-    }
-
-    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
-        self.0.mapping_page_size(pid, start)
-    }
-
-    fn machine(&self) -> Machine {
-        self.0.machine()
-    }
-
-    fn problems(&self) -> Vec<Unread> {
-        self.0.problems()
-    }
-}
+source_of_captured!(Archive);
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::Source;
 
     /// A tar by the real tool of a folder with these files and links.
     fn tarred(flags: &str, files: &[(&str, &str)], links: &[(&str, &str)]) -> tempfile::TempDir {

@@ -3,12 +3,12 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::Observed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::beneath::{link_beneath, list_located, locate, observed, read_located};
 use super::captured::{Captured, Files};
-use super::{Machine, OpenError, Source, looks_like_a_host, split_process_root};
+use super::{OpenError, looks_like_a_host, split_process_root};
 
 /// A folder that looks like a host's root.
 #[derive(Debug)]
@@ -72,37 +72,14 @@ impl Files for Opened {
     }
 }
 
-impl Source for Folder {
-    fn read(&self, path: &str) -> Observed<Vec<u8>> {
-        self.0.read(path)
-    }
-
-    fn list(&self, folder: &str) -> Observed<Vec<String>> {
-        self.0.list(folder)
-    }
-
-    fn link(&self, path: &str) -> Observed<String> {
-        self.0.link(path)
-    }
-
-    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
-        self.0.mapping_page_size(pid, start)
-    }
-
-    fn machine(&self) -> Machine {
-        self.0.machine()
-    }
-
-    fn problems(&self) -> Vec<Unread> {
-        self.0.problems()
-    }
-}
+source_of_captured!(Folder);
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::Source;
 
     #[test]
     fn a_hostile_folder_leads_nowhere() {

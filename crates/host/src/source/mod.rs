@@ -1,5 +1,36 @@
 //! The one door through which the machine is read.
 
+/// Makes a wrapper of [`captured::Captured`] a source: it answers as what it wraps.
+macro_rules! source_of_captured {
+    ($wrapper:ty) => {
+        impl $crate::Source for $wrapper {
+            fn read(&self, path: &str) -> hugewise_model::Observed<Vec<u8>> {
+                self.0.read(path)
+            }
+
+            fn list(&self, folder: &str) -> hugewise_model::Observed<Vec<String>> {
+                self.0.list(folder)
+            }
+
+            fn link(&self, path: &str) -> hugewise_model::Observed<String> {
+                self.0.link(path)
+            }
+
+            fn mapping_page_size(&self, pid: u32, start: u64) -> hugewise_model::Observed<hugewise_model::PageSize> {
+                self.0.mapping_page_size(pid, start)
+            }
+
+            fn machine(&self) -> $crate::source::Machine {
+                self.0.machine()
+            }
+
+            fn problems(&self) -> Vec<hugewise_model::Unread> {
+                self.0.problems()
+            }
+        }
+    };
+}
+
 pub mod archive;
 mod beneath;
 pub(crate) mod captured;
