@@ -62,7 +62,7 @@ pub struct Demand {
     /// Of this size.
     pub page_bytes: u64,
     /// So many.
-    pub pages: u64,
+    pub needed_pages: u64,
     /// Whether the server itself says so, its mappings do, or a formula.
     #[schemars(extend("enum" = ["engine", "measured", "estimated"]))]
     pub source: &'static str,
@@ -150,7 +150,7 @@ impl From<&hugewise_model::Demand> for Demand {
             DemandSource::Measured => ("measured", None),
             DemandSource::Estimated { error_percent } => ("estimated", Some(error_percent)),
         };
-        Self { page_bytes: demand.page_size.into(), pages: demand.pages.get(), source, error_percent }
+        Self { page_bytes: demand.page_size.into(), needed_pages: demand.pages.get(), source, error_percent }
     }
 }
 

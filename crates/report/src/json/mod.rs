@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(pools[0]["committed_pages"], 3191);
         assert_eq!(pools[0]["available_pages"], 9);
         assert_eq!(pools[0]["page_bytes"], 2_097_152);
-        assert_eq!(check["instances"][0]["demand"]["pages"], 17_411);
+        assert_eq!(check["instances"][0]["demand"]["needed_pages"], 17_411);
         assert_eq!(
             check["instances"][0]["chain"][2],
             json!({
