@@ -53,6 +53,9 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         }
         ["etc", "sysctl.conf"] => Some(lines(bytes, sysctl)),
         _ if has("sysctl.d") => Some(lines(bytes, sysctl)),
+        ["sos_commands", "kernel", "sysctl_-a"] => Some(lines(bytes, |line| {
+            if line.starts_with("kernel.osrelease = ") { Some(line.to_owned()) } else { sysctl(line) }
+        })),
         ["etc", "security", ..] => Some(lines(bytes, |line| third_word(line, "memlock"))),
         _ if has("tmpfiles.d") => Some(lines(bytes, tmpfiles)),
         _ if has("tuned") => Some(tuned(name, bytes)),
@@ -397,6 +400,13 @@ mod tests {
                 "/etc/sysctl.conf", "/etc/tuned/a/tuned.conf", "/etc/my.cnf", "/etc/tmpfiles.d/a.conf",
             ];
             let _ = redact(paths[kind], &bytes, &Keeps::default());
+        }
+
+        #[test]
+        fn what_a_sosreport_has_of_sysctl_keeps_what_is_read(name in "[a-z_]{1,9}") {
+            let text = format!("kernel.osrelease = 5.4.17\nnet.{name} = S3cret\nvm.nr_hugepages = 7\n");
+            let kept = kept("/sos_commands/kernel/sysctl_-a", &text);
+            prop_assert_eq!(kept, "kernel.osrelease = 5.4.17\n\nvm.nr_hugepages = 7\n");
         }
 
         #[test]
