@@ -150,13 +150,24 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
     match instance.engine {
         Engine::PostgreSql => {
             let value = if must { "on" } else { "try" };
-            let sql = format!("\"ALTER SYSTEM SET huge_pages = '{value}'\"");
-            let port = psql_target(instance);
-            if instance.containered {
-                vec![format!("# inside its container: psql{port} -c {sql}")]
-            } else {
-                vec![format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))]
+            let mut settings = Vec::new();
+            if instance.asked == Asked::Cannot {
+                settings.push(("shared_memory_type", "mmap"));
             }
+            let asks = instance.setting_value("huge_pages").is_some_and(|value| value.eq_ignore_ascii_case("try"));
+            if must || instance.asked != Asked::Cannot || !asks {
+                settings.push(("huge_pages", value));
+            }
+            let port = psql_target(instance);
+            let command = |(name, value): (&str, &str)| {
+                let sql = format!("\"ALTER SYSTEM SET {name} = '{value}'\"");
+                if instance.containered {
+                    format!("# inside its container: psql{port} -c {sql}")
+                } else {
+                    format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))
+                }
+            };
+            settings.into_iter().map(command).collect()
         }
         Engine::Oracle => {
             let value = if must { "ONLY" } else { "TRUE" };
