@@ -214,8 +214,10 @@ pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
 
 /// Lets an instance's owner use SHM_HUGETLB.
 pub(crate) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
-    let uid = host.process(instance.pid).map(|process| process.uid);
-    let gid = uid.and_then(|uid| host.accounts.users.get(&uid)).map(|user| user.gid);
+    let process = host.process(instance.pid);
+    let account = process.and_then(|process| host.accounts.users.get(&process.uid));
+    // A container's accounts are not the host's; the group that it runs with is.
+    let gid = account.map(|user| user.gid).or_else(|| process.map(|process| process.gid));
     match (host.kernel_settings.hugetlb_shm_group.get(), gid) {
         (Some(group), _) if group != 0 => {
             let name = host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
