@@ -220,11 +220,16 @@ pub(crate) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
     let gid = account.map(|user| user.gid).or_else(|| process.map(|process| process.gid));
     match (host.kernel_settings.hugetlb_shm_group.get(), gid) {
         (Some(group), _) if group != 0 => {
-            let name = host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-            vec![
-                format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)),
-                "# a log-in or a service started after that has the group".into(),
-            ]
+            let name = host.accounts.groups.get(&group).map(|group| group.name.clone());
+            let mut fix = Vec::new();
+            // usermod(8) takes a group that exists, by number too.
+            if name.is_none() && !host.accounts.groups.is_empty() {
+                fix.push(format!("groupadd -g {group} hugepages"));
+            }
+            let name = name.unwrap_or_else(|| group.to_string());
+            fix.push(format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)));
+            fix.push("# a log-in or a service started after that has the group".into());
+            fix
         }
         (_, Some(gid)) if gid != 0 => vec![
             format!("sysctl -w vm.hugetlb_shm_group={gid}"),
