@@ -16,6 +16,10 @@ pub(crate) struct Shortage {
     pub(crate) charged: Bytes,
     /// What the instance needs in all.
     pub(crate) demand: Bytes,
+    /// The limit that would do: the demand, and what others are charged there.
+    pub(crate) enough: Bytes,
+    /// Pages that it is about.
+    pub(crate) page_size: PageSize,
     /// Whether it is enforced when a page is touched (SIGBUS), as against when memory is mapped.
     pub(crate) at_fault: bool,
     /// Times that the limit was hit.
@@ -51,7 +55,8 @@ pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shorta
             if short && found.as_ref().is_none_or(tighter) {
                 let failures = cgroup.failures.get();
                 let path = cgroup.path.clone();
-                found = Some(Shortage { path, limit, charged, demand: bytes, at_fault, failures });
+                let (enough, page_size) = (bytes + others, demand.page_size);
+                found = Some(Shortage { path, limit, charged, demand: bytes, enough, page_size, at_fault, failures });
             }
         }
     }

@@ -38,6 +38,11 @@ pub(crate) fn is_amm(instance: &Instance) -> bool {
     instance.traits.contains(&"amm")
 }
 
+/// Whether an instance runs on base pages with settings that refuse just that: they are newer than its start.
+pub(crate) fn asks_since_it_started(instance: &Instance) -> bool {
+    instance.asked == Asked::Must && instance.huge_pages == HugePageUse::None
+}
+
 fn link(name: LinkName, state: LinkState, evidence: impl Into<String>) -> Link {
     Link { name, state, evidence: crate::words::one_line(&evidence.into()) }
 }
@@ -49,6 +54,10 @@ fn setting(instance: &Instance, otherwise: &str) -> String {
 fn asked(instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Asked, state, evidence);
     match instance.asked {
+        _ if asks_since_it_started(instance) => {
+            let set = setting(instance, "yes");
+            link(LinkState::Broken, format!("{set}, set since it started: with that it would not run on base pages"))
+        }
         Asked::Try | Asked::Must | Asked::Raises => link(LinkState::Ok, setting(instance, "yes")),
         Asked::No => link(LinkState::Broken, setting(instance, "its settings don't ask for huge pages")),
         Asked::Cannot if is_amm(instance) => {
@@ -117,7 +126,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
-        Asked::Must => "room now; it has not been started since it asks, or the pool was smaller then: restart it",
+        Asked::Must => "room now; it has not been started since it asks: restart it",
         _ if asks => "room now; the pool may have been smaller when it started: restart it",
         _ => "room now",
     };

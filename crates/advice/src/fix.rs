@@ -150,13 +150,24 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
     match instance.engine {
         Engine::PostgreSql => {
             let value = if must { "on" } else { "try" };
-            let sql = format!("\"ALTER SYSTEM SET huge_pages = '{value}'\"");
-            let port = psql_target(instance);
-            if instance.containered {
-                vec![format!("# inside its container: psql{port} -c {sql}")]
-            } else {
-                vec![format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))]
+            let mut settings = Vec::new();
+            if instance.asked == Asked::Cannot {
+                settings.push(("shared_memory_type", "mmap"));
             }
+            let asks = instance.setting_value("huge_pages").is_some_and(|value| value.eq_ignore_ascii_case("try"));
+            if must || instance.asked != Asked::Cannot || !asks {
+                settings.push(("huge_pages", value));
+            }
+            let port = psql_target(instance);
+            let command = |(name, value): (&str, &str)| {
+                let sql = format!("\"ALTER SYSTEM SET {name} = '{value}'\"");
+                if instance.containered {
+                    format!("# inside its container: psql{port} -c {sql}")
+                } else {
+                    format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))
+                }
+            };
+            settings.into_iter().map(command).collect()
         }
         Engine::Oracle => {
             let value = if must { "ONLY" } else { "TRUE" };
@@ -203,15 +214,22 @@ pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
 
 /// Lets an instance's owner use SHM_HUGETLB.
 pub(crate) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
-    let uid = host.process(instance.pid).map(|process| process.uid);
-    let gid = uid.and_then(|uid| host.accounts.users.get(&uid)).map(|user| user.gid);
+    let process = host.process(instance.pid);
+    let account = process.and_then(|process| host.accounts.users.get(&process.uid));
+    // A container's accounts are not the host's; the group that it runs with is.
+    let gid = account.map(|user| user.gid).or_else(|| process.map(|process| process.gid));
     match (host.kernel_settings.hugetlb_shm_group.get(), gid) {
         (Some(group), _) if group != 0 => {
-            let name = host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-            vec![
-                format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)),
-                "# a log-in or a service started after that has the group".into(),
-            ]
+            let name = host.accounts.groups.get(&group).map(|group| group.name.clone());
+            let mut fix = Vec::new();
+            // usermod(8) takes a group that exists, by number too.
+            if name.is_none() && !host.accounts.groups.is_empty() {
+                fix.push(format!("groupadd -g {group} hugepages"));
+            }
+            let name = name.unwrap_or_else(|| group.to_string());
+            fix.push(format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)));
+            fix.push("# a log-in or a service started after that has the group".into());
+            fix
         }
         (_, Some(gid)) if gid != 0 => vec![
             format!("sysctl -w vm.hugetlb_shm_group={gid}"),

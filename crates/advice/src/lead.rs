@@ -74,6 +74,8 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
         return Ok(Some(Lead::Amm));
     }
     match instance.asked {
+        // Another kind of memory, chosen by a setting, as PostgreSQL's shared_memory_type.
+        Asked::Cannot if instance.mechanism == Mechanism::Mmap => return Ok(Some(Lead::NotAsked)),
         Asked::Cannot => return Ok(None),
         Asked::No => return Ok(Some(Lead::NotAsked)),
         Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown => {}
@@ -162,6 +164,16 @@ pub(crate) fn pain(facts: &Facts<'_>, instance: &Instance) -> Level {
                 Level::Info
             }
         }
+    }
+}
+
+/// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start
+/// again. With the level of that.
+pub(crate) fn next_start(instance: &Instance, level: Level) -> (Level, &'static str) {
+    if instance.asked == Asked::Must && instance.huge_pages != HugePageUse::All {
+        (Level::Error, "; as it is set, its next start fails")
+    } else {
+        (level, "")
     }
 }
 

@@ -1,6 +1,6 @@
-use hugewise_model::{Asked, Finding, Instance, Level, PageCount};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount};
 
-use crate::words::shell_word;
+use crate::words::{boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cgroup, fix};
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,17 +48,25 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let file = if short.at_fault { "max" } else { "rsvd.max" };
     let mut evidence = vec![format!("hugetlb {file} of {}: {}, {} charged", short.path, short.limit, short.charged)];
     evidence.extend(short.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
-    let bytes = short.demand.get();
-    let fix = vec![
-        format!("# Kubernetes: limits of the container, hugepages-2Mi: {}Mi", bytes.div_ceil(1 << 20)),
-        format!("# otherwise raise it for {} to {bytes}, below the mount of the hugetlb controller:", short.path),
-        format!(
-            "find /sys/fs/cgroup -path {} -name 'hugetlb.*' -print",
-            shell_word(&format!("*{}/*", short.path.trim_end_matches('/')))
-        ),
+    // Every cgroup on the way has to let it through, and what others are charged there stays.
+    let bytes = short.enough.get();
+    let size = short.page_size;
+    let folder = short.path.trim_end_matches('/');
+    let file = |names: [&str; 2]| {
+        let is =
+            |name: &str| format!("-path {}", shell_word(&format!("*{folder}/hugetlb.{}B.{name}", boot_name(size))));
+        format!("find /sys/fs/cgroup {} -o {}", is(names[0]), is(names[1]))
+    };
+    let files =
+        if short.at_fault { file(["max", "limit_in_bytes"]) } else { file(["rsvd.max", "rsvd.limit_in_bytes"]) };
+    let mut fix = vec![
+        format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20)),
+        "# otherwise, until the next boot or the next start of its container:".into(),
+        format!("{files} | while read -r file; do echo {bytes} > \"$file\"; done"),
     ];
-    let mut fix = fix;
-    fix.extend(fix::restart(instance));
+    if instance.huge_pages != HugePageUse::All {
+        fix.extend(fix::restart(instance));
+    }
     Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
 }
 
@@ -98,6 +106,20 @@ mod tests {
         let assessment = case.assess();
         assert!(assessment.findings.iter().any(|finding| finding.code == "HW702"));
         assert_eq!(assessment.chains[0].broken().map(|link| link.name), Some(LinkName::Cgroup));
+    }
+
+    #[test]
+    fn the_fix_raises_the_file_of_either_version_to_what_is_enough() {
+        let case = super::case(crate::testing::gib(4));
+        let findings = case.assess().findings;
+        let fix = &findings.iter().find(|finding| finding.code == "HW702").unwrap().fix;
+        assert_eq!(fix[0], "# Kubernetes: limits of the container, hugepages-2Mi: 6144Mi");
+        assert_eq!(
+            fix[2],
+            "find /sys/fs/cgroup -path '*/system.slice/hugetlb.2MB.max' -o \
+             -path '*/system.slice/hugetlb.2MB.limit_in_bytes' | while read -r file; do echo 6442450944 > \"$file\"; done"
+        );
+        assert_eq!(fix.len(), 3, "a server that has its pages need not be restarted: {fix:?}");
     }
 
     #[test]

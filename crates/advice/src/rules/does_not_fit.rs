@@ -36,7 +36,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let left = room.map(|room| room.left).or_else(|| need::obtainable(host.pool(page)?)).unwrap_or_default();
     let before = room.map(|room| room.before.as_slice()).unwrap_or_default();
     let after = if before.is_empty() { String::new() } else { format!(" after {}", list(before)) };
-    let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}", more.pages);
+    let (mut level, then) = leads::next_start(instance, pain(facts, instance));
+    let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}{then}", more.pages);
     let mut evidence = Vec::new();
     if let Some(pool) = host.pool(page) {
         let count = |fact: &hugewise_model::Observed<hugewise_model::PageCount>| {
@@ -48,7 +49,6 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let cost = leads::cost(facts, instance);
     let mut fix = fix::pool_for(host, facts.instances, instance);
-    let mut level = pain(facts, instance);
     if instance.asked == Asked::Raises {
         level = Level::Info;
         fix.insert(0, "# it raises the pool itself at its start; that fails where memory is fragmented".into());

@@ -35,7 +35,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let level = if raises { Level::Info } else { pain(facts, instance) };
     let held = chain::on_base(host, instance);
     let why = if raises { "it was to raise the pool itself and could not" } else { "no huge pages are configured" };
-    let summary = format!("{} holds {held}; {why}", instance.title());
+    let (level, then) = leads::next_start(instance, level);
+    let summary = format!("{} holds {held}; {why}{then}", instance.title());
     let mut evidence = Vec::new();
     if let Some(page) = need::page_size(host, instance) {
         evidence.push(format!("{}: 0", pool_file(page, "nr_hugepages")));
@@ -86,6 +87,20 @@ mod tests {
         assert_eq!(finding.summary, "postgresql 15/main holds 6.0 GiB on 4 KiB pages; no huge pages are configured");
         assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=3072".to_owned()), "{:?}", finding.fix);
         assert!(finding.fix.contains(&"systemctl restart postgresql@15-main.service".to_owned()));
+    }
+
+    #[test]
+    fn a_server_that_insists_is_told_that_it_will_not_start_again() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6)).asked = Asked::Must;
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap();
+        assert_eq!(finding.level, Level::Error);
+        assert!(finding.summary.ends_with("; as it is set, its next start fails"), "{}", finding.summary);
+        // It runs on base pages, so what it was started with did not insist.
+        let broken = assessment.chains[0].broken().unwrap();
+        assert_eq!(broken.name, hugewise_model::LinkName::Asked);
+        assert!(broken.evidence.contains("set since it started"), "{}", broken.evidence);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Finding, Instance, Level, PageCount};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
@@ -13,7 +13,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server with 256 MiB or more on base pages whose settings don't ask for huge pages, though it could. An \
                error where its page tables take 5 % of memory now or would at its largest number of sessions; a \
                warning from 1 GiB on, or where a pool with room for all of it lies idle; a note otherwise, and for \
-               servers of threads, whose sessions share one set of page tables.",
+               servers of threads, whose sessions share one set of page tables. Also a warning for a PostgreSQL or \
+               Oracle on huge pages whose settings have been changed since it started and no longer ask.",
         why: "Every process pays page tables for memory that needs nearly none on huge pages. For servers of threads \
               the gain is in address translation alone.",
         fix: "Set the pool aside, switch the setting on, restart.",
@@ -23,6 +24,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    if no_longer_asks(instance) {
+        return Ok(Some(until_its_next_start(instance)));
+    }
     if lead(facts, instance)? != Some(Lead::NotAsked) {
         return Ok(None);
     }
@@ -41,8 +45,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
     let threads = instance.session_model == SessionModel::Threads;
+    let how = if instance.asked == Asked::Cannot { "holds memory that cannot be on" } else { "does not ask for" };
     let summary = format!(
-        "{} does not ask for huge pages{}; {}",
+        "{} {how} huge pages{}; {}",
         instance.title(),
         setting.unwrap_or_default(),
         chain::on_base(host, instance)
@@ -51,6 +56,29 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     fix.extend(fix::pool_for(host, facts.instances, instance));
     let cost = if threads { None } else { leads::cost(facts, instance) };
     Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// Whether an instance is on huge pages though its settings say no: they are newer than its start. Elsewhere an
+/// allocator may have put it there, here the settings alone can.
+fn no_longer_asks(instance: &Instance) -> bool {
+    matches!(instance.engine, Engine::PostgreSql | Engine::Oracle)
+        && matches!(instance.asked, Asked::No | Asked::Cannot)
+        && instance.huge_pages == HugePageUse::All
+        && instance.segment_bytes() >= need::BIG_SEGMENT
+}
+
+fn until_its_next_start(instance: &Instance) -> Finding {
+    let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
+    let summary = format!(
+        "{} is on huge pages until its next start: its settings no longer ask for them{}",
+        instance.title(),
+        setting.unwrap_or_default()
+    );
+    let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
+    evidence.push(format!("{} on huge pages (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
+    let mut fix = fix::ask(instance, false);
+    fix.push("# takes effect at its next start".into());
+    Finding { evidence, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }
 }
 
 #[cfg(test)]
@@ -78,7 +106,27 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 mod tests {
     use super::*;
     use crate::testing::{gib, quiet};
-    use hugewise_model::Asked;
+
+    #[test]
+    fn settings_that_no_longer_ask_are_told_before_the_restart() {
+        let mut case = quiet();
+        let instance = case.postgresql("15/main", gib(6));
+        crate::testing::all_huge(instance);
+        instance.asked = Asked::No;
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|finding| finding.code == "HW403").unwrap();
+        assert_eq!(found.level, Level::Warn);
+        assert!(found.summary.contains("until its next start"), "{}", found.summary);
+    }
+
+    #[test]
+    fn system_v_memory_of_postgresql_is_a_matter_of_its_settings() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6)).asked = Asked::Cannot;
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|finding| finding.code == "HW403").unwrap();
+        assert!(found.fix.iter().any(|line| line.contains("shared_memory_type = 'mmap'")), "{:?}", found.fix);
+    }
 
     #[test]
     fn a_server_of_threads_gets_a_note_unless_its_pages_lie_idle() {

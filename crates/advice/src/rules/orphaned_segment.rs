@@ -1,5 +1,5 @@
 use hugewise_model::host::SysvSegment;
-use hugewise_model::{Bytes, Finding, Level};
+use hugewise_model::{Bytes, Finding, Level, PageSize};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -31,8 +31,9 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let segments = crate::need(&facts.host.sysv_segments, "/proc/sysvipc/shm")?;
     let orphan = |segment: &&SysvSegment| segment.attached == 0 && segment.mode & SHM_DEST == 0;
+    let page = facts.host.default_huge_page.get();
     let mut orphans: Vec<(Bytes, &SysvSegment)> =
-        segments.iter().filter(orphan).map(|segment| (held(segment), segment)).collect();
+        segments.iter().filter(orphan).map(|segment| (held(segment, page), segment)).collect();
     orphans.retain(|(held, _)| *held > Bytes::ZERO);
     orphans.sort_by_key(|(held, segment)| (std::cmp::Reverse(*held), segment.id));
     let all: Bytes = orphans.iter().map(|(held, _)| *held).sum();
@@ -54,8 +55,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
 }
 
-fn held(segment: &SysvSegment) -> Bytes {
-    segment.rss.get().map_or(segment.size, |rss| rss + segment.swap.get().unwrap_or_default())
+/// What a segment holds: never more than its size in whole huge pages. The kernel's own count is 512 times too
+/// large for 2 MiB pages from Linux 6.7 on, whose page cache counts hugetlb memory in base pages while
+/// ipc/shm.c still multiplies by those of a huge page (seen on 6.18).
+fn held(segment: &SysvSegment, page: Option<PageSize>) -> Bytes {
+    let whole = page.map_or(segment.size, |page| page.pages_for(segment.size).of(page));
+    segment.rss.get().map_or(segment.size, |rss| (rss + segment.swap.get().unwrap_or_default()).min(whole))
 }
 
 #[cfg(test)]
@@ -82,3 +87,18 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_segment_holds_more_than_its_size() {
+        // Linux 6.18 of a segment of 600 MiB on 2 MiB pages.
+        let mut case = crate::testing::quiet();
+        let mut segment = crate::testing::sysv(11, hugewise_model::Bytes::from_mib(600), 0);
+        segment.rss = hugewise_model::Observed::Known(crate::testing::gib(300));
+        case.host.sysv_segments = hugewise_model::Observed::Known(vec![segment]);
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|finding| finding.code == "HW208").unwrap();
+        assert_eq!(found.summary, "1 System V segment that no process maps: 600.0 MiB");
+    }
+}

@@ -121,6 +121,29 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_has_no_name_is_made_before_anyone_joins_it() {
+        let mut case = quiet();
+        case.oracle("PROD", gib(8), 20);
+        case.pool(5000, 5000);
+        case.host.kernel_settings.hugetlb_shm_group = Observed::Known(999);
+        let findings = case.assess().findings;
+        let fix = &findings.iter().find(|finding| finding.code == "HW303").unwrap().fix;
+        assert_eq!(fix[..2], ["groupadd -g 999 hugepages", "usermod -aG 999 oracle"]);
+    }
+
+    #[test]
+    fn a_server_of_an_unknown_account_is_let_in_by_its_group() {
+        let mut case = quiet();
+        case.oracle("PROD", gib(8), 20);
+        case.pool(5000, 5000);
+        case.host.accounts = hugewise_model::host::Accounts::default();
+        case.processes().iter_mut().for_each(|process| process.gid = 1001);
+        let findings = case.assess().findings;
+        let fix = &findings.iter().find(|finding| finding.code == "HW303").unwrap().fix;
+        assert_eq!(fix[0], "sysctl -w vm.hugetlb_shm_group=1001");
+    }
+
+    #[test]
     fn a_capability_in_a_user_namespace_counts_for_nothing() {
         let mut case = quiet();
         case.oracle("PROD", gib(8), 20);

@@ -42,7 +42,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let pools: Vec<String> = others.iter().map(there).collect();
     let held = chain::on_base(host, instance);
     let has = pools.join(", ");
-    let summary = format!("{} asks for {page} pages, of which there are none ({has}); {held}", instance.title());
+    let (level, then) = leads::next_start(instance, pain(facts, instance));
+    let summary = format!("{} asks for {page} pages, of which there are none ({has}); {held}{then}", instance.title());
     let mut evidence = vec![format!("{}: 0", pool_file(page, "nr_hugepages"))];
     for pool in &others {
         let total = pool.total.get().unwrap_or_default();
@@ -55,7 +56,6 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         fix.push("# or, from PostgreSQL 14 on, ask for the size that is there: huge_page_size".into());
     }
     let cost = leads::cost(facts, instance);
-    let level = pain(facts, instance);
     Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
 }
 
