@@ -126,8 +126,7 @@ enum Kept {
 
 fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
     let headers = Rc::new(Cell::new(u64::MAX));
-    let bounded =
-        Bounded { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false };
+    let bounded = Bounded { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false };
     let mut archive = tar::Archive::new(bounded);
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
