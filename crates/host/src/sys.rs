@@ -43,6 +43,14 @@ pub(crate) fn mapping_page_size(maps: BorrowedFd<'_>, address: u64) -> Result<u6
     Ok(query.vma_page_size)
 }
 
+/// Lets a command run in a session of its own: without a terminal of ours, whose input it could fill with commands
+/// (TIOCSTI), and as the leader of its process group.
+pub fn without_terminal(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec only setsid(2) is called, which is safe after a signal and allocates nothing.
+    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+}
+
 /// EAX, EBX, ECX, EDX of one CPUID leaf; `None` above the highest leaf, and on other architectures.
 pub fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, Stat};
@@ -11,6 +12,9 @@ use rustix::fs::{FileType, Mode, Stat};
 /// More than any answer has.
 const LONGEST_ANSWER: u64 = 64 << 10;
 const LONGEST_COMPLAINT: u64 = 4 << 10;
+
+/// What has been printed before the end arrives within this time.
+const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The account that a server runs under.
 #[derive(Clone, Copy)]
@@ -41,7 +45,7 @@ impl Client {
                 if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
                     continue;
                 }
-                match trusted(&path, account) {
+                match trusted(&path, runner(account)) {
                     true => return Ok(Self { path, account }),
                     false => distrusted = Some(path),
                 }
@@ -68,42 +72,68 @@ impl Client {
         if rustix::process::geteuid().is_root() {
             command.gid(self.account.gid).uid(self.account.uid);
         }
+        hugewise_host::sys::without_terminal(&mut command);
+        let started = Instant::now();
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", self.path))?;
         let answer = read_aside(child.stdout.take(), LONGEST_ANSWER);
         let complaint = read_aside(child.stderr.take(), LONGEST_COMPLAINT);
-        let success = wait(&mut child, patience).map_err(|why| format!("{}: {why}", self.path))?;
-        let text = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
+        let ended = wait(&mut child, patience);
+        // What it has left running would keep its pipes open.
+        end_group(&child);
+        let success = ended.map_err(|why| format!("{}: {why}", self.path))?;
+        // One that has left the group, too, is not waited for.
+        let left = || patience.saturating_sub(started.elapsed()).max(SHORTEST_WAIT);
         if success {
-            return Ok(text(answer));
+            let unended = |_| format!("{}: its answer does not end", self.path);
+            return answer.recv_timeout(left()).map_err(unended);
         }
-        let complaint = text(complaint);
+        let complaint = complaint.recv_timeout(left()).unwrap_or_default();
         let first = complaint.lines().next().unwrap_or("failed without a word");
         Err(format!("{}: {}", self.path, first.trim()))
     }
 }
 
+/// Under whose account a program runs: root becomes the server's, anybody else stays what he is.
+fn runner(account: Account) -> u32 {
+    let own = rustix::process::geteuid();
+    if own.is_root() { account.uid } else { own.as_raw() }
+}
+
 /// Whether nobody but root and the account can write the file or replace a folder on the way to it.
-fn trusted(path: &str, account: Account) -> bool {
+fn trusted(path: &str, runner: u32) -> bool {
     let Ok(real) = std::path::Path::new(path).canonicalize() else { return false };
-    real.ancestors().all(|part| rustix::fs::stat(part).is_ok_and(|stat| safe(&stat, account)))
+    real.ancestors().all(|part| rustix::fs::stat(part).is_ok_and(|stat| safe(&stat, runner)))
 }
 
 /// In a folder with the sticky bit only the owner can replace what is his.
-fn safe(stat: &Stat, account: Account) -> bool {
+fn safe(stat: &Stat, runner: u32) -> bool {
     let mode = Mode::from_raw_mode(stat.st_mode);
     let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     let others = mode.intersects(Mode::WGRP | Mode::WOTH) && !(folder && mode.contains(Mode::SVTX));
-    (stat.st_uid == 0 || stat.st_uid == account.uid) && !others
+    (stat.st_uid == 0 || stat.st_uid == runner) && !others
 }
 
-/// Reads at most `most` bytes in a thread of its own: a child that fills one pipe never waits for the other.
-fn read_aside(pipe: Option<impl Read + Send + 'static>, most: u64) -> JoinHandle<String> {
+/// Reads at most `most` bytes in a thread of its own: a child that fills one pipe never waits for the other, and a
+/// pipe that somebody keeps open keeps nobody waiting.
+fn read_aside(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         // Half an answer is none: the caller looks for what it needs.
         let _ = pipe.map(|pipe| pipe.take(most).read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        // Nobody may be waiting any more.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Kills whatever is left of the child's process group.
+fn end_group(child: &Child) {
+    let leader = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(leader) = leader {
+        // Mostly nothing is left.
+        let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+    }
 }
 
 /// Whether the child ends well; it is killed where it does not end in time.
@@ -146,6 +176,22 @@ mod tests {
         assert_eq!(shell("echo yes", patience).unwrap(), "yes\n");
         assert_eq!(shell("echo 'who are you' >&2; exit 2", patience).unwrap_err(), "/bin/sh: who are you");
         assert!(shell("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn what_a_client_leaves_running_keeps_nobody_waiting() {
+        let patience = Duration::from_secs(20);
+        let started = Instant::now();
+        assert_eq!(shell("sleep 300 & echo yes", patience).unwrap(), "yes\n");
+        assert!(shell("setsid sleep 5 & sleep 0.2; echo yes", Duration::from_secs(1)).is_err());
+        assert!(started.elapsed() < patience);
+    }
+
+    #[test]
+    fn a_client_has_no_terminal_of_ours() {
+        let session = shell("cut -d' ' -f1,6,7 /proc/self/stat; echo $$", Duration::from_secs(20)).unwrap();
+        let words: Vec<&str> = session.split_whitespace().collect();
+        assert_eq!((words[1], words[2]), (words[3], "0"), "{session}");
     }
 
     #[test]

@@ -77,6 +77,10 @@ impl Sockets<'_> {
     /// The path under which we reach a socket that the server names so; `shown` is what the client
     /// is told, which may be its folder. A socket's address has room for 107 bytes (unix(7)).
     pub(crate) fn reach(&self, socket: &str) -> Result<String, String> {
+        // psql takes anything else for the name of a host, and a comma for another one: nothing goes over the net.
+        if !socket.starts_with('/') || socket.contains(',') {
+            return Err(format!("its socket {socket} is not a path"));
+        }
         let path = options::in_mount_namespace_of(self.host, self.main, socket);
         if path.len() > 107 {
             return Err(format!("{path} is too long for a socket's address; ask inside its container"));
@@ -131,5 +135,8 @@ mod tests {
         let sockets = Sockets { host: &host, main: &main };
         assert_eq!(sockets.reach("/run/s").unwrap(), "/proc/9/root/run/s");
         assert!(sockets.reach(&format!("/{}", "x".repeat(107))).is_err());
+        assert!(sockets.reach("db.example.org/.s.PGSQL.5432").is_err());
+        assert!(sockets.reach("/tmp,db.example.org/.s.PGSQL.5432").is_err());
+        assert!(sockets.reach("-h/.s.PGSQL.5432").is_err());
     }
 }

@@ -43,8 +43,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         ["proc", pid, rest @ ..] if *pid == "self" || pid.bytes().all(|digit| digit.is_ascii_digit()) => {
             process_file(rest, bytes, keeps)
         }
-        ["proc", "keys" | "key-users" | "kcore" | "kmsg" | "config.gz", ..] => None,
-        ["proc" | "sys", ..] => Some(bytes.to_vec()),
+        ["proc" | "sys", ..] => crate::source::kernel_files::is_known(path).then(|| bytes.to_vec()),
         ["etc", "shadow" | "gshadow" | "shadow-" | "gshadow-", ..] => None,
         ["etc", "passwd"] => Some(lines(bytes, passwd)),
         ["etc", "group"] => Some(lines(bytes, group)),
@@ -67,16 +66,19 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         | ["etc", "grub2.cfg" | "grub.d"] => Some(boot(name, bytes)),
         ["var", "log", ..] | ["sos_commands", "kernel", "dmesg", ..] => Some(lines(bytes, |line| {
             let lower = line.to_ascii_lowercase();
+            // The kernel's command line, which its log repeats, can hold a disk's or a network's password.
+            if lower.contains("command line") || lower.contains("kernel parameters") {
+                return None;
+            }
             ["huge", "page allocation failure", "oom-kill"]
                 .iter()
                 .any(|word| lower.contains(word))
                 .then(|| line.to_owned())
         })),
         ["sos_commands", ..] | ["uname" | "date"] => None,
-        _ if name == "PG_VERSION" || name == "postmaster.pid" || name.ends_with("_upgrade_info") => {
-            Some(bytes.iter().copied().take(4096).collect())
-        }
-        _ if name == "postmaster.opts" => Some(lines(bytes, |line| Some(quoted_command(line, keeps)))),
+        _ if name == "PG_VERSION" || name.ends_with("_upgrade_info") => Some(lines(bytes, version)),
+        _ if name == "postmaster.pid" => Some(postmaster(bytes)),
+        _ if name == "postmaster.opts" => Some(lines(bytes, |line| started_as(line, keeps))),
         _ if rewritten.is_some() => rewritten,
         _ if name == "mysqld-auto.cnf" => Some(persisted(bytes, keeps)),
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
@@ -133,11 +135,42 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
+/// `15`, `10.11.6-MariaDB`: a file by that name that holds anything else may be a link to one with secrets.
+fn version(line: &str) -> Option<String> {
+    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b".-+~".contains(&sign);
+    let ours = line.starts_with(|first: char| first.is_ascii_digit()) && line.len() <= 40 && line.bytes().all(sign);
+    ours.then(|| line.to_owned())
+}
+
+/// Process, data directory, start, port, folder of the socket, address, segment and state: nothing else by that name.
+fn postmaster(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let digits = |line: &str| line.bytes().all(|sign| sign.is_ascii_digit() || b" -".contains(&sign));
+    let word = |line: &str| line.bytes().all(|sign| sign.is_ascii_alphanumeric() || b".:*_- @/".contains(&sign));
+    let ours = text.split('\n').next().is_some_and(|line| !line.is_empty() && digits(line.trim_end()));
+    let keep = |(at, line): (usize, &str)| {
+        let fits = match at {
+            0 | 2 | 3 | 6 => digits(line),
+            1 | 4 => line.is_empty() || line.starts_with(['/', '@']),
+            5 | 7 => line.len() <= 64 && word(line),
+            _ => false,
+        };
+        if fits && ours && line.len() <= 4096 { line.to_owned() } else { String::new() }
+    };
+    text.split('\n').enumerate().map(keep).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// A line of a file whose comments stand on lines of their own: what stands behind a `#` is no part of what is set
+/// but shows that the line is not what its writer meant, so the sign stays.
+fn comment_emptied(line: &str) -> String {
+    line.split_once('#').map_or_else(|| line.to_owned(), |(before, _)| format!("{before}#"))
+}
+
 fn sysctl(line: &str) -> Option<String> {
     let key = line.trim_start().trim_start_matches('-').replace('/', ".");
     let ours =
         ["vm.", "kernel.sh", "kernel.sem", "kernel.numa", "kernel.msg"].iter().any(|start| key.starts_with(start));
-    (ours && line.contains('=')).then(|| line.to_owned())
+    (ours && line.contains('=')).then(|| comment_emptied(line))
 }
 
 fn third_word(line: &str, word: &str) -> Option<String> {
@@ -149,7 +182,7 @@ fn third_word(line: &str, word: &str) -> Option<String> {
 fn tmpfiles(line: &str) -> Option<String> {
     let path = line.split_ascii_whitespace().nth(1)?.trim_start_matches('"');
     let ours = path.starts_with("/sys/kernel/mm/") || path.starts_with("/proc/sys/vm/");
-    (ours && !line.trim_start().starts_with('#')).then(|| line.to_owned())
+    (ours && !line.trim_start().starts_with('#')).then(|| comment_emptied(line))
 }
 
 fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -161,7 +194,7 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
         if trimmed.starts_with('[') {
             return Some(line.to_owned());
         }
-        let (key, value) = trimmed.split_once('=')?;
+        let (key, value) = trimmed.split_once('=').filter(|_| !trimmed.starts_with(['#', ';']))?;
         let key = key.trim();
         if key.starts_with("cmdline") {
             return Some(format!("{key}={}", kernel_words(value)));
@@ -169,7 +202,7 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
         let ours =
             matches!(key, "include" | "type" | "enabled" | "replace" | "priority" | "default_profile" | "profile_dirs")
                 || key.contains("hugepage");
-        if ours { Some(line.to_owned()) } else { sysctl(line) }
+        if ours { Some(comment_emptied(line)) } else { sysctl(line) }
     })
 }
 
@@ -212,6 +245,12 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     }
     let ours = key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);
     ours.then(|| trimmed.to_owned())
+}
+
+/// How a postmaster was started; anything else by that name may hold secrets.
+fn started_as(line: &str, keeps: &Keeps) -> Option<String> {
+    let program = line.split_ascii_whitespace().next()?.trim_matches('"').rsplit('/').next()?;
+    ["postgres", "postmaster", "edb-postgres", "edb-postmaster"].contains(&program).then(|| quoted_command(line, keeps))
 }
 
 /// A command line as text: `/usr/sbin/mysqld $OPTS "--x=y"`.
@@ -279,22 +318,23 @@ fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     ours.then(|| without_comment(line)).filter(|_| !url_with_user)
 }
 
-/// Cuts ` # comment`, unless a quote could hold the sign: then the value ends with its closing quote.
+/// Cuts `# comment` where no quote holds the sign; a quote that is not closed holds nothing.
 fn without_comment(line: &str) -> String {
-    let quoted = line.find(['"', '\'']).and_then(|open| {
-        let quote = line.get(open..open + 1)?;
-        let close = line.get(open + 1..)?.rfind(quote)?;
-        let comment = line.find('#').unwrap_or(line.len());
-        (open < comment).then_some(open + 1 + close + 1)
-    });
-    let end = match quoted {
-        Some(end) => {
-            let before = line.get(..end).unwrap_or_default();
-            // The last quote may stand in a comment: then the first closing one counts.
-            if before.contains(" #") { before.find(" #").unwrap_or(end) } else { end }
+    let mut quote = None;
+    let mut escaped = false;
+    let mut first = None;
+    for (at, sign) in line.char_indices() {
+        match (sign, quote) {
+            _ if escaped => escaped = false,
+            ('\\', Some(_)) => escaped = true,
+            ('#', None) => return line.get(..at).unwrap_or_default().trim_end().to_owned(),
+            ('#', Some(_)) => first = first.or(Some(at)),
+            ('"' | '\'', None) => quote = Some(sign),
+            (_, Some(open)) if open == sign => quote = None,
+            _ => {}
         }
-        None => line.find('#').unwrap_or(line.len()),
-    };
+    }
+    let end = first.filter(|_| quote.is_some()).unwrap_or(line.len());
     line.get(..end).unwrap_or_default().trim_end().to_owned()
 }
 
@@ -390,6 +430,46 @@ mod tests {
         let kept = |bytes: &[u8]| redact("/d/mysqld-auto.cnf", bytes, &keeps).unwrap();
         assert_eq!(kept(file), br#"{"max_connections":{"Value":"8"}}"#);
         assert_eq!(kept(&file[..40]), b"?");
+    }
+
+    #[test]
+    fn comments_hold_secrets_and_go() {
+        for (path, text, left) in [
+            ("/etc/x.conf", "huge_pages = 'on'\t# S3 'x'", "huge_pages = 'on'"),
+            ("/etc/x.conf", "huge_pages = 'on'# S3 'x'", "huge_pages = 'on'"),
+            ("/etc/x.conf", "huge_pages = 'a # b' # S3", "huge_pages = 'a # b'"),
+            ("/etc/x.conf", "huge_pages = 'it''s # b' # S3", "huge_pages = 'it''s # b'"),
+            ("/etc/x.conf", "huge_pages = on # it's S3", "huge_pages = on"),
+            ("/etc/x.conf", "huge_pages = 'on # S3", "huge_pages = 'on"),
+            ("/etc/sysctl.d/a.conf", "vm.nr_hugepages = 8 # S3", "vm.nr_hugepages = 8 #"),
+            (
+                "/etc/tmpfiles.d/a.conf",
+                "w /proc/sys/vm/nr_hugepages - - - - 8 # S3",
+                "w /proc/sys/vm/nr_hugepages - - - - 8 #",
+            ),
+            ("/etc/tuned/a/tuned.conf", "transparent_hugepages=never # S3", "transparent_hugepages=never #"),
+            ("/etc/tuned/a/tuned.conf", "#transparent_hugepages=S3", ""),
+            ("/var/log/dmesg", "[0] Command line: hugepages=8 luks.key=S3", ""),
+            ("/var/log/dmesg", "[0] Unknown kernel command line parameters \"hugepages=8 key=S3\"", ""),
+            ("/var/log/dmesg", "[0] HugeTLB: registered 2.00 MiB", "[0] HugeTLB: registered 2.00 MiB"),
+        ] {
+            assert_eq!(kept(path, text), left, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_secret_by_the_name_of_a_servers_file_gives_nothing_away() {
+        let shadow = "root:$6$S3:1:2:3:::\nbin:*:1:2:3:::\n";
+        for path in ["/d/PG_VERSION", "/d/postmaster.pid", "/d/mysql_upgrade_info", "/d/postmaster.opts", "/d/my.cnf"] {
+            assert_eq!(kept(path, shadow).trim(), "", "{path}");
+        }
+        let real = "4242\n/var/lib/postgresql/15/main\n1700000000\n5432\n/var/run/postgresql\nlocalhost\n  5432001         7\nready   \n";
+        assert_eq!(kept("/d/postmaster.pid", real), real);
+        assert_eq!(kept("/d/PG_VERSION", "15\n"), "15\n");
+        assert_eq!(kept("/d/mysql_upgrade_info", "10.11.6-MariaDB"), "10.11.6-MariaDB");
+        for path in ["/proc/thread-self/environ", "/proc/7/environ", "/proc/kallsyms", "/sys/firmware/x"] {
+            assert_eq!(redact(path, b"S3", &Keeps::default()), None, "{path}");
+        }
     }
 
     proptest! {

@@ -1,7 +1,9 @@
 //! A tar of such a folder, plain or compressed, read into memory once.
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 use hugewise_model::{Observed, Unread};
@@ -11,8 +13,16 @@ use super::captured::{Captured, Files};
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 
-/// Entries beyond this are no host.
+/// Entries beyond this are no host; nor are more files and folders, where one entry's name makes many folders.
 const MAX_ENTRIES: u64 = 200_000;
+/// Longest path, as in the kernel (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+/// Folders in folders: the deepest of /sys are at about 20.
+const DEEPEST: usize = 128;
+/// What may stand between the contents of two entries: headers, and long names in GNU's and pax's way.
+const LONGEST_HEADERS: u64 = 1 << 20;
+/// Dictionary of xz, which is held in memory: `xz -9` takes this much.
+const LARGEST_DICTIONARY: u64 = 64 << 20;
 /// Memory that the files may take in all.
 const MAX_KEPT: u64 = 256 << 20;
 /// Bytes that may come out of decompression: a sosreport is far below, a bomb far above.
@@ -43,12 +53,56 @@ impl Archive {
         let file = BufReader::with_capacity(64 << 10, file);
         let unpacked = match magic.get(..length).unwrap_or_default() {
             [0x1f, 0x8b, ..] => unpack(MultiGzDecoder::new(file), &name, path)?,
-            [0xfd, b'7', b'z', b'X', b'Z', 0] => unpack(XzReader::new(file, true), &name, path)?,
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+                let mut file = file;
+                if dictionary(&mut file).is_some_and(|size| size > LARGEST_DICTIONARY) {
+                    let most = LARGEST_DICTIONARY >> 20;
+                    return Err(OpenError::new(path, format!("xz with a dictionary of more than {most} MiB")));
+                }
+                file.seek(SeekFrom::Start(0)).map_err(|error| OpenError::io(path, error))?;
+                // One stream, as xz makes it: what comes behind it shows as a tar without its end.
+                unpack(XzReader::new(file, false), &name, path)?
+            }
             [] => return Err(OpenError::new(path, "is empty".into())),
             _ => unpack(file, &name, path)?,
         };
         Ok(Self(Captured::new(unpacked)))
     }
+}
+
+/// The largest dictionary that the first block of an xz file asks for; `None` where its header makes no sense.
+/// The .xz file format 1.2.1, 3.1 and 5.3.1.
+fn dictionary(file: &mut impl Read) -> Option<u64> {
+    const LZMA2: u8 = 0x21;
+    let mut start = [0; 12 + 1024];
+    let length = read_full(file, &mut start).ok()?;
+    let block = start.get(12..length)?;
+    let block = block.get(..(usize::from(*block.first()?) + 1) * 4)?;
+    let flags = *block.get(1)?;
+    let mut rest = block.get(2..)?;
+    let mut number = || {
+        let end = rest.iter().position(|byte| byte & 0x80 == 0).filter(|end| *end < 9)?;
+        let (digits, after) = rest.split_at_checked(end + 1)?;
+        rest = after;
+        Some((digits.iter().rev().fold(0_u64, |value, digit| value << 7 | u64::from(digit & 0x7f)), after))
+    };
+    for _ in 0..(flags >> 6).count_ones() {
+        number()?;
+    }
+    let mut largest = None;
+    for _ in 0..=flags & 3 {
+        let (filter, _) = number()?;
+        let (length, properties) = number()?;
+        for _ in 0..length {
+            number()?;
+        }
+        if filter == u64::from(LZMA2) {
+            let bits = u32::from(*properties.first()?);
+            let size = (2 | u64::from(bits & 1)).checked_shl(bits / 2 + 11);
+            largest = largest.max(size);
+        }
+    }
+    largest
 }
 
 fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
@@ -71,15 +125,23 @@ enum Kept {
 }
 
 fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
-    let mut archive = tar::Archive::new(Bounded { stream, left: MAX_UNPACKED, zeros: 0, ended: false });
+    let headers = Rc::new(Cell::new(u64::MAX));
+    let bounded = Bounded { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false };
+    let mut archive = tar::Archive::new(bounded);
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
     let mut total = 0_u64;
     let mut left_out = 0_u64;
-    let entries = archive.entries().map_err(|error| OpenError::io(path, error))?;
+    let mut entries = archive.entries().map_err(|error| OpenError::io(path, error))?;
     let mut count = 0_u64;
-    for entry in entries {
+    // Content of the entry before that nobody read, which comes before the next header.
+    let mut skipped = 0_u64;
+    loop {
+        headers.set(LONGEST_HEADERS.saturating_add(skipped));
+        let Some(entry) = entries.next() else { break };
+        headers.set(u64::MAX);
         let mut entry = match entry {
+            Err(error) if is_refusal(&error) => return Err(OpenError::io(path, error)),
             Ok(entry) => entry,
             Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {error}"))),
             Err(error) => {
@@ -92,6 +154,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
             return Err(OpenError::new(path, format!("more than {MAX_ENTRIES} entries")));
         }
         let at = entry_path(&entry.path_bytes()).map_err(|what| OpenError::new(path, what))?;
+        skipped = 0;
         let kind = entry.header().entry_type();
         let target = entry.link_name_bytes().map(|target| String::from_utf8_lossy(&target).into_owned());
         let node = if kind.is_dir() {
@@ -104,9 +167,15 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
             let size = entry.size();
             if size > MAX_FILE {
+                skipped = if kind.is_gnu_sparse() { entry.header().entry_size().unwrap_or(0) } else { size };
                 Kept::File(beneath::too_large())
+            } else if kind.is_gnu_sparse() && size > entry.header().entry_size().unwrap_or(0) {
+                // Holes cost nothing in the tar and memory here: no file of interest has any.
+                skipped = entry.header().entry_size().unwrap_or(0);
+                Kept::File(Observed::Malformed("a file with holes".into()))
             } else if total.saturating_add(size) > MAX_KEPT && never_read(&at) {
                 left_out += 1;
+                skipped = size;
                 continue;
             } else if total.saturating_add(size) > MAX_KEPT {
                 return Err(OpenError::new(path, format!("holds more than {} MiB of files", MAX_KEPT >> 20)));
@@ -136,6 +205,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         };
         kept.push((at, node));
     }
+    drop(entries);
     let end = archive.into_inner();
     if problems.is_empty() && end.ended && end.zeros < 512 {
         problems.push(torn(name, count, &io::ErrorKind::UnexpectedEof.into()));
@@ -144,7 +214,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         let why = format!("skipped: {left_out} files beyond {} MiB", MAX_KEPT >> 20);
         problems.push(Unread { what: name.to_owned(), why });
     }
-    let tree = plant(kept);
+    let tree = plant(kept, total).map_err(|what| OpenError::new(path, what))?;
     if !tree.list("/").known().is_some_and(|names| looks_like_a_host(names)) {
         let torn = problems.first().map(|problem| format!(" ({})", problem.why)).unwrap_or_default();
         let mut error = OpenError::not_a_host(path);
@@ -174,7 +244,13 @@ fn never_read(path: &str) -> bool {
 
 /// The path of an entry below the root, without `.` and a leading slash.
 fn entry_path(bytes: &[u8]) -> Result<String, String> {
+    if bytes.len() > LONGEST_PATH {
+        return Err(format!("a path of more than {LONGEST_PATH} bytes"));
+    }
     let text = String::from_utf8_lossy(bytes);
+    if text.matches('/').count() > DEEPEST {
+        return Err(format!("a path of more than {DEEPEST} folders"));
+    }
     let mut path = String::with_capacity(text.len());
     for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
         if name == ".." {
@@ -186,8 +262,8 @@ fn entry_path(bytes: &[u8]) -> Result<String, String> {
     Ok(path)
 }
 
-/// Puts the entries into a tree, without the one folder that all of them are in.
-fn plant(kept: Vec<(String, Kept)>) -> Tree {
+/// Puts the entries into a tree, without the one folder that all of them are in; `total` bytes are in their files.
+fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, String> {
     let first = |path: &str| path.split('/').nth(1).unwrap_or_default().to_owned();
     let names: std::collections::BTreeSet<String> =
         kept.iter().map(|(path, _)| first(path)).filter(|name| !name.is_empty()).collect();
@@ -199,6 +275,9 @@ fn plant(kept: Vec<(String, Kept)>) -> Tree {
     let below = |path: &str| path.strip_prefix(top.as_str()).unwrap_or(path).to_owned();
     let mut tree = Tree::default();
     for (path, node) in kept {
+        if tree.size() > MAX_ENTRIES {
+            return Err(format!("more than {MAX_ENTRIES} files and folders"));
+        }
         let at = below(&path);
         match node {
             Kept::Folder => tree.put_folder(&at),
@@ -206,19 +285,27 @@ fn plant(kept: Vec<(String, Kept)>) -> Tree {
             Kept::Link(target) => tree.put_link(&at, &target),
             Kept::HardLink(target) => {
                 let content = tree.read(&below(&target));
+                // Each of its names has the content for itself.
+                let length = content.known().map_or(0, Vec::len);
+                total = total.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+                if total > MAX_KEPT {
+                    return Err(format!("holds more than {} MiB of files", MAX_KEPT >> 20));
+                }
                 if !content.is_absent() {
                     tree.put_file(&at, content);
                 }
             }
         }
     }
-    tree
+    Ok(tree)
 }
 
 /// Ends with an error where more comes than any host has.
 struct Bounded<R> {
     stream: R,
     left: u64,
+    /// Bytes that may come before the next entry is told; the reader of entries keeps long names in memory.
+    headers: Rc<Cell<u64>>,
     /// Zero bytes at the end of what has come so far: a whole tar ends with two blocks of them.
     zeros: usize,
     /// Whether the stream has ended.
@@ -234,12 +321,48 @@ impl<R: Read> Read for Bounded<R> {
             Some(last) => came.len() - last - 1,
             None => self.zeros.saturating_add(came.len()),
         };
-        match self.left.checked_sub(u64::try_from(read).unwrap_or(u64::MAX)) {
+        let came = u64::try_from(read).unwrap_or(u64::MAX);
+        match self.headers.get().checked_sub(came) {
+            Some(left) => self.headers.set(left),
+            None => return Err(refusal(format!("names of more than {} MiB", LONGEST_HEADERS >> 20))),
+        }
+        match self.left.checked_sub(came) {
             Some(left) => self.left = left,
-            None => return Err(io::Error::other(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
+            None => return Err(refusal(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
         }
         Ok(read)
     }
+}
+
+/// An archive that is not torn but made to fill memory.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refusal(what: String) -> io::Error {
+    io::Error::other(Refusal(what))
+}
+
+/// The tar reader may wrap the error of its stream.
+fn is_refusal(error: &io::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
+    while let Some(error) = next {
+        if error.is::<Refusal>() {
+            return true;
+        }
+        next = match error.downcast_ref::<io::Error>() {
+            Some(inner) => inner.get_ref().map(|error| error as _),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 impl Files for Unpacked {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::{
@@ -37,9 +37,22 @@ impl Live {
     }
 }
 
-/// Files of the kernel: opening one of those has no effect, and they are always regular files.
-fn is_kernel_file(path: &str) -> bool {
-    path.starts_with("/proc/") || path.starts_with("/sys/")
+/// Reads a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
+fn read_of_disk(file: &OwnedFd) -> Observed<Vec<u8>> {
+    /// statfs(2): proc, sysfs, debugfs, tracefs, configfs, securityfs.
+    const KERNELS: [FsWord; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x6265_6570, 0x7363_6673];
+    match rustix::fs::fstatfs(file) {
+        Ok(stat) if KERNELS.contains(&stat.f_type) && !is_folder(file) => {
+            Observed::Malformed("the kernel's own, and not read".into())
+        }
+        Ok(_) => read_located(file),
+        Err(error) => not_known(error),
+    }
+}
+
+fn is_folder(file: &OwnedFd) -> bool {
+    let kind = rustix::fs::fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    kind == Ok(FileType::Directory)
 }
 
 /// The root of a process's mount namespace.
@@ -55,15 +68,16 @@ impl Source for Live {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         if let Some((root, rest)) = split_process_root(path) {
             let file = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
-            return file.and_then(|file| read_located(&file));
+            return file.and_then(|file| read_of_disk(&file));
         }
-        if is_kernel_file(path) {
+        // Opening one of these has no effect, and they are always regular files.
+        if super::kernel_files::is_known(path) {
             return match open_to_read(CWD, path) {
                 Ok(file) => read_open(&file),
                 Err(error) => not_known(error),
             };
         }
-        locate_plain(path).and_then(|file| read_located(&file))
+        locate_plain(path).and_then(|file| read_of_disk(&file))
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
@@ -115,7 +129,9 @@ mod tests {
         let status = String::from_utf8(live.read("/proc/self/status").into_known().unwrap()).unwrap();
         assert!(status.contains(&format!("\nPid:\t{}\n", std::process::id())));
         let pid = std::process::id();
-        assert_eq!(live.read(&format!("/proc/{pid}/root/proc/version")), live.read("/proc/version"));
+        let own = std::env::current_exe().unwrap();
+        assert!(live.link(&format!("/proc/{pid}/root{}", own.display())).reason().unwrap().contains("no link"));
+        assert!(live.list(&format!("/proc/{pid}/root/proc")).into_known().unwrap().contains(&"meminfo".to_owned()));
         assert!(live.list("/proc/self/ns").into_known().unwrap().contains(&"mnt".to_owned()));
         assert!(live.link("/proc/self/ns/mnt").into_known().unwrap().starts_with("mnt:["));
         assert_eq!(live.read("/nonexistent"), Observed::Absent);
@@ -123,6 +139,25 @@ mod tests {
         assert_eq!(live.read("/proc"), Observed::Malformed("is a folder".into()));
         assert_eq!(live.read("/dev/zero"), Observed::Malformed("not a regular file".into()));
         assert_eq!(live.mapping_page_size(u32::MAX, 0), Observed::Absent);
+    }
+
+    #[test]
+    fn a_path_that_a_process_names_opens_no_pipe_and_spends_nothing_of_the_kernels() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        std::os::unix::fs::symlink("/proc/self/environ", folder.path().join("environ")).unwrap();
+        let live = Live::new();
+        let pid = std::process::id();
+        let held = openat(CWD, folder.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&held);
+        let not_regular = Observed::Malformed("not a regular file".into());
+        assert_eq!(live.read(&format!("/proc/{pid}/fd/{descriptor}/pipe")), not_regular);
+        assert_eq!(live.read(&format!("/proc/..{}", pipe.display())), not_regular);
+        let kernels = Observed::Malformed("the kernel's own, and not read".into());
+        assert_eq!(live.read(&format!("/proc/{pid}/fd/{descriptor}/environ")), kernels);
+        assert_eq!(live.read(&format!("/proc/{pid}/root{}/environ", folder.path().display())), kernels);
+        assert_eq!(live.read("/proc/thread-self/environ"), kernels);
     }
 
     #[test]

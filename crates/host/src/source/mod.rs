@@ -35,6 +35,7 @@ pub mod archive;
 mod beneath;
 pub(crate) mod captured;
 pub mod folder;
+pub(crate) mod kernel_files;
 pub mod live;
 pub mod map;
 pub mod recording;

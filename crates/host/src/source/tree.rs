@@ -11,6 +11,8 @@ const MAX_LINKS: u32 = 40;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     root: Node,
+    /// Files, folders and links that were put.
+    size: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -50,7 +52,12 @@ impl Tree {
 
     /// Makes a folder; one that is there stays as it is.
     pub(crate) fn put_folder(&mut self, path: &str) {
-        folder_at(&mut self.root, path).what = What::Folder;
+        self.node(path).what = What::Folder;
+    }
+
+    /// Files, folders and links in it, and those that others replaced.
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
     }
 
     /// Whatever is there may not be seen.
@@ -59,7 +66,19 @@ impl Tree {
     }
 
     fn put(&mut self, path: &str, what: What) {
-        *folder_at(&mut self.root, path) = Node { what, inside: BTreeMap::new() };
+        *self.node(path) = Node { what, inside: BTreeMap::new() };
+    }
+
+    /// The node there; it and the folders on the way come by themselves.
+    fn node(&mut self, path: &str) -> &mut Node {
+        let Self { root, size } = self;
+        path.split('/').filter(|name| !name.is_empty() && *name != ".").fold(root, |folder, name| {
+            folder.what = What::Folder;
+            folder.inside.entry(name.to_owned()).or_insert_with(|| {
+                *size += 1;
+                Node::default()
+            })
+        })
     }
 
     /// A whole file.
@@ -103,13 +122,6 @@ impl Tree {
         }
         walk(&self.root, path, follow_last)
     }
-}
-
-fn folder_at<'a>(root: &'a mut Node, path: &str) -> &'a mut Node {
-    path.split('/').filter(|name| !name.is_empty() && *name != ".").fold(root, |folder, name| {
-        folder.what = What::Folder;
-        folder.inside.entry(name.to_owned()).or_default()
-    })
 }
 
 fn walk<'a>(root: &'a Node, path: &str, follow_last: bool) -> Option<Found<'a>> {
