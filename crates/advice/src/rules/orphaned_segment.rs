@@ -55,9 +55,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
 }
 
-/// What a segment holds: never more than its size in whole huge pages. The kernel's own count is 512 times too
-/// large for 2 MiB pages from Linux 6.7 on, whose page cache counts hugetlb memory in base pages while
-/// ipc/shm.c still multiplies by those of a huge page (seen on 6.18).
+/// What a segment holds: never more than its size in whole huge pages. On Linux 6.18 /proc/sysvipc/shm says 512 times
+/// too much of 2 MiB pages, as if it counted the base pages of each base page; on 6.1 it does not.
 fn held(segment: &SysvSegment, page: Option<PageSize>) -> Bytes {
     let whole = page.map_or(segment.size, |page| page.pages_for(segment.size).of(page));
     segment.rss.get().map_or(segment.size, |rss| (rss + segment.swap.get().unwrap_or_default()).min(whole))

@@ -189,6 +189,10 @@ fn endpoint(word: &str) -> Option<String> {
 
 /// A first argument: a program's path, or the title that a server wrote over it.
 fn title(word: &str) -> String {
+    // No server's: a tab or a line's end between words would let all of them pass for one.
+    if word.contains(char::is_control) {
+        return GONE.to_owned();
+    }
     let Some((first, rest)) = word.split_once(' ') else {
         return if harmless(word) { word.to_owned() } else { GONE.to_owned() };
     };
@@ -318,6 +322,8 @@ mod tests {
         assert_eq!(kept(&["/usr/bin/redis-server 127.0.0.1:6379"]), "/usr/bin/redis-server 127.0.0.1:6379");
         assert_eq!(kept(&["ora_pmon_PROD"]), "ora_pmon_PROD");
         assert_eq!(kept(&["sshd: bob@pts/0"]), "sshd: -");
+        assert_eq!(kept(&["app\tS3"]), "-");
+        assert_eq!(kept(&["a\x1b]0;S3\x07\nname S3"]), "-");
         assert_eq!(kept(&[""]), "");
     }
 

@@ -62,6 +62,19 @@ fn inode_of(target: &str) -> Observed<u64> {
     number.map_or_else(|| Observed::Malformed(format!("no namespace in {target:?}")), Observed::Known)
 }
 
+/// Arguments beyond this are no server's: each costs far more here than the two bytes that a process pays for it.
+const MOST_ARGUMENTS: usize = 16 << 10;
+
+/// /proc/PID/cmdline, unless it holds more arguments than any server has.
+fn command(bytes: &[u8]) -> Result<Vec<String>, crate::ParseError> {
+    // A rewritten title leaves zero bytes behind, which are no arguments.
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    if bytes.iter().take(end).filter(|byte| **byte == 0).count() >= MOST_ARGUMENTS {
+        return Err(crate::ParseError::whole(format!("more than {MOST_ARGUMENTS} arguments")));
+    }
+    Ok(arguments(bytes))
+}
+
 /// Splits /proc/PID/cmdline into its arguments, without the empty ones at the end that a rewritten title leaves.
 pub fn arguments(bytes: &[u8]) -> Vec<String> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -91,7 +104,7 @@ impl Reader<'_> {
         if status.size.is_absent() {
             return None;
         }
-        let command = self.file(pid, "cmdline", |bytes| Ok(arguments(bytes)));
+        let command = self.file(pid, "cmdline", command);
         let memlock = self.file(pid, "limits", limits::parse);
         let cgroups = self.file(pid, "cgroup", cgroup::parse);
         let namespaces = namespaces(self.source, &pid.to_string());
@@ -246,6 +259,14 @@ mod tests {
                 "/proc/PID/maps of 10 processes: denied",
             ]
         );
+    }
+
+    #[test]
+    fn arguments_made_to_fill_memory_are_refused() {
+        assert_eq!(command(&b"a\0".repeat(16 << 10)).unwrap().len(), 16 << 10);
+        assert!(command(&b"a\0".repeat((16 << 10) + 1)).is_err());
+        let title = [b"postgres: idle".to_vec(), vec![0; 100_000]].concat();
+        assert_eq!(command(&title).unwrap(), ["postgres: idle"]);
     }
 
     #[test]

@@ -73,36 +73,36 @@ impl Archive {
 /// The largest dictionary that the first block of an xz file asks for; `None` where its header makes no sense.
 /// The .xz file format 1.2.1, 3.1 and 5.3.1.
 fn dictionary(file: &mut impl Read) -> Option<u64> {
-    const LZMA2: u8 = 0x21;
+    const LZMA2: u64 = 0x21;
     let mut start = [0; 12 + 1024];
     let length = read_full(file, &mut start).ok()?;
     let block = start.get(12..length)?;
     let block = block.get(..(usize::from(*block.first()?) + 1) * 4)?;
     let flags = *block.get(1)?;
     let mut rest = block.get(2..)?;
-    let mut number = || {
-        let end = rest.iter().position(|byte| byte & 0x80 == 0).filter(|end| *end < 9)?;
-        let (digits, after) = rest.split_at_checked(end + 1)?;
-        rest = after;
-        Some((digits.iter().rev().fold(0_u64, |value, digit| value << 7 | u64::from(digit & 0x7f)), after))
-    };
     for _ in 0..(flags >> 6).count_ones() {
-        number()?;
+        number(&mut rest)?;
     }
     let mut largest = None;
     for _ in 0..=flags & 3 {
-        let (filter, _) = number()?;
-        let (length, properties) = number()?;
-        for _ in 0..length {
-            number()?;
-        }
-        if filter == u64::from(LZMA2) {
+        let filter = number(&mut rest)?;
+        let length = usize::try_from(number(&mut rest)?).ok()?;
+        let (properties, after) = rest.split_at_checked(length)?;
+        rest = after;
+        if filter == LZMA2 {
             let bits = u32::from(*properties.first()?);
-            let size = (2 | u64::from(bits & 1)).checked_shl(bits / 2 + 11);
-            largest = largest.max(size);
+            largest = largest.max((2 | u64::from(bits & 1)).checked_shl(bits / 2 + 11));
         }
     }
     largest
+}
+
+/// A number of seven bits a byte, the lowest first (1.2 of the same).
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let end = bytes.iter().position(|byte| byte & 0x80 == 0).filter(|end| *end < 9)?;
+    let (digits, rest) = bytes.split_at_checked(end + 1)?;
+    *bytes = rest;
+    Some(digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f)))
 }
 
 fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
@@ -205,7 +205,6 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         };
         kept.push((at, node));
     }
-    drop(entries);
     let end = archive.into_inner();
     if problems.is_empty() && end.ended && end.zeros < 512 {
         problems.push(torn(name, count, &io::ErrorKind::UnexpectedEof.into()));
@@ -487,6 +486,114 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let error = Archive::open(&path).unwrap_err().to_string();
         assert!(error.contains("proc/../../etc/evil: leads out of the archive"), "{error}");
+    }
+
+    /// A header by hand: the tar library writes no hostile ones.
+    fn header(name: &str, kind: tar::EntryType, size: u64, target: &str) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_mut_bytes()[157..157 + target.len()].copy_from_slice(target.as_bytes());
+        header.set_size(size);
+        header.set_entry_type(kind);
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    }
+
+    fn file(name: &str, size: u64) -> Vec<u8> {
+        let mut bytes = header(name, tar::EntryType::Regular, size, "");
+        bytes.resize(512 + usize::try_from(size.next_multiple_of(512)).unwrap(), 0);
+        bytes
+    }
+
+    /// A tar of these parts, which ends in what a whole tar ends in.
+    fn packed(parts: impl IntoIterator<Item = Vec<u8>>) -> (tempfile::TempDir, std::path::PathBuf) {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host.tar");
+        let mut tar = io::BufWriter::new(std::fs::File::create(&path).unwrap());
+        for part in [file("proc/meminfo", 1)].into_iter().chain(parts).chain([vec![0; 1024]]) {
+            tar.write_all(&part).unwrap();
+        }
+        tar.flush().unwrap();
+        (folder, path)
+    }
+
+    fn refusal_of(parts: impl IntoIterator<Item = Vec<u8>>) -> String {
+        let (_folder, path) = packed(parts);
+        match Archive::open(&path) {
+            Ok(_) => "not refused".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_file_of_sixteen_mebibytes_is_kept_and_a_larger_one_is_named() {
+        let (_folder, path) = packed([file("etc/most", MAX_FILE), file("etc/more", MAX_FILE + 1), file("etc/next", 1)]);
+        let source = Archive::open(&path).unwrap();
+        assert_eq!(source.read("/etc/most").known().unwrap().len(), 16 << 20);
+        assert_eq!(source.read("/etc/more"), Observed::Malformed("larger than 16 MiB".into()));
+        assert_eq!(source.read("/etc/next"), Observed::Known(vec![0]));
+        assert_eq!(source.problems(), []);
+    }
+
+    #[test]
+    fn more_entries_or_bytes_than_a_host_has_are_refused() {
+        let many = (0..200_000).map(|number| file(&format!("etc/{number}"), 0));
+        assert!(refusal_of(many).contains("more than 200000 entries"));
+        let folders = (0..6_000).map(|number| file(&format!("etc/{number}{}", "/a".repeat(40)), 0));
+        assert!(refusal_of(folders).contains("more than 200000 files and folders"));
+        let large = (0..17).map(|number| file(&format!("etc/{number}"), 16 << 20));
+        assert!(refusal_of(large).contains("more than 256 MiB of files"));
+        let links = (0..17).map(|number| header(&format!("etc/{number}"), tar::EntryType::Link, 0, "etc/x"));
+        assert!(refusal_of([file("etc/x", 16 << 20)].into_iter().chain(links)).contains("more than 256 MiB of files"));
+    }
+
+    #[test]
+    fn logs_beyond_the_memory_for_files_are_left_out_and_counted() {
+        let logs = (0..17).map(|number| file(&format!("var/log/{number}"), 16 << 20));
+        let kept = (0..16).map(|number| file(&format!("etc/{number}"), (16 << 20) - 1));
+        let (_folder, path) = packed(kept.chain(logs));
+        let problems = Archive::open(&path).unwrap().problems();
+        assert_eq!(problems[0].why, "skipped: 17 files beyond 256 MiB");
+    }
+
+    #[test]
+    fn names_without_end_are_refused_before_they_fill_memory() {
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
+            let long = header("x", kind, 64 << 20, "");
+            let error = refusal_of([long, vec![b'a'; 64 << 20], file("x", 0)]);
+            assert!(error.contains("names of more than 1 MiB"), "{kind:?} {error}");
+        }
+        let long = |path: String| {
+            let mut bytes = path.into_bytes();
+            let header = header("x", tar::EntryType::GNULongName, bytes.len() as u64, "");
+            bytes.resize(bytes.len().next_multiple_of(512), 0);
+            [header, bytes, file("x", 0)]
+        };
+        assert!(refusal_of(long("a".repeat(5000))).contains("more than 4096 bytes"));
+        assert!(refusal_of(long("a/".repeat(1000))).contains("more than 128 folders"));
+        // Content that nobody wants is no name.
+        let (_folder, path) = packed([file("etc/log", 17 << 20), file("etc/next", 1)]);
+        assert_eq!(Archive::open(&path).unwrap().read("/etc/next"), Observed::Known(vec![0]));
+    }
+
+    #[test]
+    fn an_xz_that_asks_for_gibibytes_of_memory_is_refused() {
+        let folder = tarred("-cf", &[("top/proc/meminfo", "x")], &[]);
+        let tar = folder.path().join("out.tar");
+        for (preset, good) in [("dict=64MiB", true), ("dict=128MiB", false)] {
+            let out = folder.path().join("out.tar.xz");
+            let packed = Command::new("xz").args(["-kc", &format!("--lzma2={preset}")]).arg(&tar).output().unwrap();
+            std::fs::write(&out, packed.stdout).unwrap();
+            match Archive::open(&out) {
+                Ok(_) => assert!(good, "{preset}"),
+                Err(error) => assert!(!good && error.to_string().contains("dictionary"), "{preset} {error}"),
+            }
+        }
+        // Without its header's checksum a block may claim anything.
+        for bytes in [vec![0xff; 600], vec![0; 12], vec![0xfd; 13], vec![0xc0; 40]] {
+            let _ = dictionary(&mut bytes.as_slice());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What captured folders and tars have in common: how a host's facts are found in what it left behind.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, PageSize, Unread};
@@ -85,6 +85,8 @@ pub(crate) struct Captured<F> {
     page_sizes: BTreeMap<(u32, u64), PageSize>,
     listed: OnceCell<BTreeMap<u32, Row>>,
     machine: OnceCell<Machine>,
+    /// How long tables have been looked through for page sizes.
+    spent: Cell<std::time::Duration>,
 }
 
 impl<F: Files> Captured<F> {
@@ -99,7 +101,16 @@ impl<F: Files> Captured<F> {
         }
         let page_sizes = files.read(PAGE_SIZES).into_known().map(|bytes| parse_page_sizes(&bytes)).unwrap_or_default();
         let denied = note.denied.iter().cloned().collect();
-        Self { files, note, denied, broken, page_sizes, listed: OnceCell::new(), machine: OnceCell::new() }
+        Self {
+            files,
+            note,
+            denied,
+            broken,
+            page_sizes,
+            listed: OnceCell::new(),
+            machine: OnceCell::new(),
+            spent: Cell::default(),
+        }
     }
 
     /// What the note says of a path: for every question, or for this one (`read:`, `list:`, `link:`) alone.
@@ -268,8 +279,15 @@ impl<F: Files> Source for Captured<F> {
         if !self.page_sizes.is_empty() {
             return Observed::Absent;
         }
+        // Each answer reads the tables of a process anew; who made the capture decides how long they are.
+        if self.spent.get() >= process::BUDGET {
+            return Observed::Absent;
+        }
+        let started = std::time::Instant::now();
         let base_page = self.machine.get_or_init(|| self.derive_machine()).base_page.get();
-        process::from_tables(self, pid, start, base_page)
+        let answer = process::from_tables(self, pid, start, base_page);
+        self.spent.set(self.spent.get().saturating_add(started.elapsed()));
+        answer
     }
 
     fn machine(&self) -> Machine {
@@ -361,6 +379,14 @@ mod tests {
         assert_eq!(kept.mapping_page_size(8, 0x7f00), Observed::Absent);
         let numa = captured(&[("/proc/7/numa_maps", "7f00 default huge kernelpagesize_kB=1048576\n")]);
         assert_eq!(numa.mapping_page_size(7, 0x7f00), Observed::Known(PageSize::GIB_1));
+    }
+
+    #[test]
+    fn tables_are_looked_through_for_a_bounded_time() {
+        let numa = captured(&[("/proc/7/numa_maps", "7f00 default huge kernelpagesize_kB=1048576\n")]);
+        assert!(numa.mapping_page_size(7, 0x7f00).is_known());
+        numa.spent.set(process::BUDGET);
+        assert_eq!(numa.mapping_page_size(7, 0x7f00), Observed::Absent);
     }
 
     #[test]
