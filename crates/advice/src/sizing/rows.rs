@@ -133,7 +133,7 @@ fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
             basis: Basis::Measured,
         };
     }
-    let default = forecast::process_tables(base);
+    let default = forecast::process_tables(wanted.instance.engine, base);
     let idle = ask.request.process_tables.unwrap_or_else(|| match (live, now) {
         (Some(live), Some(now)) => {
             let here = full(wanted, now, base);
