@@ -109,13 +109,8 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
     let needed = budget.pools + budget.rest();
     budget.left = Some(total.saturating_sub(needed));
-    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(most(total)));
+    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(fix::largest_pools(total)));
     budget
-}
-
-/// What pools may take of a host's memory at most.
-fn most(total: Bytes) -> Bytes {
-    total.shared_by(100).unwrap_or_default().times(fix::LARGEST_POOL_PERCENT)
 }
 
 /// Memory of everybody else: what the kernel counts as anonymous, as shared and as page tables, without the
@@ -166,7 +161,7 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
     let total = budget.total?;
     let mut reasons = Vec::new();
     let rest = budget.rest();
-    let largest_pools = total.saturating_sub(rest).min(most(total));
+    let largest_pools = total.saturating_sub(rest).min(fix::largest_pools(total));
     if budget.pools + rest > total {
         reasons.push(format!(
             "the pools take {} and the rest needs {rest}: together {} of {total}",
@@ -175,7 +170,7 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
         ));
         reasons.push(parts(budget));
     }
-    if budget.pools > most(total) {
+    if budget.pools > fix::largest_pools(total) {
         reasons.push(format!(
             "the pools take {} of {total}: more than {} % leaves too little for everything else",
             budget.pools,
