@@ -58,7 +58,8 @@ pub struct Refusal {
     pub wanted: Vec<PoolTarget>,
     /// Memory that is missing.
     pub short: Bytes,
-    /// The largest pools, all together, that the host can carry.
+    /// The largest pools, all together, that the host can carry; what its nodes can place where its memory is
+    /// not known.
     pub largest_pools: Bytes,
 }
 
@@ -158,24 +159,27 @@ fn kernel(ask: &Ask<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
 
 /// The refusal of pools that would starve the host, or that no node has room for.
 pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) -> Option<Refusal> {
-    let total = budget.total?;
     let mut reasons = Vec::new();
     let rest = budget.rest();
-    let largest_pools = total.saturating_sub(rest).min(fix::largest_pools(total));
-    if budget.pools + rest > total {
-        reasons.push(format!(
-            "the pools take {} and the rest needs {rest}: together {} of {total}",
-            budget.pools,
-            budget.pools + rest
-        ));
-        reasons.push(parts(budget));
-    }
-    if budget.pools > fix::largest_pools(total) {
-        reasons.push(format!(
-            "the pools take {} of {total}: more than {} % leaves too little for everything else",
-            budget.pools,
-            fix::LARGEST_POOL_PERCENT
-        ));
+    let mut largest_pools = budget.pools.saturating_sub(unplaced);
+    if let Some(total) = budget.total {
+        let most = fix::largest_pools(total);
+        largest_pools = total.saturating_sub(rest).min(most);
+        if budget.pools + rest > total {
+            let together = budget.pools + rest;
+            reasons.push(format!(
+                "the pools take {} and the rest needs {rest}: together {together} of {total}",
+                budget.pools
+            ));
+            reasons.push(parts(budget));
+        }
+        if budget.pools > most {
+            reasons.push(format!(
+                "the pools take {} of {total}: more than {} % leaves too little for everything else",
+                budget.pools,
+                fix::LARGEST_POOL_PERCENT
+            ));
+        }
     }
     if unplaced > Bytes::ZERO {
         reasons.push(format!(

@@ -137,6 +137,17 @@ fn a_host_too_small_is_refused_with_numbers_and_gets_no_plan() {
 }
 
 #[test]
+fn nodes_alone_can_refuse() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(20));
+    case.host.memory.total = Observed::Absent;
+    two_nodes(&mut case, gib(10), gib(10));
+    let refusal = plain(&case).refusal.unwrap();
+    // 80 % of each node is 4,095 whole pages.
+    assert_eq!(refusal.short, Bytes::from_mib(2 * (10_240 - 2 * 4095)));
+}
+
+#[test]
 fn private_memory_of_the_sessions_asked_for_can_be_what_does_not_fit() {
     let mut case = quiet();
     case.oracle("PROD", gib(32), 99);
