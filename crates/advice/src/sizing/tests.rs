@@ -195,22 +195,32 @@ fn five_hundred_sessions_on_8000_mb() {
     assert!(login(PageSize::KIB_4) > 40.0 * login(PageSize::MIB_2));
 }
 
-/// Growth of `PageTables` for forked sessions that read all of a segment, in kB, Linux 6.18, x86-64.
+/// `PageTables` of forked sessions that read all of a segment, in kB, Linux 6.18, x86-64: size, pages,
+/// sessions, what each cost before it read anything, and all of them together.
+///
+/// On base pages the usual 50 kB do. On huge pages next to nothing is left but the processes' own tables,
+/// which the layout of addresses moves between 43 and 53 kB: there they were measured in the same run.
 #[test]
 fn the_kernel_agrees_within_five_percent() {
+    let usual = process_tables(Engine::Other, PageSize::KIB_4);
+    let idle = |tenths: u64| Bytes(tenths * 1024 / 10);
     let measured = [
-        (256, PageSize::KIB_4, 100, 56_492),
-        (256, PageSize::KIB_4, 100, 55_224),
-        (1024, PageSize::KIB_4, 50, 105_520),
-        (5120, PageSize::KIB_4, 50, 515_480),
-        (5120, PageSize::MIB_2, 50, 2_808),
-        (5120, PageSize::GIB_1, 50, 2_608),
-        (1024, PageSize::MIB_2, 300, 16_292),
-        (256, PageSize::MIB_2, 100, 5_180),
+        (256, PageSize::KIB_4, 100, usual, 56_492),
+        (256, PageSize::KIB_4, 300, usual, 165_300),
+        (1024, PageSize::KIB_4, 10, usual, 21_216),
+        (1024, PageSize::KIB_4, 300, usual, 623_096),
+        (5120, PageSize::KIB_4, 30, usual, 307_900),
+        (5120, PageSize::KIB_4, 50, usual, 515_480),
+        (5120, PageSize::GIB_1, 50, usual, 2_608),
+        (256, PageSize::MIB_2, 300, idle(474), 14_252),
+        (1024, PageSize::MIB_2, 100, idle(474), 5_172),
+        (1024, PageSize::MIB_2, 300, idle(518), 16_292),
+        (5120, PageSize::MIB_2, 300, idle(523), 16_896),
+        (5120, PageSize::MIB_2, 300, idle(488), 15_244),
     ];
-    for (mib, page, processes, kib) in measured {
+    for (mib, page, processes, idle, kib) in measured {
         let one = shared_tables(Bytes::from_mib(mib), page, PageSize::KIB_4);
-        let all = (one.each + process_tables(Engine::Other, PageSize::KIB_4)).times(processes) + one.once;
+        let all = (one.each + idle).times(processes) + one.once;
         let error = all.as_f64() / Bytes::from_kib(kib).as_f64() - 1.0;
         assert!(error.abs() < 0.05, "{mib} MiB on {page}, {processes} processes: {error}");
     }
