@@ -1,17 +1,30 @@
 //! Fixes as commands.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Host, Instance, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Engine, Host, Instance, PageCount, PageSize};
 
 use crate::permission::{Memlock, Right};
 use crate::words::{boot_name, kib_up, percent, pool_file, shell_word};
 use crate::{chain, need, permission};
 
 /// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
-pub(crate) const LARGEST_POOL: f64 = 0.8;
+pub(crate) const LARGEST_POOL: f64 = LARGEST_POOL_PERCENT as f64 / 100.0;
+
+/// The same in percent.
+pub(crate) const LARGEST_POOL_PERCENT: u8 = 80;
+
+/// Memory that pools may take of `total` at most.
+pub(crate) fn largest_pools(total: Bytes) -> Bytes {
+    total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
+}
 
 /// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
 const ORACLE_SPARE: PageCount = PageCount(2);
+
+/// Pages that should stay free beyond the demand of these instances.
+pub(crate) fn spare<'a>(mut instances: impl Iterator<Item = &'a Instance>) -> PageCount {
+    if instances.any(|instance| instance.engine == Engine::Oracle) { ORACLE_SPARE } else { PageCount::ZERO }
+}
 
 /// Where a new setting of the pool goes: sorts behind every usual file, and the last file wins.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
@@ -67,8 +80,7 @@ pub(crate) fn target(host: &Host, instances: &[Instance], instance: &Instance, p
     let others = need::rooms(host, instances);
     let others: PageCount =
         others.iter().filter(|room| room.page_size == page && room.instance != title).map(|room| room.wants).sum();
-    let oracle = |it: &&Instance| it.engine == Engine::Oracle && need::page_size(host, it) == Some(page);
-    let spare = if instances.iter().any(|it| oracle(&it)) { ORACLE_SPARE } else { PageCount::ZERO };
+    let spare = spare(instances.iter().filter(|it| need::page_size(host, it) == Some(page)));
     let (total, available) =
         host.pool(page).and_then(|pool| Some((pool.total.get()?, pool.available()?))).unwrap_or_default();
     Some(total + (own.pages + others + spare).saturating_sub(available))
