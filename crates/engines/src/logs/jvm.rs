@@ -113,7 +113,8 @@ impl Start {
         if line.contains("Failed to reserve") || line.contains("Failed to commit large pages memory") {
             self.failure = true;
             self.missed.extend(number_after(line, " bytes: "));
-            self.huge = number_after(line, "page size: ").and_then(PageSize::new).or(self.huge);
+            let size = line.split_once("page size: ").and_then(|(_, rest)| PageSize::new(amount(rest)?.get()));
+            self.huge = size.or(self.huge);
             report.error(line);
         } else if line.contains("UseLargePages disabled")
             || line.contains("Large pages using UseSHM are not configured")

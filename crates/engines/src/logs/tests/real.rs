@@ -115,6 +115,8 @@ fn mysql_and_older_mariadb_synthetic() {
     assert_eq!(report(&format!("{start}{pool}{mmap}{mmap}")).verdict, LogVerdict::None);
     assert_eq!(report(&format!("{start}{pool}{mmap}{start}")).verdict, LogVerdict::Unknown);
     let shm = "[Warning] InnoDB: Failed to allocate 138412032 bytes. errno 12\n[Warning] InnoDB: Using conventional memory pool\n";
+    let new = shm.replace("InnoDB:", "[MY-012677] [InnoDB]");
+    assert_eq!(report(&format!("{start}{new}")).errors.len(), 2);
     let old =
         report(&format!("210304  5:06:07 [Note] /usr/sbin/mysqld (mysqld 5.7.30) starting as process 99 ...\n{shm}"));
     assert_eq!((old.verdict, old.started_at.as_deref()), (LogVerdict::Partly, Some("210304 5:06:07")));
