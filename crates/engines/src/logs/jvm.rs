@@ -168,8 +168,10 @@ impl Start {
     }
 
     fn decide(self, report: &mut LogReport) {
-        report.page_size = self.huge;
-        self.count(report);
+        if !self.transparent {
+            report.page_size = self.huge;
+            self.count(report);
+        }
         let heap_huge = self.heap.map(|(page, _)| page > PageSize::KIB_4);
         if self.aborted {
             report.decide(LogVerdict::Failed);
