@@ -5,6 +5,7 @@
 
 pub mod connect;
 pub mod jvm;
+pub mod logs;
 pub mod mongodb;
 pub mod mysql;
 pub mod options;

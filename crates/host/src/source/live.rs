@@ -9,8 +9,9 @@ use rustix::io::{Errno, Result};
 
 use super::beneath::{
     link_beneath, link_in, list_located, list_open, locate, not_known, observed, open_to_read, read_located, read_open,
+    read_part_located,
 };
-use super::{Machine, Source, split_process_root};
+use super::{Machine, Part, Source, split_process_root};
 use crate::sys;
 
 /// The running machine, as the user who runs the program sees it.
@@ -37,15 +38,15 @@ impl Live {
     }
 }
 
-/// Reads a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
-fn read_of_disk(file: &OwnedFd) -> Observed<Vec<u8>> {
+/// Lets through a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
+fn of_disk(file: OwnedFd) -> Observed<OwnedFd> {
     /// statfs(2): proc, sysfs, debugfs, tracefs, configfs, securityfs.
     const KERNELS: [FsWord; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x6265_6570, 0x7363_6673];
-    match rustix::fs::fstatfs(file) {
-        Ok(stat) if KERNELS.contains(&stat.f_type) && !is_folder(file) => {
+    match rustix::fs::fstatfs(&file) {
+        Ok(stat) if KERNELS.contains(&stat.f_type) && !is_folder(&file) => {
             Observed::Malformed("the kernel's own, and not read".into())
         }
-        Ok(_) => read_located(file),
+        Ok(_) => Observed::Known(file),
         Err(error) => not_known(error),
     }
 }
@@ -68,7 +69,7 @@ impl Source for Live {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         if let Some((root, rest)) = split_process_root(path) {
             let file = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
-            return file.and_then(|file| read_of_disk(&file));
+            return file.and_then(of_disk).and_then(|file| read_located(&file));
         }
         // Opening one of these has no effect, and they are always regular files.
         if super::kernel_files::is_known(path) {
@@ -77,7 +78,15 @@ impl Source for Live {
                 Err(error) => not_known(error),
             };
         }
-        locate_plain(path).and_then(|file| read_of_disk(&file))
+        locate_plain(path).and_then(of_disk).and_then(|file| read_located(&file))
+    }
+
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        let file = match split_process_root(path) {
+            Some((root, rest)) => process_root(root).and_then(|root| observed(locate(root.as_fd(), rest))),
+            None => locate_plain(path),
+        };
+        file.and_then(of_disk).and_then(|file| read_part_located(&file, before, max))
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
@@ -158,6 +167,25 @@ mod tests {
         assert_eq!(live.read(&format!("/proc/{pid}/fd/{descriptor}/environ")), kernels);
         assert_eq!(live.read(&format!("/proc/{pid}/root{}/environ", folder.path().display())), kernels);
         assert_eq!(live.read("/proc/thread-self/environ"), kernels);
+    }
+
+    #[test]
+    fn a_part_of_a_file_larger_than_any_that_is_read_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alert.log");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(5 << 30).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"last words", (5 << 30) - 10).unwrap();
+        let (live, path) = (Live::new(), path.to_str().unwrap());
+        let tail = live.read_part(path, None, 5).into_known().unwrap();
+        assert_eq!((tail.bytes.as_slice(), tail.offset, tail.total), (&b"words"[..], (5 << 30) - 5, 5 << 30));
+        let before = live.read_part(path, Some(tail.offset), 6).into_known().unwrap();
+        assert_eq!((before.bytes.as_slice(), before.identity), (&b"\0last "[..], tail.identity));
+        assert_eq!(live.read_part(path, Some(3), 100).into_known().map(|part| part.bytes), Some(vec![0; 3]));
+        assert!(matches!(live.read(path), Observed::Malformed(_)));
+        assert_eq!(live.read_part("/dev/zero", None, 1), Observed::Malformed("not a regular file".into()));
+        assert_eq!(live.read_part("/proc", None, 1), Observed::Malformed("is a folder".into()));
+        assert_eq!(live.read_part("/nonexistent", None, 1), Observed::Absent);
     }
 
     #[test]
