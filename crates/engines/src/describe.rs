@@ -8,6 +8,8 @@ use std::fmt;
 use hugewise_host::Source;
 use hugewise_model::{Bytes, Engine, Host, Instance, Unread};
 
+use crate::postgresql;
+
 /// A server as the command line describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Description {
@@ -68,6 +70,9 @@ impl From<Instance> for Described {
         Self { instance, unread: Vec::new() }
     }
 }
+
+/// The identity of a described server's segment, which no segment of a host has.
+pub const NO_IDENTITY: (u64, u64) = (u64::MAX, 0);
 
 /// Why a description is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +135,15 @@ pub fn describe(
     description: &Description,
     ask: bool,
 ) -> Result<Described, DescribeError> {
-    let _ = (host, source, description, ask);
-    Err(DescribeError::new("not described yet", ""))
+    match description {
+        Description::PostgreSql { data_dir, config, server_binary } => {
+            let paths = [data_dir, config, server_binary].map(Option::as_deref);
+            let [data_dir, config, server_binary] = paths;
+            postgresql::describe_files(host, source, data_dir, config, server_binary, ask)
+        }
+        Description::Config { engine: Engine::PostgreSql, path } => {
+            postgresql::describe_files(host, source, None, Some(path), None, ask)
+        }
+        _ => Err(DescribeError::new("not described yet", "")),
+    }
 }
