@@ -5,6 +5,7 @@
 
 pub mod connect;
 pub mod describe;
+mod described;
 pub mod jvm;
 pub mod mongodb;
 pub mod mysql;
