@@ -12,6 +12,7 @@ pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod other;
+pub mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;

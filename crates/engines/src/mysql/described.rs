@@ -142,7 +142,9 @@ mod tests {
     /// Huge pages that the kernel says are committed once MariaDB 10.11.19 of Debian 12 serves, of a pool that has no more.
     #[test]
     fn mariadb_10_11_19_starts_on_exactly_these() {
-        for (settings, committed) in [("", 195)] {
+        for (settings, committed) in
+            [("", 195), ("innodb_buffer_pool_size=512M\n", 387), ("innodb_buffer_pool_size=1G\n", 643)]
+        {
             assert_eq!(pages(settings), (committed, DemandSource::Estimated { error_percent: 0 }), "{settings}");
         }
     }
