@@ -5,12 +5,14 @@
 
 pub mod connect;
 pub mod describe;
+mod described;
 pub mod jvm;
 pub mod mongodb;
 pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod other;
+pub mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;
