@@ -4,6 +4,8 @@
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
 pub mod connect;
+pub mod describe;
+mod described;
 pub mod jvm;
 pub mod logs;
 pub mod mongodb;
@@ -11,6 +13,7 @@ pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod other;
+pub mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;

@@ -7,7 +7,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hugewise_model::Bytes;
 use rustix::fs::{FileType, Mode, Stat};
+use rustix::process::{Signal, kill_process_group};
 
 /// More than any answer has.
 const LONGEST_ANSWER: u64 = 64 << 10;
@@ -17,16 +19,36 @@ const LONGEST_COMPLAINT: u64 = 4 << 10;
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The account that a server runs under.
-#[derive(Clone, Copy)]
-pub(super) struct Account {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
-/// A client program that may be run.
-pub(super) struct Client {
+/// A program of the server's that may be run.
+#[derive(Debug)]
+pub(crate) struct Client {
     path: String,
     account: Account,
+}
+
+/// How a program ended, and the beginning of what it said.
+pub(crate) struct Outcome {
+    pub(crate) path: String,
+    pub(crate) success: bool,
+    pub(crate) answer: String,
+    pub(crate) complaint: String,
+}
+
+impl Outcome {
+    /// The answer of a program that ended well; the first line of its complaint otherwise.
+    pub(crate) fn into_answer(self) -> Result<String, String> {
+        if self.success {
+            return Ok(self.answer);
+        }
+        let first = self.complaint.lines().next().unwrap_or("failed without a word");
+        Err(format!("{}: {}", self.path, first.trim()))
+    }
 }
 
 impl Client {
@@ -41,13 +63,10 @@ impl Client {
         for folder in folders {
             for name in names {
                 let path = format!("{folder}/{name}");
-                let Ok(file) = rustix::fs::stat(&path) else { continue };
-                if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
-                    continue;
-                }
-                match trusted(&path, runner(account)) {
-                    true => return Ok(Self { path, account }),
-                    false => distrusted = Some(path),
+                match Self::at(&path, account) {
+                    Some(Ok(client)) => return Ok(client),
+                    Some(Err(_)) => distrusted = Some(path),
+                    None => {}
                 }
             }
         }
@@ -60,16 +79,45 @@ impl Client {
         })
     }
 
+    /// The program at `path`; `None` where there is none, an error where others than root and the
+    /// account could have put it there.
+    pub(crate) fn at(path: &str, account: Account) -> Option<Result<Self, String>> {
+        let file = rustix::fs::stat(path).ok()?;
+        if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        Some(match trusted(path, runner(account)) {
+            true => Ok(Self { path: path.to_owned(), account }),
+            false => Err(format!("not run: others than root may write {path}")),
+        })
+    }
+
     /// What the program prints.
     ///
     /// # Errors
     ///
     /// It could not be run, failed (with the first line of its complaint), or took too long.
-    pub(super) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, String> {
-        let mut command = Command::new(&self.path);
+    pub(crate) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, String> {
+        self.execute(Command::new(&self.path), arguments, patience)?.into_answer()
+    }
+
+    /// Runs the program with no more than `most` of address space, so that it cannot map more than
+    /// that whatever it is told.
+    ///
+    /// # Errors
+    ///
+    /// It could not be run or took too long.
+    pub(crate) fn run_within(&self, most: Bytes, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &(most.get() / 1024).to_string(), &self.path]);
+        self.execute(command, arguments, patience)
+    }
+
+    fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if rustix::process::geteuid().is_root() {
+            // Root's supplementary groups go with its uid.
             command.gid(self.account.gid).uid(self.account.uid);
         }
         hugewise_host::sys::without_terminal(&mut command);
@@ -83,13 +131,10 @@ impl Client {
         let success = ended.map_err(|why| format!("{}: {why}", self.path))?;
         // One that has left the group, too, is not waited for.
         let left = || patience.saturating_sub(started.elapsed()).max(SHORTEST_WAIT);
-        if success {
-            let unended = |_| format!("{}: its answer does not end", self.path);
-            return answer.recv_timeout(left()).map_err(unended);
-        }
+        let unended = |_| format!("{}: its answer does not end", self.path);
+        let answer = answer.recv_timeout(left()).map_err(unended)?;
         let complaint = complaint.recv_timeout(left()).unwrap_or_default();
-        let first = complaint.lines().next().unwrap_or("failed without a word");
-        Err(format!("{}: {}", self.path, first.trim()))
+        Ok(Outcome { path: self.path.clone(), success, answer, complaint })
     }
 }
 
@@ -145,11 +190,13 @@ fn wait(child: &mut Child, patience: Duration) -> Result<bool, String> {
             Ok(None) if started.elapsed() < patience => thread::sleep(Duration::from_millis(10)),
             other => {
                 // It is gone or will be: what matters is that nobody waits for it.
+                let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+                let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match other {
                     Err(error) => error.to_string(),
-                    Ok(_) => format!("no answer within {} s", patience.as_secs_f32()),
+                    Ok(_) => format!("no answer within {:.1} s", patience.as_secs_f32()),
                 });
             }
         }
@@ -192,6 +239,39 @@ mod tests {
         let session = shell("cut -d' ' -f1,6,7 /proc/self/stat; echo $$", Duration::from_secs(20)).unwrap();
         let words: Vec<&str> = session.split_whitespace().collect();
         assert_eq!((words[1], words[2]), (words[3], "0"), "{session}");
+    }
+
+    #[test]
+    fn what_it_has_started_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
+        assert!(shell(&script, Duration::from_secs(1)).unwrap_err().contains("no answer"));
+        let text = String::from_utf8(contents(&pid)).unwrap();
+        let gone = || {
+            let stat = contents(std::path::Path::new(&format!("/proc/{}/stat", text.trim())));
+            stat.is_empty() || String::from_utf8_lossy(&stat).contains(") Z ")
+        };
+        let started = Instant::now();
+        while !gone() && started.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(gone());
+    }
+
+    /// A file's bytes; none where it is not there.
+    fn contents(path: &std::path::Path) -> Vec<u8> {
+        use hugewise_host::Source;
+        let source = hugewise_host::source::Live::new();
+        source.read(path.to_str().unwrap()).into_known().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_program_gets_no_more_space_than_it_may_have() {
+        let shell = Client::at("/bin/sh", me()).unwrap().unwrap();
+        let arguments = ["-c".to_owned(), "ulimit -v".to_owned()];
+        let outcome = shell.run_within(Bytes::from_mib(512), &arguments, Duration::from_secs(20)).unwrap();
+        assert_eq!((outcome.success, outcome.answer.trim()), (true, "524288"));
     }
 
     #[test]
