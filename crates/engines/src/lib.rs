@@ -4,6 +4,7 @@
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
 pub mod connect;
+pub mod describe;
 pub mod jvm;
 pub mod mongodb;
 pub mod mysql;

@@ -6,6 +6,8 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
+mod size;
+
 /// An amount of memory in bytes. Arithmetic saturates: a captured file can hold any number,
 /// and a sum past 2^64 bytes must not bring the program down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,6 +31,17 @@ impl Bytes {
     /// From gibibytes.
     pub const fn from_gib(gib: u64) -> Self {
         Self(gib.saturating_mul(1 << 30))
+    }
+
+    /// A size as people write it on a command line: `34G`, `34GiB`, `34GB`, `512m`, `1.5 TiB`, or
+    /// `8192` bytes. Every unit is a power of 1024, `GB` too, as databases and the kernel mean it.
+    /// Part of a byte is cut off.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text: no size, zero, negative, or 2^63 bytes and more.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        size::parse(text).map(Self)
     }
 
     /// The number of bytes.

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use hugewise_model::Bytes;
 use rustix::fs::{FileType, Mode, Stat};
 
 /// More than any answer has.
@@ -13,16 +14,36 @@ const LONGEST_ANSWER: u64 = 64 << 10;
 const LONGEST_COMPLAINT: u64 = 4 << 10;
 
 /// The account that a server runs under.
-#[derive(Clone, Copy)]
-pub(super) struct Account {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
-/// A client program that may be run.
-pub(super) struct Client {
+/// A program of the server's that may be run.
+#[derive(Debug)]
+pub(crate) struct Client {
     path: String,
     account: Account,
+}
+
+/// How a program ended, and the beginning of what it said.
+pub(crate) struct Outcome {
+    pub(crate) path: String,
+    pub(crate) success: bool,
+    pub(crate) answer: String,
+    pub(crate) complaint: String,
+}
+
+impl Outcome {
+    /// The answer of a program that ended well; the first line of its complaint otherwise.
+    pub(crate) fn into_answer(self) -> Result<String, String> {
+        if self.success {
+            return Ok(self.answer);
+        }
+        let first = self.complaint.lines().next().unwrap_or("failed without a word");
+        Err(format!("{}: {}", self.path, first.trim()))
+    }
 }
 
 impl Client {
@@ -37,13 +58,10 @@ impl Client {
         for folder in folders {
             for name in names {
                 let path = format!("{folder}/{name}");
-                let Ok(file) = rustix::fs::stat(&path) else { continue };
-                if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
-                    continue;
-                }
-                match trusted(&path, account) {
-                    true => return Ok(Self { path, account }),
-                    false => distrusted = Some(path),
+                match Self::at(&path, account) {
+                    Some(Ok(client)) => return Ok(client),
+                    Some(Err(_)) => distrusted = Some(path),
+                    None => {}
                 }
             }
         }
@@ -56,16 +74,45 @@ impl Client {
         })
     }
 
+    /// The program at `path`; `None` where there is none, an error where others than root and the
+    /// account could have put it there.
+    pub(crate) fn at(path: &str, account: Account) -> Option<Result<Self, String>> {
+        let file = rustix::fs::stat(path).ok()?;
+        if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        Some(match trusted(path, account) {
+            true => Ok(Self { path: path.to_owned(), account }),
+            false => Err(format!("not run: others than root may write {path}")),
+        })
+    }
+
     /// What the program prints.
     ///
     /// # Errors
     ///
     /// It could not be run, failed (with the first line of its complaint), or took too long.
-    pub(super) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, String> {
-        let mut command = Command::new(&self.path);
+    pub(crate) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, String> {
+        self.execute(Command::new(&self.path), arguments, patience)?.into_answer()
+    }
+
+    /// Runs the program with no more than `most` of address space, so that it cannot map more than
+    /// that whatever it is told.
+    ///
+    /// # Errors
+    ///
+    /// It could not be run or took too long.
+    pub(crate) fn run_within(&self, most: Bytes, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &(most.get() / 1024).to_string(), &self.path]);
+        self.execute(command, arguments, patience)
+    }
+
+    fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if rustix::process::geteuid().is_root() {
+            // Root's supplementary groups go with its uid.
             command.gid(self.account.gid).uid(self.account.uid);
         }
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", self.path))?;
@@ -73,12 +120,7 @@ impl Client {
         let complaint = read_aside(child.stderr.take(), LONGEST_COMPLAINT);
         let success = wait(&mut child, patience).map_err(|why| format!("{}: {why}", self.path))?;
         let text = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
-        if success {
-            return Ok(text(answer));
-        }
-        let complaint = text(complaint);
-        let first = complaint.lines().next().unwrap_or("failed without a word");
-        Err(format!("{}: {}", self.path, first.trim()))
+        Ok(Outcome { path: self.path.clone(), success, answer: text(answer), complaint: text(complaint) })
     }
 }
 

@@ -1,18 +1,18 @@
 //! What a running PostgreSQL says of itself.
 
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Demand, DemandSource, Setting};
-use hugewise_model::{Host, HugePageUse, Instance, Observed, PageCount};
+use hugewise_model::instance::Setting;
+use hugewise_model::{Bytes, Host, HugePageUse, Instance, Observed, PageCount};
 
-use super::{KIND, asked, asked_page_size, conf, setting};
+use super::{KIND, asked, asked_page_size, conf, demand, setting};
 use crate::connect::{Question, Sockets, rows};
 use crate::settings::Settings;
 
 /// Settings in force, and sessions but our own; `huge_pages_status` is there since 17,
-/// `shared_memory_size_in_huge_pages` since 15, `backend_type` since 10.
+/// `shared_memory_size` and `shared_memory_size_in_huge_pages` since 15, `backend_type` since 10.
 const QUERY: &str = "SELECT name, setting, coalesce(unit, '') FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'huge_pages', 'huge_page_size', 'huge_pages_status', 'shared_memory_type', 'shared_buffers', \
-    'shared_memory_size_in_huge_pages', 'max_connections', 'min_dynamic_shared_memory') \
+    'shared_memory_size', 'shared_memory_size_in_huge_pages', 'max_connections', 'min_dynamic_shared_memory') \
     UNION ALL SELECT 'sessions', pg_catalog.count(*)::pg_catalog.text, '' FROM pg_catalog.pg_stat_activity \
     WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
 
@@ -34,13 +34,14 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     }
     let mut settings = Settings::of(&KIND);
     settings.values.append(&mut instance.settings);
-    let mut pages = None;
+    let (mut size, mut pages) = (None, None);
     for (name, value, unit) in rows(text) {
         match name {
             "server_version" => {
                 instance.version = value.split_whitespace().next().map(str::to_owned).into();
             }
             "sessions" => instance.sessions = value.parse().ok().into(),
+            "shared_memory_size" => size = conf::memory(value, 1 << 20).map(Bytes),
             "shared_memory_size_in_huge_pages" => pages = value.parse::<u64>().ok().map(PageCount),
             "huge_pages_status" if instance.huge_pages == HugePageUse::Unknown => {
                 instance.huge_pages = match value {
@@ -59,9 +60,8 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     instance.setting = setting(&settings, instance.asked);
     instance.asked_page_size = asked_page_size(host, &settings);
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
-    if let (Some(pages), Some(page_size)) = (pages, instance.asked_page_size.get()) {
-        instance.demand = Some(Demand { page_size, pages, source: DemandSource::Engine });
-    }
+    let said = instance.asked_page_size.get().and_then(|page| demand::said(size, pages, page));
+    instance.demand = said.or(instance.demand.take());
     instance.settings = settings.values;
     Ok(())
 }
@@ -96,6 +96,7 @@ fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) {
 mod tests {
     use super::super::tests::{files, host, only};
     use super::*;
+    use hugewise_model::instance::{Demand, DemandSource};
     use hugewise_model::{Asked, PageSize};
 
     #[test]
@@ -115,5 +116,19 @@ mod tests {
         let place = instance.settings["shared_buffers"].place.as_ref().unwrap().to_string();
         assert_eq!(place, "/etc/postgresql/15/main/postgresql.conf:2");
         assert!(answer(&host, &mut instance, "nonsense").is_err());
+    }
+
+    #[test]
+    fn pages_are_of_the_size_that_the_server_asks_for_and_none_too_many() {
+        let host = host(PageSize::KIB_4);
+        let mut instance = only(&host, &files());
+        // PostgreSQL 15 at max_connections=86: the memory fills its 71 pages to the last byte.
+        let text = "huge_page_size\t0\tkB\nshared_memory_size\t142\tMB\nshared_memory_size_in_huge_pages\t72\t\nsessions\t1\t\n";
+        answer(&host, &mut instance, text).unwrap();
+        assert_eq!(instance.demand.as_ref().unwrap().pages, PageCount(71));
+        let text = "huge_page_size\t1048576\tkB\nshared_memory_size\t6311\tMB\nshared_memory_size_in_huge_pages\t7\t\nsessions\t1\t\n";
+        answer(&host, &mut instance, text).unwrap();
+        let demand = Demand { page_size: PageSize::GIB_1, pages: PageCount(7), source: DemandSource::Engine };
+        assert_eq!(instance.demand, Some(demand));
     }
 }

@@ -2,14 +2,18 @@
 
 mod ask;
 pub mod conf;
+mod demand;
+mod described;
+mod program;
 mod settings;
 mod titles;
 
 use hugewise_host::{Door, ParseError};
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
+use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
 
 pub(crate) use ask::{answer, question};
+pub(crate) use described::describe as describe_files;
 
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
@@ -29,6 +33,18 @@ pub static KIND: Kind = Kind {
         "shared_buffers",
         "max_connections",
         "min_dynamic_shared_memory",
+        "shared_preload_libraries",
+        "max_worker_processes",
+        "max_wal_senders",
+        "max_prepared_transactions",
+        "max_locks_per_transaction",
+        "max_pred_locks_per_transaction",
+        "autovacuum_max_workers",
+        "autovacuum_worker_slots",
+        "wal_buffers",
+        "track_activity_query_size",
+        "io_max_concurrency",
+        "data_directory",
         "port",
         "unix_socket_directories",
         "cluster_name",
@@ -70,7 +86,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
 
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
     let data = data_directory(scene, main);
-    let mut settings = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let mut lock = None;
     if let Some(data) = data.known() {
         instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
@@ -111,10 +127,11 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         Observed::Known(_) => segments::huge_page_use(&instance.segments),
         _ => HugePageUse::Unknown,
     };
+    let version = instance.version.known().map(String::as_str);
     instance.demand = instance
         .asked_page_size
         .get()
-        .and_then(|page| measured(&instance.segments, page).or_else(|| estimated(&settings, page)));
+        .and_then(|page| demand::measured(&instance.segments, page).or_else(|| demand::estimated(&settings, version, page)));
     instance.settings = settings.values;
     instance
 }
@@ -261,33 +278,6 @@ fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     bytes.and_then(|bytes| match bytes {
         0 => host.default_huge_page.clone(),
         _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),
-    })
-}
-
-/// The pages that hold what is mapped. On base pages the kernel has rounded the server's request up
-/// to one of them, which never crosses a huge page: the number is the server's own.
-fn measured(segments: &[Segment], page: PageSize) -> Option<Demand> {
-    let pages: PageCount = segments.iter().map(|segment| page.pages_for(segment.size)).sum();
-    (pages > PageCount::ZERO).then_some(Demand { page_size: page, pages, source: DemandSource::Measured })
-}
-
-/// Main memory of a server whose mappings may not be seen.
-///
-/// PostgreSQL 15 at 128 MB to 256 GB and 100 to 1000 connections lies within 0.5 % of this; 18 asks for
-/// 12 MiB more. What extensions and other settings add is not in it.
-fn estimated(settings: &Settings, page: PageSize) -> Option<Demand> {
-    let memory = |name: &str, default: &str, unit| conf::memory(settings.value_or(name, default).known()?, unit);
-    let buffers = memory("shared_buffers", "128MB", 8 << 10)?;
-    let connections: u64 = settings.value_or("max_connections", "100").known()?.parse().ok()?;
-    let dynamic = memory("min_dynamic_shared_memory", "0", 1 << 20)?;
-    let write_ahead = (buffers / 32).min(16 << 20);
-    let headers = buffers / 400 * 9;
-    let bytes = [buffers, write_ahead, headers, 4 << 20, connections.saturating_mul(47 << 10), dynamic];
-    let error_percent = if buffers >= 1 << 30 { 3 } else { 10 };
-    Some(Demand {
-        page_size: page,
-        pages: page.pages_for(bytes.into_iter().map(Bytes).sum()),
-        source: DemandSource::Estimated { error_percent },
     })
 }
 

@@ -13,6 +13,15 @@ const DEEPEST: usize = 10;
 /// A folder of includes that includes itself many times over would otherwise keep us for ages.
 const MOST_FILES: usize = 500;
 
+/// A file that a server would not start with, or that may not be read.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Where; the line is 0 where the file as a whole is meant.
+    pub(super) place: Place,
+    /// What is wrong there.
+    pub(super) what: String,
+}
+
 /// Reads the settings of the server whose main process is `main`: `config_file` and what it
 /// includes, postgresql.auto.conf in `data_directory`, and the command line, which wins. Where a
 /// path is not known, neither is what the file says.
@@ -22,11 +31,14 @@ pub(super) fn read(
     main: &Process,
     config_file: &Observed<String>,
     data_directory: &Observed<String>,
-) -> Settings {
-    let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0 };
+) -> (Settings, Vec<Fault>) {
+    let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0, faults: Vec::new() };
     match config_file {
         Observed::Known(path) if reader.file(path, &mut Vec::new()) => {}
-        Observed::Known(path) => reader.lack(path, "the server's configuration is not there"),
+        Observed::Known(path) => {
+            let place = Place { file: path.clone(), line: 0 };
+            reader.lack(path, &place, "the server's configuration is not there");
+        }
         unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
     }
     match data_directory {
@@ -35,14 +47,14 @@ pub(super) fn read(
         }
         unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
     }
-    let mut settings = reader.settings;
+    let Reader { mut settings, faults, .. } = reader;
     if let Some(arguments) = main.command.known() {
         let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
         for (name, value) in command_line(arguments) {
             settings.set(&name, &value, place.clone());
         }
     }
-    settings
+    (settings, faults)
 }
 
 /// Settings that a command line makes, in their order: `-c name=value`, `--name=value`, and the
@@ -88,6 +100,7 @@ struct Reader<'a, 'd> {
     main: &'a Process,
     settings: Settings,
     files: usize,
+    faults: Vec<Fault>,
 }
 
 impl Reader<'_, '_> {
@@ -96,10 +109,14 @@ impl Reader<'_, '_> {
     fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
         self.files += 1;
         let real = options::in_mount_namespace_of(self.host, self.main, path);
-        let lines = match self.door.parse(&real, conf::parse) {
+        let mut line = 0;
+        let parse = |bytes: &[u8]| conf::parse(bytes).inspect_err(|error| line = error.line);
+        let lines = match self.door.parse(&real, parse) {
             Observed::Known(lines) => lines,
             Observed::Absent => return false,
             other => {
+                let what = other.reason().unwrap_or_default();
+                self.faults.push(Fault { place: Place { file: path.to_owned(), line }, what });
                 self.settings.miss(other.map(|_| ()));
                 return true;
             }
@@ -120,11 +137,11 @@ impl Reader<'_, '_> {
 
     fn include(&mut self, path: &str, from: &Place, above: &mut Vec<String>, required: bool) {
         if above.iter().any(|file| file == path) {
-            self.lack(path, &format!("{from} includes it in a circle"));
+            self.lack(path, from, "in a circle");
         } else if above.len() > DEEPEST || self.files >= MOST_FILES {
-            self.lack(path, &format!("{from} includes it too deep"));
+            self.lack(path, from, "too deep");
         } else if !self.file(path, above) && required {
-            self.lack(path, &format!("{from} includes it and it is not there"));
+            self.lack(path, from, "and it is not there");
         }
     }
 
@@ -136,16 +153,25 @@ impl Reader<'_, '_> {
                     self.include(&format!("{}/{name}", folder.trim_end_matches('/')), from, above, false);
                 }
             }
-            Observed::Absent => self.lack(folder, &format!("{from} includes it and it is not there")),
-            other => self.settings.miss(other.map(|_| ())),
+            Observed::Absent => self.lack(folder, from, "and it is not there"),
+            other => {
+                let what = format!("it includes {folder}: {}", other.reason().unwrap_or_default());
+                self.faults.push(Fault { place: from.clone(), what });
+                self.settings.miss(other.map(|_| ()));
+            }
         }
     }
 
-    /// Settings are missing that the server has read.
-    fn lack(&mut self, path: &str, why: &str) {
+    /// Settings are missing that the server has read; `from` is what names their file.
+    fn lack(&mut self, path: &str, from: &Place, why: &str) {
+        let (what, why) = match from.line {
+            0 => (why.to_owned(), why.to_owned()),
+            _ => (format!("includes {path} {why}"), format!("{from} includes it {why}")),
+        };
+        self.faults.push(Fault { place: from.clone(), what });
         let what = options::in_mount_namespace_of(self.host, self.main, path);
-        self.door.unread.push(Unread { what, why: why.to_owned() });
-        self.settings.miss(Observed::Malformed(why.to_owned()));
+        self.door.unread.push(Unread { what, why: why.clone() });
+        self.settings.miss(Observed::Malformed(why));
     }
 }
 
@@ -170,7 +196,7 @@ mod tests {
         let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
         let mut door = Door::new(source);
         let known = |path: &str| Observed::Known(path.to_owned());
-        let settings = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
+        let (settings, _) = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
         (settings, door.unread)
     }
 

@@ -1,0 +1,320 @@
+//! What the server's own program says that a server would need which is not running.
+//!
+//! `postgres -C` needs a data directory, and takes its lock: it writes `postmaster.pid` there and
+//! removes it again. Where the directory belongs to a server in another container or on another
+//! machine, whose pid means nothing here, that would take the lock of a running server away, and such
+//! a server shuts down. So the program is never pointed at the data directory. It gets an empty one
+//! of its own with copies of the three files that it reads before it knows its memory: `PG_VERSION`,
+//! `global/pg_control` and `postgresql.auto.conf`; the rest of the configuration it reads in place.
+//!
+//! From 15 on `-C shared_memory_size` computes the size and ends without taking any memory. Before that
+//! only a failed start names it (`currently 70258786304 bytes`). The start is made to fail
+//! by the address space that the program may have, whatever the pool holds: it fails at
+//! the mapping of the main memory, before the server has anything to serve. Should it get past that,
+//! its data directory is empty and it ends there.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hugewise_model::{Bytes, PageCount, PageSize};
+
+use super::{demand, is_version};
+use crate::connect::client::{Account, Client};
+
+/// For all that the program is asked.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// `shared_memory_size` is there since.
+const SAYS_ITS_SIZE: u32 = 15;
+/// Address space that no program and its libraries get by with.
+const SMALLEST_SPACE: Bytes = Bytes::from_mib(64);
+/// Address space that every program and its libraries get by with.
+const LARGEST_SPACE: Bytes = Bytes::from_gib(4);
+
+/// What is asked of which server.
+pub(super) struct Question<'a> {
+    /// Data directory.
+    pub(super) data: &'a str,
+    /// Configuration file.
+    pub(super) config: &'a str,
+    /// Major version of the data directory.
+    pub(super) major: u32,
+    /// The program, where the user names it.
+    pub(super) program: Option<&'a str>,
+    /// Size of the pages that it will ask for.
+    pub(super) page_size: PageSize,
+    /// About as much memory as it will ask for.
+    pub(super) about: Bytes,
+}
+
+/// What the program said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Its main memory; from 15 on rounded up to a mebibyte.
+    pub(super) size: Bytes,
+    /// Pages, where it said so itself.
+    pub(super) pages: Option<PageCount>,
+}
+
+/// Asks.
+///
+/// # Errors
+///
+/// Why it could not be asked, or what it complained about.
+pub(super) fn ask(question: &Question<'_>) -> Result<Answer, String> {
+    let account = owner(question.data)?;
+    let deadline = Instant::now() + PATIENCE;
+    let program = find(question, account, deadline)?;
+    let scratch = Scratch::new(question.data, account, deadline)?;
+    let asked = Asked { question, program, scratch: scratch.path()?, deadline };
+    if question.major >= SAYS_ITS_SIZE { asked.size_by_name() } else { asked.size_by_failure() }
+}
+
+/// The account that the data directory belongs to, where we may act for it.
+fn owner(data: &str) -> Result<Account, String> {
+    let stat = rustix::fs::stat(data).map_err(|error| format!("{data}: {error}"))?;
+    let account = Account { uid: stat.st_uid, gid: stat.st_gid };
+    let us = rustix::process::geteuid();
+    if account.uid == 0 {
+        return Err(format!("{data} belongs to root, and PostgreSQL does not run as root"));
+    }
+    if !us.is_root() && us.as_raw() != account.uid {
+        return Err(format!("{data} belongs to another user; run as that user or as root"));
+    }
+    Ok(account)
+}
+
+/// Where packages put the program.
+fn usual_places(major: u32) -> Vec<String> {
+    let of_version = ["/usr/lib/postgresql/{}/bin", "/usr/pgsql-{}/bin", "/usr/lib/postgresql{}/bin"];
+    let of_version = of_version.iter().map(|place| place.replace("{}", &major.to_string()));
+    let others = ["/usr/local/pgsql/bin", "/usr/local/bin", "/usr/bin", "/bin"].map(String::from);
+    of_version.chain(others).map(|folder| format!("{folder}/postgres")).collect()
+}
+
+/// The program of that version.
+fn find(question: &Question<'_>, account: Account, deadline: Instant) -> Result<Client, String> {
+    let major = question.major;
+    if let Some(path) = question.program {
+        let client = Client::at(path, account).ok_or_else(|| format!("no program {path}"))??;
+        let theirs = version(&client, deadline)?;
+        return match demand::major(&theirs) == Some(major) {
+            true => Ok(client),
+            false => Err(format!("{path} is PostgreSQL {theirs}, the data directory is of {major}")),
+        };
+    }
+    let mut why = format!("no program postgres of PostgreSQL {major} at the usual places; name it with --server-binary");
+    for path in usual_places(major) {
+        match Client::at(&path, account) {
+            Some(Ok(client)) => {
+                if version(&client, deadline).is_ok_and(|theirs| demand::major(&theirs) == Some(major)) {
+                    return Ok(client);
+                }
+            }
+            Some(Err(distrusted)) => why = distrusted,
+            None => {}
+        }
+    }
+    Err(why)
+}
+
+/// `15.20` of `postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)`.
+fn version(client: &Client, deadline: Instant) -> Result<String, String> {
+    let text = client.run(&["--version".into()], left(deadline)?)?;
+    parse_version_line(&text).ok_or_else(|| format!("it calls itself {:?}", text.lines().next().unwrap_or_default()))
+}
+
+fn parse_version_line(text: &str) -> Option<String> {
+    let mut words = text.lines().next()?.split_whitespace();
+    words.find(|word| word.ends_with(')'))?;
+    let version = words.next()?;
+    let number = version.find(|c: char| c.is_ascii_alphabetic()).map_or(version, |end| version.split_at(end).0);
+    is_version(number).then(|| version.to_owned())
+}
+
+fn left(deadline: Instant) -> Result<Duration, String> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(format!("no answer within {} s", PATIENCE.as_secs())) } else { Ok(left) }
+}
+
+/// An empty data directory, gone when it is dropped.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    /// The copies are made as the owner, who can put links to other people's files there, and no
+    /// larger than such files are.
+    const COPY: &str = "head -c 65536 \"$1/PG_VERSION\" >PG_VERSION && \
+        head -c 65536 \"$1/global/pg_control\" >global/pg_control && \
+        if test -e \"$1/postgresql.auto.conf\"; then head -c 1048576 \"$1/postgresql.auto.conf\"; fi >postgresql.auto.conf";
+
+    fn new(data: &str, account: Account, deadline: Instant) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("/tmp: {error}");
+        let folder = tempfile::Builder::new().prefix("hugewise-").tempdir_in("/tmp").map_err(failed)?;
+        std::fs::create_dir(folder.path().join("global")).map_err(failed)?;
+        for path in [folder.path().join("global"), folder.path().to_owned()] {
+            hand_over(&path, account).map_err(failed)?;
+        }
+        let scratch = Self(folder);
+        let shell = Client::at("/bin/sh", account).ok_or("no program /bin/sh")??;
+        let script = format!("cd \"$0\" && {}", Self::COPY);
+        let arguments = ["-c".to_owned(), script, scratch.path()?.to_owned(), data.to_owned()];
+        shell.run(&arguments, left(deadline)?)?;
+        Ok(scratch)
+    }
+
+    fn path(&self) -> Result<&str, String> {
+        self.0.path().to_str().ok_or_else(|| "/tmp: no text".to_owned())
+    }
+}
+
+/// The server insists on a data directory that is its own and nobody else's.
+fn hand_over(path: &Path, account: Account) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(path, Some(account.uid), Some(account.gid))?;
+    }
+    Ok(())
+}
+
+struct Asked<'a> {
+    question: &'a Question<'a>,
+    program: Client,
+    scratch: &'a str,
+    deadline: Instant,
+}
+
+impl Asked<'_> {
+    /// The command line wins over every file, so that none of them leads out of the scratch directory:
+    /// no log, no port, no socket, no pid file where the server would have them.
+    fn arguments(&self) -> Vec<String> {
+        let scratch = self.scratch;
+        let settings = [
+            format!("config_file={}", self.question.config),
+            format!("data_directory={scratch}"),
+            format!("unix_socket_directories={scratch}"),
+            format!("external_pid_file={scratch}/external.pid"),
+            "listen_addresses=".into(),
+            "logging_collector=off".into(),
+            "log_destination=stderr".into(),
+            "log_min_messages=warning".into(),
+            "log_line_prefix=".into(),
+            "lc_messages=C".into(),
+            "ssl=off".into(),
+            "huge_pages=off".into(),
+        ];
+        let settings = settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]);
+        ["-D".to_owned(), scratch.to_owned()].into_iter().chain(settings).collect()
+    }
+
+    fn size_by_name(&self) -> Result<Answer, String> {
+        let size = Bytes::from_mib(self.setting("shared_memory_size", &[])?);
+        let page = self.question.page_size.bytes();
+        // Of larger pages the size says enough.
+        let pages = match page < Bytes::from_mib(1) {
+            true => {
+                let page_size = format!("huge_page_size={}kB", page.get() / 1024);
+                Some(PageCount(self.setting("shared_memory_size_in_huge_pages", &["-c".into(), page_size])?))
+            }
+            false => None,
+        };
+        Ok(Answer { size, pages })
+    }
+
+    fn setting(&self, name: &str, more: &[String]) -> Result<u64, String> {
+        let words = ["-C".to_owned(), name.to_owned()];
+        let arguments: Vec<String> = self.arguments().into_iter().chain(more.iter().cloned()).chain(words).collect();
+        let text = self.program.run(&arguments, left(self.deadline)?)?;
+        // Libraries that it loads may have printed before.
+        let last = text.lines().last().unwrap_or_default().trim();
+        last.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("it says {name} is {last:?}"))
+    }
+
+    /// Gives the program more and more space until its libraries fit, which is long before its main
+    /// memory does: the steps are half as large as that.
+    fn size_by_failure(&self) -> Result<Answer, String> {
+        let step = Bytes((self.question.about.get() / 2).clamp(4 << 20, 1 << 30));
+        let mut space = SMALLEST_SPACE;
+        let arguments = self.arguments();
+        loop {
+            let outcome = self.program.run_within(space, &arguments, left(self.deadline)?)?;
+            if let Some(size) = size_in_hint(&outcome.complaint) {
+                return Ok(Answer { size, pages: None });
+            }
+            if !is_short_of_space(&outcome.complaint) || space >= LARGEST_SPACE {
+                return Err(first_fatal(&outcome.complaint));
+            }
+            space = space + step;
+        }
+    }
+}
+
+/// The number in `... reduce the request size (currently 1125302272 bytes), reduce ...`.
+pub(super) fn size_in_hint(text: &str) -> Option<Bytes> {
+    let (_, behind) = text.split_once("(currently ")?;
+    let (number, _) = behind.split_once(" bytes)")?;
+    number.parse().ok().filter(|bytes| *bytes > 0).map(Bytes)
+}
+
+/// Whether the program did not get as far as its main memory; a linker without space crashes without a word.
+fn is_short_of_space(complaint: &str) -> bool {
+    let signs = ["error while loading shared libraries", "out of memory", "annot allocate memory", "failed to map"];
+    complaint.trim().is_empty()
+        || complaint.contains("Segmentation fault")
+        || signs.iter().any(|sign| complaint.contains(sign))
+}
+
+fn first_fatal(complaint: &str) -> String {
+    let mut lines = complaint.lines().map(str::trim);
+    let fatal = lines.clone().find(|line| line.contains("FATAL:"));
+    fatal.or_else(|| lines.next()).unwrap_or("failed without a word").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_start_names_the_size() {
+        let text = "FATAL:  could not map anonymous shared memory: Cannot allocate memory\n\
+            HINT:  This error usually means that PostgreSQL's request for a shared memory segment exceeded available memory, \
+            swap space, or huge pages. To reduce the request size (currently 1125302272 bytes), reduce PostgreSQL's ...\n";
+        assert_eq!(size_in_hint(text), Some(Bytes(1_125_302_272)));
+        for text in ["", "(currently ", "(currently x bytes)", "(currently 0 bytes)", "(currently 99999999999999999999 bytes)"] {
+            assert_eq!(size_in_hint(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_complaint_about_anything_else_ends_the_search() {
+        assert!(is_short_of_space("postgres: error while loading shared libraries: libz.so.1: failed to map segment"));
+        assert!(is_short_of_space("Segmentation fault\n"));
+        let complaint = "LOG:  invalid value for parameter \"x\"\nFATAL:  configuration file \"/c\" contains errors\n";
+        assert!(!is_short_of_space(complaint));
+        assert_eq!(first_fatal(complaint), "FATAL:  configuration file \"/c\" contains errors");
+    }
+
+    #[test]
+    fn the_program_says_its_version() {
+        for (text, version) in [
+            ("postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)\n", Some("15.20")),
+            ("postgres (PostgreSQL) 18beta1\n", Some("18beta1")),
+            ("postgres (EnterpriseDB) 14.8.1\n", Some("14.8.1")),
+            ("psql\n", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_version_line(text).as_deref(), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_data_directory_of_root_is_not_acted_for() {
+        assert!(owner("/").unwrap_err().contains("belongs to root"));
+        assert!(owner("/no/such/folder").is_err());
+    }
+
+    #[test]
+    fn no_answer_is_waited_for_past_the_deadline() {
+        assert!(left(Instant::now()).is_err());
+        assert!(left(Instant::now() + PATIENCE).is_ok());
+    }
+}

@@ -1,0 +1,129 @@
+//! The one parser of sizes on the command line.
+
+/// Sizes are kept below this: what a server or the kernel takes as a signed number.
+const TOO_LARGE: u64 = 1 << 63;
+
+/// Digits behind the point that count.
+const DIGITS: usize = 12;
+
+pub(super) fn parse(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let no_size = || format!("{text:?} is no size; write it as 34G, 512M, 1.5GiB or 8192 (bytes)");
+    if let Some(positive) = trimmed.strip_prefix(['-', '\u{2212}']) {
+        return Err(match parse(positive) {
+            Ok(_) => format!("{text:?} is negative; a size is more than 0"),
+            Err(_) => no_size(),
+        });
+    }
+    let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(end);
+    let factor = factor(unit.trim_start()).ok_or_else(no_size)?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.is_empty() || part.is_empty() || part.contains('.') {
+        return Err(no_size());
+    }
+    let too_large = || format!("{text:?} is too large; a size is less than 8 EiB");
+    // What is left is digits alone, so that nothing but their number can be wrong with them.
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let part = part.get(..DIGITS).unwrap_or(part);
+    let scale = 10_u128.pow(u32::try_from(part.len()).unwrap_or_default());
+    let part: u128 = part.parse().map_err(|_| no_size())?;
+    let part = u64::try_from(part * u128::from(factor) / scale).map_err(|_| too_large())?;
+    match whole.checked_mul(factor).and_then(|bytes| bytes.checked_add(part)) {
+        Some(0) => Err(format!("{text:?} is nothing; a size is more than 0")),
+        Some(bytes) if bytes < TOO_LARGE => Ok(bytes),
+        _ => Err(too_large()),
+    }
+}
+
+fn factor(unit: &str) -> Option<u64> {
+    let power = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 2,
+        "g" | "gb" | "gib" => 3,
+        "t" | "tb" | "tib" => 4,
+        "p" | "pb" | "pib" => 5,
+        _ => return None,
+    };
+    Some(1 << (10 * power))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Bytes;
+    use proptest::prelude::*;
+
+    #[test]
+    fn people_write_sizes_in_many_ways() {
+        let gib = Bytes::from_gib;
+        for (text, bytes) in [
+            ("34G", gib(34)),
+            ("34GiB", gib(34)),
+            ("34GB", gib(34)),
+            ("34gb", gib(34)),
+            (" 34 G ", gib(34)),
+            ("512M", Bytes::from_mib(512)),
+            ("8192", Bytes(8192)),
+            ("8192B", Bytes(8192)),
+            ("64kB", Bytes::from_kib(64)),
+            ("1.5G", Bytes::from_mib(1536)),
+            ("0.5KiB", Bytes(512)),
+            ("0.1K", Bytes(102)),
+            ("2T", gib(2048)),
+            ("7P", Bytes(7 << 50)),
+            ("007M", Bytes::from_mib(7)),
+            ("9223372036854775807", Bytes(i64::MAX.unsigned_abs())),
+        ] {
+            assert_eq!(Bytes::parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_named_with_what_is_wrong() {
+        for (text, why) in [
+            ("", "no size"),
+            ("G", "no size"),
+            ("34X", "no size"),
+            ("34 GiB of memory", "no size"),
+            ("1,5G", "no size"),
+            ("1.G", "no size"),
+            (".5G", "no size"),
+            ("1.2.3G", "no size"),
+            ("0x10G", "no size"),
+            ("1e9", "no size"),
+            ("+1G", "no size"),
+            ("--1G", "no size"),
+            ("-x", "no size"),
+            ("٣G", "no size"),
+            ("0", "nothing"),
+            ("0.0G", "nothing"),
+            ("0.1", "nothing"),
+            ("-34G", "negative"),
+            ("9223372036854775808", "too large"),
+            ("8192P", "too large"),
+            ("99999999999999999999999G", "too large"),
+        ] {
+            let error = Bytes::parse(text).expect_err(text);
+            assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_brings_it_down(text: String) {
+            let _ = Bytes::parse(&text);
+        }
+
+        #[test]
+        fn no_digits_bring_it_down(text in "-?[0-9.]{0,60} ?[kmgtpKMGTP]?i?B?") {
+            let _ = Bytes::parse(&text);
+        }
+
+        #[test]
+        fn a_whole_number_of_a_unit_is_that_many(count in 1_u64..8_000_000) {
+            prop_assert_eq!(Bytes::parse(&format!("{count}M")), Ok(Bytes::from_mib(count)));
+            prop_assert_eq!(Bytes::parse(&format!("{}.5M", count)), Ok(Bytes::from_kib(count * 1024 + 512)));
+        }
+    }
+}
