@@ -6,6 +6,7 @@
 pub mod connect;
 pub mod describe;
 pub mod jvm;
+pub mod logs;
 pub mod mongodb;
 pub mod mysql;
 pub mod options;

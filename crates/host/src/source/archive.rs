@@ -9,7 +9,7 @@ use lzma_rust2::XzReader;
 
 use super::captured::{Captured, Files};
 use super::tree::Tree;
-use super::{MAX_FILE, Machine, OpenError, Source, beneath, looks_like_a_host};
+use super::{MAX_FILE, Machine, OpenError, Part, Source, beneath, looks_like_a_host};
 
 /// Entries beyond this are no host.
 const MAX_ENTRIES: u64 = 200_000;
@@ -278,6 +278,10 @@ impl Files for Tree {
 impl Source for Archive {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         self.0.read(path)
+    }
+
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.0.read_part(path, before, max)
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {

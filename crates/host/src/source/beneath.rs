@@ -6,7 +6,7 @@ use hugewise_model::Observed;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
 use rustix::io::{Errno, Result};
 
-use super::MAX_FILE;
+use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
 const MAX_LINKS: u32 = 40;
@@ -96,6 +96,46 @@ pub(super) fn read_located(file: &OwnedFd) -> Observed<Vec<u8>> {
         Ok(opened) => read_open(&opened),
         Err(error) => not_known(error),
     }
+}
+
+/// Reads a part of a located file, if it is a regular one.
+pub(super) fn read_part_located(file: &OwnedFd, before: Option<u64>, max: u64) -> Observed<Part> {
+    let stat = match fstat(file) {
+        Ok(stat) => stat,
+        Err(error) => return not_known(error),
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Observed::Malformed("is a folder".into()),
+        _ => return Observed::Malformed("not a regular file".into()),
+    }
+    let total = u64::try_from(stat.st_size).unwrap_or(0);
+    let end = before.unwrap_or(total).min(total);
+    let offset = end.saturating_sub(max);
+    match open_to_read(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|file| read_at(&file, offset, end))
+    {
+        Ok(bytes) => Observed::Known(Part { bytes, offset, total, identity: Some((stat.st_dev, stat.st_ino)) }),
+        Err(error) => not_known(error),
+    }
+}
+
+/// What an open file holds from one offset up to another; less where it has become shorter.
+fn read_at(file: &OwnedFd, mut offset: u64, end: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).map_err(|_| Errno::FBIG)?];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(file, rest, offset) {
+            Ok(0) => break,
+            Ok(count) => {
+                filled += count;
+                offset = offset.saturating_add(u64::try_from(count).map_err(|_| Errno::FBIG)?);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Opens a file for reading, whatever it is.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::{Observed, PageSize, Unread};
 use serde::{Deserialize, Serialize};
 
-use super::{Machine, Source, split_process_root};
+use super::{Machine, Part, Source, split_process_root};
 use crate::process;
 
 /// Where a capture keeps its own facts.
@@ -20,6 +20,10 @@ pub(crate) const SCHEMA: &str = "hugewise.capture/1";
 pub(crate) trait Files {
     /// As [`Source::read`].
     fn read(&self, path: &str) -> Observed<Vec<u8>>;
+    /// As [`Source::read_part`].
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.read(path).map(|bytes| Part::of(&bytes, before, max))
+    }
     /// As [`Source::list`].
     fn list(&self, folder: &str) -> Observed<Vec<String>>;
     /// As [`Source::link`].
@@ -216,6 +220,14 @@ impl<F: Files> Source for Captured<F> {
                 Some(pid) => pid.parse().map_or(Observed::Absent, |pid| self.title(pid)),
                 None => Observed::Absent,
             })
+    }
+
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        if let Some(refused) = self.refused("read", path) {
+            return refused;
+        }
+        let part = |path: &str| self.files.read_part(path, before, max);
+        part(path).or_else_absent(|| self.on_host(path).map_or(Observed::Absent, part))
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {

@@ -6,9 +6,9 @@ use std::path::Path;
 use hugewise_model::{Observed, PageSize, Unread};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::beneath::{link_beneath, list_located, locate, observed, read_located};
+use super::beneath::{link_beneath, list_located, locate, observed, read_located, read_part_located};
 use super::captured::{Captured, Files};
-use super::{Machine, OpenError, Source, looks_like_a_host, split_process_root};
+use super::{Machine, OpenError, Part, Source, looks_like_a_host, split_process_root};
 
 /// A folder that looks like a host's root.
 #[derive(Debug)]
@@ -63,6 +63,12 @@ impl Files for Opened {
         self.rooted(path, |root, path| observed(locate(root.as_fd(), path)).and_then(|file| read_located(&file)))
     }
 
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.rooted(path, |root, path| {
+            observed(locate(root.as_fd(), path)).and_then(|file| read_part_located(&file, before, max))
+        })
+    }
+
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
         self.rooted(folder, |root, path| observed(locate(root.as_fd(), path)).and_then(|found| list_located(&found)))
     }
@@ -75,6 +81,10 @@ impl Files for Opened {
 impl Source for Folder {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         self.0.read(path)
+    }
+
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.0.read_part(path, before, max)
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
@@ -126,6 +136,10 @@ mod tests {
         assert_eq!(source.read("/etc/magic"), Observed::Absent);
         assert!(matches!(source.read("/etc/loop"), Observed::Malformed(_)));
         assert_eq!(source.read("/etc/pipe"), Observed::Malformed("not a regular file".into()));
+        let part = |path: &str| source.read_part(path, None, 2).map(|part| part.bytes);
+        assert_eq!(part("/etc/inside"), Observed::Known(b"al".to_vec()));
+        assert_eq!(part("/etc/up"), Observed::Absent);
+        assert_eq!(part("/etc/pipe"), Observed::Malformed("not a regular file".into()));
         assert_eq!(source.link("/etc/up"), Observed::Known("../../../../../../etc/passwd".into()));
     }
 

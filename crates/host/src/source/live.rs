@@ -9,8 +9,9 @@ use rustix::io::{Errno, Result};
 
 use super::beneath::{
     link_beneath, link_in, list_located, list_open, locate, not_known, observed, open_to_read, read_located, read_open,
+    read_part_located,
 };
-use super::{Machine, Source, split_process_root};
+use super::{Machine, Part, Source, split_process_root};
 use crate::sys;
 
 /// The running machine, as the user who runs the program sees it.
@@ -64,6 +65,14 @@ impl Source for Live {
             };
         }
         locate_plain(path).and_then(|file| read_located(&file))
+    }
+
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        let file = match split_process_root(path) {
+            Some((root, rest)) => process_root(root).and_then(|root| observed(locate(root.as_fd(), rest))),
+            None => locate_plain(path),
+        };
+        file.and_then(|file| read_part_located(&file, before, max))
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
@@ -123,6 +132,25 @@ mod tests {
         assert_eq!(live.read("/proc"), Observed::Malformed("is a folder".into()));
         assert_eq!(live.read("/dev/zero"), Observed::Malformed("not a regular file".into()));
         assert_eq!(live.mapping_page_size(u32::MAX, 0), Observed::Absent);
+    }
+
+    #[test]
+    fn a_part_of_a_file_larger_than_any_that_is_read_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alert.log");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(5 << 30).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"last words", (5 << 30) - 10).unwrap();
+        let (live, path) = (Live::new(), path.to_str().unwrap());
+        let tail = live.read_part(path, None, 5).into_known().unwrap();
+        assert_eq!((tail.bytes.as_slice(), tail.offset, tail.total), (&b"words"[..], (5 << 30) - 5, 5 << 30));
+        let before = live.read_part(path, Some(tail.offset), 6).into_known().unwrap();
+        assert_eq!((before.bytes.as_slice(), before.identity), (&b"\0last "[..], tail.identity));
+        assert_eq!(live.read_part(path, Some(3), 100).into_known().map(|part| part.bytes), Some(vec![0; 3]));
+        assert!(matches!(live.read(path), Observed::Malformed(_)));
+        assert_eq!(live.read_part("/dev/zero", None, 1), Observed::Malformed("not a regular file".into()));
+        assert_eq!(live.read_part("/proc", None, 1), Observed::Malformed("is a folder".into()));
+        assert_eq!(live.read_part("/nonexistent", None, 1), Observed::Absent);
     }
 
     #[test]

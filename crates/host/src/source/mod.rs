@@ -30,6 +30,13 @@ pub trait Source {
     /// A whole file, at most [`MAX_FILE`] bytes of it; a longer one is malformed.
     fn read(&self, path: &str) -> Observed<Vec<u8>>;
 
+    /// The last `max` bytes of a file of any size that come before the offset `before`, or before its end.
+    ///
+    /// By itself this reads the whole file; a source that can read at an offset does.
+    fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.read(path).map(|bytes| Part::of(&bytes, before, max))
+    }
+
     /// Names in a folder, sorted, without `.` and `..`.
     fn list(&self, folder: &str) -> Observed<Vec<String>>;
 
@@ -47,6 +54,31 @@ pub trait Source {
     /// What is wrong with the source itself: a tar that ends too early, files left out for their size.
     fn problems(&self) -> Vec<Unread> {
         Vec::new()
+    }
+}
+
+/// A part of a file that may be too large to be read whole: a server's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// What was read.
+    pub bytes: Vec<u8>,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The file's length at that moment; it may be growing.
+    pub total: u64,
+    /// Device and inode where there are any: a log may be rotated between two reads.
+    pub identity: Option<(u64, u64)>,
+}
+
+impl Part {
+    /// The last `max` bytes of `whole` before the offset `before`, or before its end.
+    pub fn of(whole: &[u8], before: Option<u64>, max: u64) -> Self {
+        let total = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+        let end = before.unwrap_or(total).min(total);
+        let offset = end.saturating_sub(max);
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = whole.get(at(offset)..at(end)).unwrap_or_default().to_vec();
+        Self { bytes, offset, total, identity: None }
     }
 }
 

@@ -1,0 +1,200 @@
+//! Finding the last start in a log of any size, in bounded memory.
+
+use hugewise_host::source::Part;
+use hugewise_model::{Bytes, Observed};
+use memchr::memmem;
+
+use super::{Format, LogBytes};
+
+/// Bytes that are searched at a time.
+const CHUNK: u64 = 1 << 20;
+/// How far back a start is looked for: a server may have written much since.
+const MAX_BACK: u64 = 256 << 20;
+/// What is read before a mark: the stamp and the first lines of a start.
+const BEFORE: u64 = 64 << 10;
+/// What is read from a mark on: all that a start writes.
+const AFTER: u64 = 1 << 20;
+/// Chunks overlap by more than the longest mark.
+const OVERLAP: u64 = 256;
+/// A log in UTF-16 is read whole, up to this length.
+const MAX_WIDE: u64 = 16 << 20;
+/// Marks that turned out to be other words, after which the search ends.
+const MAX_TRIES: u32 = 256;
+
+/// The text around the last mark of a log, in whole lines.
+pub(super) struct Excerpt {
+    /// Lines end in `\n` alone.
+    pub(super) text: String,
+    /// Whether the log has more after it.
+    pub(super) cut_after: bool,
+}
+
+impl Excerpt {
+    /// Lines that are all there; the last one of a log may be half written.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        let whole =
+            if self.cut_after { self.text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { &self.text };
+        whole.lines()
+    }
+
+    /// The last line, where it has no end: it may go on.
+    pub(super) fn unended(&self) -> Option<&str> {
+        let last = self.text.rsplit('\n').next();
+        last.filter(|last| !last.is_empty() && !self.cut_after)
+    }
+}
+
+/// A search from the end of a log.
+pub(super) struct Search<'a> {
+    log: &'a dyn LogBytes,
+    total: u64,
+    identity: Option<(u64, u64)>,
+    /// Marks are looked for before this.
+    before: u64,
+    tries: u32,
+    /// All of a log that is not in bytes of ASCII and its supersets, as if it were.
+    narrowed: Option<Vec<u8>>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn open(log: &'a dyn LogBytes) -> Result<Self, String> {
+        let tail = known(log.part(None, 4096))?;
+        if tail.total == 0 {
+            return Err("is empty".into());
+        }
+        let mut search =
+            Self { log, total: tail.total, identity: tail.identity, before: tail.total, tries: 0, narrowed: None };
+        let head = known(log.part(Some(4096), 4096))?.bytes;
+        if let Some(little) = utf16(&head) {
+            if tail.total > MAX_WIDE {
+                let limit = Bytes(MAX_WIDE);
+                return Err(format!("is in UTF-16 and larger than {limit}: convert it to UTF-8 first"));
+            }
+            let whole = known(log.part(None, MAX_WIDE))?.bytes;
+            let text = narrow(&whole, little);
+            search.total = u64::try_from(text.len()).unwrap_or(u64::MAX);
+            search.before = search.total;
+            search.narrowed = Some(text);
+        } else if binary(&head) || binary(&tail.bytes) {
+            return Err("is binary, not a log; a compressed log has to be uncompressed first".into());
+        }
+        Ok(search)
+    }
+
+    fn part(&self, before: u64, max: u64) -> Result<Part, String> {
+        if let Some(text) = &self.narrowed {
+            return Ok(Part::of(text, Some(before), max));
+        }
+        let part = known(self.log.part(Some(before), max))?;
+        if part.identity != self.identity || part.total < self.total {
+            return Err("was rotated while it was read: try again".into());
+        }
+        Ok(part)
+    }
+
+    /// The text around the last mark before those that were seen, and the format whose mark it is.
+    pub(super) fn next_mark<'f>(
+        &mut self,
+        marks: &[(&[u8], &'f Format)],
+    ) -> Result<Option<(Excerpt, &'f Format)>, String> {
+        let finders: Vec<_> = marks.iter().map(|(mark, format)| (memmem::Finder::new(mark), *format)).collect();
+        self.tries += 1;
+        while self.before > 0 && self.total - self.before < MAX_BACK && self.tries <= MAX_TRIES {
+            let chunk = self.part(self.before, CHUNK)?;
+            let last = |finder: &memmem::Finder<'_>| finder.find_iter(&chunk.bytes).last();
+            let found = finders.iter().filter_map(|(finder, format)| Some((last(finder)?, *format)));
+            if let Some((at, format)) = found.max_by_key(|(at, _)| *at) {
+                let at = chunk.offset.saturating_add(u64::try_from(at).unwrap_or(0));
+                self.before = at;
+                return Ok(Some((self.around(at)?, format)));
+            }
+            self.before = if chunk.offset == 0 { 0 } else { (chunk.offset + OVERLAP).min(self.before - 1) };
+        }
+        Ok(None)
+    }
+
+    fn around(&self, at: u64) -> Result<Excerpt, String> {
+        let part = self.part(at.saturating_add(AFTER), AFTER.saturating_add(BEFORE))?;
+        let end = part.offset.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(0));
+        let mut bytes = part.bytes.as_slice();
+        if part.offset > 0 {
+            let first = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+            bytes = bytes.get(first..).unwrap_or_default();
+        }
+        let cut_after = end < part.total.min(self.total.max(end));
+        Ok(Excerpt { text: text_of(bytes), cut_after })
+    }
+
+    /// The first and the last lines of the log.
+    pub(super) fn ends(&self) -> Result<String, String> {
+        let head = self.part(BEFORE.min(self.total), BEFORE)?.bytes;
+        let tail = self.part(self.total, BEFORE)?.bytes;
+        Ok(format!("{}\n{}", text_of(&head), text_of(&tail)))
+    }
+
+    /// Why there is no start to read, after the search.
+    pub(super) fn why_not_found(&self) -> String {
+        if self.before == 0 {
+            return "no start is in this log: it was rotated since, or it is cut off".into();
+        }
+        format!("no start is in the last {} of this log", Bytes((self.total - self.before).min(MAX_BACK)))
+    }
+}
+
+fn known(part: Observed<Part>) -> Result<Part, String> {
+    match part {
+        Observed::Known(part) => Ok(part),
+        Observed::Absent => Err("no such file".into()),
+        Observed::Denied => Err("permission denied".into()),
+        Observed::Malformed(why) => Err(why),
+    }
+}
+
+/// Text with lines that end in `\n`; bytes that are not UTF-8 are taken as Latin-1, line by line, since servers
+/// quote clients whose encodings differ.
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        match std::str::from_utf8(line) {
+            Ok(line) => text.push_str(line),
+            Err(_) => text.extend(line.iter().map(|byte| char::from(*byte))),
+        }
+    }
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text }
+}
+
+/// Whether a log begins in UTF-16, and then whether in its little-endian form.
+fn utf16(head: &[u8]) -> Option<bool> {
+    match head {
+        [0xff, 0xfe, ..] => return Some(true),
+        [0xfe, 0xff, ..] => return Some(false),
+        _ => {}
+    }
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();
+    let half = head.len() / 2;
+    let (even, odd) = (zeros(0), zeros(1));
+    let mostly = |count: usize, other: usize| half >= 8 && count * 10 >= half * 8 && other * 10 <= half;
+    if mostly(odd, even) {
+        Some(true)
+    } else if mostly(even, odd) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn narrow(bytes: &[u8], little: bool) -> Vec<u8> {
+    let (pairs, _) = bytes.as_chunks::<2>();
+    let units = pairs.iter().map(|pair| if little { u16::from_le_bytes(*pair) } else { u16::from_be_bytes(*pair) });
+    let text: String = char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.strip_prefix('\u{feff}').unwrap_or(&text).as_bytes().to_vec()
+}
+
+/// Whether bytes are no text in any encoding: compressed data, a core dump. A log that lost power may hold
+/// stretches of zeros.
+fn binary(bytes: &[u8]) -> bool {
+    let odd = |byte: &u8| matches!(*byte, 1..=8 | 14..=26 | 28..=31 | 127);
+    let count = bytes.iter().filter(|byte| odd(byte)).count();
+    count * 20 > bytes.len() || (!bytes.is_empty() && bytes.iter().all(|byte| *byte == 0))
+}

@@ -1,0 +1,124 @@
+//! Oracle's alert log: the start of an instance, whichever form its account of pages has.
+//!
+//! Forms: "Huge Pages Information" (11.2.0.2, no copy of one was found), "Large Pages Information"
+//! (11.2.0.3 and 11.2.0.4) and the table of page sizes (12.1 and later), each as text or as log.xml.
+
+use hugewise_model::{Engine, Limit, Observed};
+
+use super::excerpt::Excerpt;
+use super::oracle_lines::{Line, is_xml, of_text, of_xml};
+use super::{Format, LogReport, LogVerdict, amount, oracle_block, oracle_table};
+
+pub(super) static FORMAT: Format = Format {
+    engines: &[Engine::Oracle],
+    marks: &[
+        START,
+        oracle_table::HEADER,
+        oracle_block::HEADER,
+        oracle_block::OLD_HEADER,
+        "Dump of system resources acquired for SHARED GLOBAL AREA",
+    ],
+    hints: &["ORA-0", "ORA-2", "ALTER DATABASE ", "LGWR switch", "advanced to log sequence", "Large Page"],
+    read,
+};
+
+const START: &str = "Starting ORACLE instance";
+const MEMLOCK: &str = "Per process system memlock (soft) limit =";
+
+/// What an instance says only once it has its memory.
+const UP: &[&str] = &["PMON started", "ALTER DATABASE", "alter database", "Completed: ", "Database mounted"];
+
+/// Errors that end a start for lack of memory.
+const FATAL: &[&str] = &[
+    "ORA-27102",
+    "ORA-27104",
+    "ORA-27106",
+    "ORA-27125",
+    "ORA-27137",
+    "ORA-00845",
+    "Failed to get available system pages",
+    "Failed to allocate shared global region",
+    "Aborting Instance startup",
+    "DBT-11207",
+];
+
+fn read(excerpt: &Excerpt) -> Option<LogReport> {
+    let xml = is_xml(&excerpt.text);
+    let lines = if xml { of_xml(&excerpt.text) } else { of_text(excerpt.lines()) };
+    let is_header = |line: &Line| FORMAT.marks.iter().any(|mark| line.text.contains(mark));
+    let start = lines.iter().rposition(|line| line.text.starts_with(START));
+    // Without its first line a start can still be told where its account is whole.
+    let from = start.or_else(|| lines.iter().rposition(is_header))?;
+    let mut lines = lines.get(from..).unwrap_or_default();
+    let up = lines.iter().position(|line| UP.iter().any(|word| line.text.starts_with(word)));
+    lines = up.and_then(|up| lines.get(..up)).unwrap_or(lines);
+
+    let has = |mark: &str| lines.iter().any(|line| line.text.contains(mark));
+    let mut report = if has(oracle_table::HEADER) {
+        oracle_table::read(lines, excerpt, xml)
+    } else if has(oracle_block::HEADER) {
+        oracle_block::read(lines, xml)
+    } else if has(oracle_block::OLD_HEADER) {
+        oracle_block::read_old(lines, xml)
+    } else {
+        let mut report = LogReport::new(Engine::Oracle, if xml { "oracle log.xml" } else { "oracle alert log" });
+        let why = if up.is_some() {
+            "the last start says nothing of its pages: Oracle is older than 11.2.0.2"
+        } else {
+            "the last start does not say yet on which pages it is"
+        };
+        report.unknown(why);
+        report
+    };
+    report.started_at = lines.iter().take(3).find_map(|line| line.stamp.clone());
+    for (at, line) in lines.iter().enumerate() {
+        read_line(&mut report, line, lines.get(at + 1));
+    }
+    Some(report)
+}
+
+fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>) {
+    let text = line.text.as_str();
+    if text.starts_with(START) || text.starts_with("use_large_pages") {
+        report.evidence(text);
+    }
+    if let Some(value) = text.strip_prefix(MEMLOCK).map(str::trim) {
+        report.evidence(text);
+        report.memlock = match amount(value) {
+            Some(limit) if value.ends_with(|unit: char| unit.is_ascii_alphabetic()) => {
+                Observed::Known(Limit::At(limit))
+            }
+            _ if value.eq_ignore_ascii_case("unlimited") => Observed::Known(Limit::Unlimited),
+            _ => Observed::Malformed(format!("no limit in {text:?}")),
+        };
+    }
+    if FATAL.iter().any(|error| text.contains(error)) {
+        report.error(text);
+        let errno = next.filter(|next| next.text.contains(" Error: "));
+        if let Some(errno) = errno {
+            report.error(&errno.text);
+        }
+        let meaning = meaning(text, errno.map_or("", |line| &line.text));
+        let reason = if meaning.is_empty() { std::mem::take(&mut report.reason) } else { meaning.to_owned() };
+        let known = report.verdict == LogVerdict::Failed;
+        report.decide(LogVerdict::Failed);
+        if known || !meaning.is_empty() {
+            report.reason = reason;
+        }
+    }
+}
+
+/// Which limit of the kernel an error is about.
+fn meaning(text: &str, errno: &str) -> &'static str {
+    if text.contains("ORA-27102") && errno.contains("Error: 28") {
+        "ENOSPC from shmget: the segment goes beyond kernel.shmall"
+    } else if text.contains("ORA-27125") {
+        "shmget was refused: vm.hugetlb_shm_group, or memlock on kernels before 5.16"
+    } else if text.contains("ORA-00845") {
+        "MEMORY_TARGET lives in /dev/shm, which is too small, and never uses huge pages"
+    } else if text.contains("ORA-27104") || text.contains("DBT-11207") {
+        "the segment goes beyond kernel.shmmax"
+    } else {
+        ""
+    }
+}

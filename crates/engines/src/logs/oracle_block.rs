@@ -1,0 +1,123 @@
+//! The block "Large Pages Information" of Oracle 11.2.0.3 and 11.2.0.4, and what 11.2.0.2 wrote.
+
+use hugewise_model::{Engine, PageCount, PageSize};
+
+use super::oracle_lines::Line;
+use super::{LogReport, LogVerdict, amount, number_after};
+
+pub(super) const HEADER: &str = "* Large Pages Information *";
+pub(super) const OLD_HEADER: &str = "* Huge Pages Information *";
+
+/// Lines of the block between its header and the line of asterisks, and whether that line is there.
+fn block<'a>(lines: &'a [Line], header: &str) -> (Vec<&'a str>, bool) {
+    let from = lines.iter().rposition(|line| line.text.contains(header)).map_or(0, |at| at + 1);
+    let lines = lines.get(from..).unwrap_or_default();
+    let end = lines.iter().position(|line| line.text.len() >= 20 && line.text.bytes().all(|byte| byte == b'*'));
+    let inside = lines.get(..end.unwrap_or(lines.len())).unwrap_or_default();
+    (inside.iter().map(|line| line.text.as_str()).collect(), end.is_some())
+}
+
+pub(super) fn read(lines: &[Line], xml: bool) -> LogReport {
+    let (lines, closed) = block(lines, HEADER);
+    let memlock = lines.iter().any(|line| line.starts_with("Per process system memlock"));
+    let format = match (xml, memlock) {
+        (false, false) => "oracle large pages block",
+        (false, true) => "oracle large pages block with memlock",
+        (true, _) => "oracle large pages block, log.xml",
+    };
+    let mut report = LogReport::new(Engine::Oracle, format);
+    for line in &lines {
+        report.evidence(line);
+    }
+    // Messages wrap over several lines.
+    let text = lines.join(" ");
+    let lower = text.to_ascii_lowercase();
+    let size = ["large page size = ", "page size "].iter().find_map(|words| {
+        let at = lower.find(words)? + words.len();
+        PageSize::new(amount(text.get(at..)?)?.get())
+    });
+    let increase = ["large pages by atleast", "large pages by at least"].iter().find_map(|words| {
+        let count = number_after(&lower, words)?;
+        Some((count, lower.find(words)? + words.len()))
+    });
+    // "by atleast 513 2048 KB Large Pages" names the page size only there.
+    let size = size.or_else(|| {
+        let (count, at) = increase?;
+        let rest = text.get(at..)?.trim_start().strip_prefix(&count.to_string())?;
+        PageSize::new(amount(rest)?.get())
+    });
+    report.page_size = size.filter(|size| *size > PageSize::KIB_4);
+    let used = number_after(&text, "Large Pages used by this instance:");
+    let share = percent(&text);
+    let enough = ["unused large pages to atleast", "unused large pages to at least"];
+    let enough = enough.iter().find_map(|words| number_after(&lower, words));
+
+    if let Some(enough) = enough {
+        // The action after a start that was given up.
+        (report.expected, report.allocated) = (Some(PageCount(enough)), Some(PageCount::ZERO));
+        report.needed = Some(PageCount(enough));
+        report.decide(LogVerdict::Failed);
+        return report;
+    }
+    if !closed {
+        report.unknown("the block on large pages is cut off");
+        return report;
+    }
+    report.allocated = used.map(PageCount);
+    report.expected = used.map(|used| PageCount(used.saturating_add(increase.map_or(0, |(more, _)| more))));
+    report.needed = report.expected;
+    let total = region(&text);
+    let misses_all = |more: u64| {
+        let all = size.zip(total).map(|(size, total)| size.pages_for(total).get());
+        used == Some(0) || share == Some(0) || all.is_some_and(|all| more >= all)
+    };
+    match (increase, share) {
+        (Some((more, _)), _) if misses_all(more) => report.decide(LogVerdict::None),
+        (Some(_), _) => report.decide(LogVerdict::Partly),
+        (None, Some(100)) => report.decide(LogVerdict::All),
+        (None, Some(0)) => report.decide(LogVerdict::None),
+        (None, Some(_)) => report.decide(LogVerdict::Partly),
+        (None, None) if lower.contains("use_large_pages = false") => report.decide(LogVerdict::None),
+        (None, None) => report.unknown("the block on large pages does not say how many were used"),
+    }
+    report
+}
+
+/// The share in `Total Shared Global Region in Large Pages = 602 MB (100%)`.
+fn percent(text: &str) -> Option<u64> {
+    let rest = text.get(text.find("in Large Pages =")?..)?;
+    let (share, _) = rest.split_once('(')?.1.split_once("%)")?;
+    share.trim().parse().ok()
+}
+
+/// The size in `Total Shared Global Region size is 4098 MB`.
+fn region(text: &str) -> Option<hugewise_model::Bytes> {
+    let words = ["Total Shared Global Region size is ", "Total System Global Area size is "];
+    words.iter().find_map(|words| amount(text.get(text.find(words)? + words.len()..)?))
+}
+
+/// The first form. No log of 11.2.0.2 was at hand, so only its plainest words count.
+pub(super) fn read_old(lines: &[Line], xml: bool) -> LogReport {
+    let format = if xml { "oracle huge pages block, log.xml" } else { "oracle huge pages block" };
+    let mut report = LogReport::new(Engine::Oracle, format);
+    let (lines, closed) = block(lines, OLD_HEADER);
+    for line in &lines {
+        report.evidence(line);
+    }
+    let text = lines.join(" ");
+    let succeeded = text.contains("Huge Pages allocation successful");
+    let failed = text.contains("Huge Pages allocation failed");
+    match (closed, succeeded, failed) {
+        (true, true, false) => {
+            report.allocated = number_after(&text, "(allocated:").map(PageCount);
+            report.decide(LogVerdict::All);
+        }
+        (true, false, true) => {
+            report.needed = number_after(&text, "required:").map(PageCount);
+            report.expected = report.needed;
+            report.decide(LogVerdict::None);
+        }
+        _ => report.unknown("the block on huge pages is of a form that is not known, or cut off"),
+    }
+    report
+}

@@ -1,0 +1,9 @@
+#![no_main]
+
+use hugewise_engines::logs::{LogText, read_log};
+
+hugewise_fuzz::target!(read);
+
+fn read(bytes: &[u8]) {
+    let _ = std::hint::black_box(read_log(&LogText { path: "log", bytes }, None));
+}

@@ -1,0 +1,10 @@
+#![no_main]
+
+use hugewise_engines::logs::{LogText, read_log};
+use hugewise_model::Engine;
+
+hugewise_fuzz::target!(read);
+
+fn read(bytes: &[u8]) {
+    let _ = std::hint::black_box(read_log(&LogText { path: "log", bytes }, Some(Engine::Oracle)));
+}
