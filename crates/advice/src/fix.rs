@@ -10,8 +10,16 @@ use crate::{chain, need, permission};
 /// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
 pub(crate) const LARGEST_POOL: f64 = 0.8;
 
+/// The same in percent, for whole numbers.
+pub(crate) const LARGEST_POOL_PERCENT: u64 = 80;
+
 /// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
 const ORACLE_SPARE: PageCount = PageCount(2);
+
+/// Pages that should stay free beyond the demand of these instances.
+pub(crate) fn spare<'a>(mut instances: impl Iterator<Item = &'a Instance>) -> PageCount {
+    if instances.any(|instance| instance.engine == Engine::Oracle) { ORACLE_SPARE } else { PageCount::ZERO }
+}
 
 /// Where a new setting of the pool goes: sorts behind every usual file, and the last file wins.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-hugepages.conf";
@@ -67,8 +75,7 @@ pub(crate) fn target(host: &Host, instances: &[Instance], instance: &Instance, p
     let others = need::rooms(host, instances);
     let others: PageCount =
         others.iter().filter(|room| room.page_size == page && room.instance != title).map(|room| room.wants).sum();
-    let oracle = |it: &&Instance| it.engine == Engine::Oracle && need::page_size(host, it) == Some(page);
-    let spare = if instances.iter().any(|it| oracle(&it)) { ORACLE_SPARE } else { PageCount::ZERO };
+    let spare = spare(instances.iter().filter(|it| need::page_size(host, it) == Some(page)));
     let (total, available) =
         host.pool(page).and_then(|pool| Some((pool.total.get()?, pool.available()?))).unwrap_or_default();
     Some(total + (own.pages + others + spare).saturating_sub(available))

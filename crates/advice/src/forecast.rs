@@ -37,6 +37,57 @@ pub fn page_tables(start: u64, size: Bytes, page: PageSize, base: PageSize) -> B
     base.bytes().times(tables)
 }
 
+/// What a stretch of memory costs in page tables where its address is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tables {
+    /// In each process that touches all of it.
+    pub each: Bytes,
+    /// Once, in tables that the kernel shares between the processes.
+    pub once: Bytes,
+}
+
+/// Page tables for `size` bytes of shared memory in pages of `page`, all touched, on the average of the
+/// addresses that the kernel may choose.
+///
+/// Base pages cost what [`page_tables`] says. Of huge pages, a mapping lies next to the process's
+/// libraries and stack, whose upper tables reach into it: a process adds one table for each boundary
+/// that the mapping crosses, which on average is `size` over what a table covers. Tables of 2 MiB
+/// entries that lie wholly inside a shared mapping stand once for all processes (the kernel's sharing
+/// of hugetlb page tables, on x86-64, arm64 and riscv64). Measured on Linux 6.18, forked sessions:
+/// 0 kB each for 256 MiB, 4 kB each for 1 GiB, 4 kB each and 16 kB once for 5 GiB of 2 MiB pages.
+pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize) -> Tables {
+    if page <= base {
+        return Tables { each: page_tables(0, size, page, base), once: Bytes::ZERO };
+    }
+    let entries = base.bytes().get() / ENTRY_BYTES;
+    let average = |covers: u64| {
+        let bytes = u128::from(base.bytes().get()).saturating_mul(u128::from(size.get()));
+        Bytes(bytes.checked_div(u128::from(covers)).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX))
+    };
+    let mut tables = Tables::default();
+    let mut lowest = true;
+    let mut covers = base.bytes().get().saturating_mul(entries);
+    while covers < ROOT_SPAN {
+        if covers > page.bytes().get() {
+            let all = average(covers);
+            let shares = lowest && page < PageSize::GIB_1;
+            let each = if shares { all.min(base.bytes()) } else { all };
+            tables.each += each;
+            tables.once += all.saturating_sub(each);
+            lowest = false;
+        }
+        covers = covers.saturating_mul(entries);
+    }
+    tables
+}
+
+/// Page tables of a small process that touches nothing of the segments: its program, libraries, stack
+/// and root. Measured on Linux 6.18 (x86-64, 4 KiB pages): 43 to 53 kB, as the addresses fall. For
+/// larger base pages six tables are reckoned: their trees are lower.
+pub fn process_tables(base: PageSize) -> Bytes {
+    if base <= PageSize::KIB_4 { Bytes::from_kib(50) } else { base.bytes().times(6) }
+}
+
 /// Page tables of an instance at a number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {

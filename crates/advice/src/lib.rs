@@ -15,6 +15,7 @@ mod login;
 pub mod need;
 mod permission;
 mod rules;
+pub mod sizing;
 #[cfg(test)]
 mod testing;
 mod words;

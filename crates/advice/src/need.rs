@@ -16,7 +16,7 @@ pub const LARGE_SEGMENT: Bytes = Bytes::from_gib(1);
 
 /// Smaller segments don't go into a measured demand: servers keep them on base pages on purpose
 /// (PostgreSQL's interlock of a few bytes).
-const SMALLEST_MEASURED: Bytes = Bytes::from_mib(1);
+pub(crate) const SMALLEST_MEASURED: Bytes = Bytes::from_mib(1);
 
 /// The page size that an instance asks for, or would if it asked.
 pub fn page_size(host: &Host, instance: &Instance) -> Option<PageSize> {

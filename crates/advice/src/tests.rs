@@ -107,5 +107,5 @@ fn what_comes_off_the_host_stays_on_its_line() {
     }
 }
 
-mod any_host;
+pub(crate) mod any_host;
 mod links;

@@ -151,6 +151,10 @@ pub struct Memory {
     pub anonymous_huge: Observed<Bytes>,
     /// `ShmemHugePages`.
     pub shmem_huge: Observed<Bytes>,
+    /// `SUnreclaim`: kernel memory that reclaim cannot free.
+    pub slab_unreclaimable: Observed<Bytes>,
+    /// `KernelStack`.
+    pub kernel_stack: Observed<Bytes>,
     /// `SwapTotal`.
     pub swap_total: Observed<Bytes>,
     /// `SwapFree`.

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use crate::testing::{self, Case};
 
 /// Draws from the numbers that proptest made; starts over at their end.
-struct Dice {
-    draws: Vec<u64>,
-    at: usize,
+pub(crate) struct Dice {
+    pub(crate) draws: Vec<u64>,
+    pub(crate) at: usize,
 }
 
 impl Dice {
@@ -23,11 +23,11 @@ impl Dice {
         self.draws[self.at]
     }
 
-    fn up_to(&mut self, end: u64) -> u64 {
+    pub(crate) fn up_to(&mut self, end: u64) -> u64 {
         self.draw() % end
     }
 
-    fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         let draw = self.draw();
         match self.up_to(6) {
             0 => 0,
@@ -52,7 +52,7 @@ impl Dice {
         }
     }
 
-    fn bytes(&mut self) -> Observed<Bytes> {
+    pub(crate) fn bytes(&mut self) -> Observed<Bytes> {
         let bytes = Bytes(self.number());
         self.observed(bytes)
     }
@@ -62,7 +62,7 @@ impl Dice {
         self.observed(count)
     }
 
-    fn page(&mut self) -> PageSize {
+    pub(crate) fn page(&mut self) -> PageSize {
         PageSize::new(1 << self.pick(&[12, 14, 16, 21, 25, 29, 30, 34, 63])).unwrap()
     }
 
@@ -89,7 +89,7 @@ impl Dice {
     }
 }
 
-fn any_case(dice: &mut Dice) -> Case {
+pub(crate) fn any_case(dice: &mut Dice) -> Case {
     let mut case = testing::quiet();
     for _ in 0..dice.up_to(4) {
         any_instance(dice, &mut case);

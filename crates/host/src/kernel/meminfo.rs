@@ -46,6 +46,8 @@ pub fn parse(bytes: &[u8]) -> Result<Meminfo, ParseError> {
             "Shmem" => &mut memory.shmem,
             "AnonHugePages" => &mut memory.anonymous_huge,
             "ShmemHugePages" => &mut memory.shmem_huge,
+            "SUnreclaim" => &mut memory.slab_unreclaimable,
+            "KernelStack" => &mut memory.kernel_stack,
             "SwapTotal" => &mut memory.swap_total,
             "SwapFree" => &mut memory.swap_free,
             "CommitLimit" => &mut memory.commit_limit,
@@ -91,7 +93,7 @@ fn malformed<T>(line: u64, value: &str) -> Observed<T> {
 }
 
 /// The fields of [`Memory`] that come from here.
-pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 13] {
+pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 15] {
     [
         &mut memory.total,
         &mut memory.free,
@@ -101,6 +103,8 @@ pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 13] {
         &mut memory.shmem,
         &mut memory.anonymous_huge,
         &mut memory.shmem_huge,
+        &mut memory.slab_unreclaimable,
+        &mut memory.kernel_stack,
         &mut memory.swap_total,
         &mut memory.swap_free,
         &mut memory.commit_limit,
@@ -130,7 +134,8 @@ mod tests {
 
     const RHEL7: &str = "MemTotal:       65807152 kB\nMemFree:         1203340 kB\nMemAvailable:   30118392 kB\n\
         Buffers:            2108 kB\nShmem:          17005056 kB\nAnonPages:       9120044 kB\n\
-        PageTables:     14782144 kB\nSwapTotal:       8388604 kB\nSwapFree:        8388604 kB\n\
+        PageTables:     14782144 kB\nSUnreclaim:       912384 kB\n\
+        KernelStack:       41232 kB\nSwapTotal:       8388604 kB\nSwapFree:        8388604 kB\n\
         CommitLimit:    41292180 kB\nCommitted_AS:   38117740 kB\nHardwareCorrupted:     0 kB\n\
         AnonHugePages:    210944 kB\nHugePages_Total:    8704\nHugePages_Free:     8700\n\
         HugePages_Rsvd:       12\nHugePages_Surp:        0\nHugepagesize:       2048 kB\n\
@@ -141,6 +146,8 @@ mod tests {
         let all = parse(RHEL7.as_bytes()).unwrap();
         assert_eq!(all.memory.total, Observed::Known(Bytes(65_807_152 * 1024)));
         assert_eq!(all.memory.page_tables, Observed::Known(Bytes(15_136_915_456)));
+        assert_eq!(all.memory.slab_unreclaimable, Observed::Known(Bytes::from_mib(891)));
+        assert_eq!(all.memory.kernel_stack, Observed::Known(Bytes(41_232 * 1024)));
         assert_eq!(all.memory.hugetlb, Observed::Absent);
         assert_eq!(all.memory.shmem_huge, Observed::Absent);
         assert_eq!(all.huge_total, Observed::Known(PageCount(8704)));
@@ -180,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn the_order_of_lines_is_nothing(turn in 0..19usize) {
+        fn the_order_of_lines_is_nothing(turn in 0..21usize) {
             let mut lines: Vec<_> = RHEL7.lines().collect();
             lines.rotate_left(turn);
             prop_assert_eq!(parse(lines.join("\n").as_bytes()), parse(RHEL7.as_bytes()));

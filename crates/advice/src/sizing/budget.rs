@@ -1,0 +1,213 @@
+//! The host's memory, dealt out: pools first, then everything that has to live beside them.
+
+use hugewise_model::instance::SegmentKind;
+use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize};
+
+use super::wanted::{Plan, Wanted};
+use super::{Ask, PoolTarget, rows};
+use crate::fix;
+
+/// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
+const FLOOR_PERCENT: u64 = 5;
+/// ... and never less than this.
+const SMALLEST_FLOOR: Bytes = Bytes::from_mib(256);
+
+/// The host's memory, dealt out. What is not known counts as nothing and is named in `unknown`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// All of it.
+    pub total: Option<Bytes>,
+    /// The pools as planned.
+    pub pools: Bytes,
+    /// Sessions that it is reckoned for, on the whole host.
+    pub sessions: u64,
+    /// Private memory of the servers' processes at so many sessions, from the mean of those that run now.
+    pub sessions_private: Option<Bytes>,
+    /// Page tables of the servers' processes at so many sessions on the planned page sizes.
+    pub page_tables: Option<Bytes>,
+    /// Private and shared memory of everybody else, and their page tables.
+    pub others: Option<Bytes>,
+    /// What the kernel holds for itself and cannot give back: unreclaimable slab, stacks of threads.
+    pub kernel: Option<Bytes>,
+    /// Min watermarks of all zones: nobody but the kernel gets at this memory.
+    pub watermarks: Option<Bytes>,
+    /// What has to stay for page cache and whatever is not counted: 5 % of memory, at least 256 MiB.
+    pub floor: Bytes,
+    /// What is left when all of the above is there; `None` without a total.
+    pub left: Option<Bytes>,
+    /// What is missing where it does not fit; zero where it does.
+    pub short: Bytes,
+    /// Facts that are not known and count as nothing.
+    pub unknown: Vec<String>,
+}
+
+impl Budget {
+    /// Everything but the pools.
+    pub fn rest(&self) -> Bytes {
+        let parts = [self.sessions_private, self.page_tables, self.others, self.kernel, self.watermarks];
+        parts.into_iter().flatten().sum::<Bytes>() + self.floor
+    }
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// In words with numbers, one line each.
+    pub reasons: Vec<String>,
+    /// The pools that were wanted.
+    pub wanted: Vec<PoolTarget>,
+    /// Memory that is missing.
+    pub short: Bytes,
+    /// The largest pools, all together, that the host can carry.
+    pub largest_pools: Bytes,
+}
+
+/// Private memory of an instance's processes now: in all, and of one session. Private segments that
+/// huge pages could back (a heap, a buffer pool) are in the pools and do not count again.
+pub(super) fn private(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Bytes, Bytes)> {
+    let instance = wanted.instance;
+    let amounts = instance.pids.iter().map(|pid| ask.host.process(*pid)?.rss_anon.get());
+    let all: Bytes = amounts.collect::<Option<Vec<Bytes>>>().filter(|all| !all.is_empty())?.into_iter().sum();
+    let small = |kind: SegmentKind, huge: &Observed<bool>| kind == SegmentKind::Private && huge.get() != Some(true);
+    let segments = instance.segments.iter().filter(|segment| small(segment.kind, &segment.huge));
+    let all = all.saturating_sub(segments.map(|segment| segment.size).sum());
+    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
+    let each = if wanted.processes() { all.shared_by(processes)? } else { Bytes::ZERO };
+    Some((all, each))
+}
+
+pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Budget {
+    let dealt = rows::sessions_now(ask, plan);
+    let mut budget = Budget {
+        total: ask.memory(),
+        pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
+        sessions: ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one))),
+        sessions_private: rows::private_at(ask, plan, &dealt),
+        page_tables: Some(rows::tables_at(ask, plan, &dealt, None)),
+        ..Budget::default()
+    };
+    for wanted in plan.wanted.iter().filter(|wanted| private(ask, wanted).is_none()) {
+        let title = crate::words::one_line(&wanted.instance.title());
+        budget.unknown.push(format!("private memory of the processes of {title}"));
+    }
+    if ask.elsewhere {
+        budget.unknown.push("what else lives on that host, and what its kernel holds".into());
+    } else {
+        budget.others = others(ask, plan, &mut budget.unknown);
+        budget.kernel = kernel(ask, &mut budget.unknown);
+        let base = ask.base().bytes();
+        let zones = ask.host.memory.watermarks.known();
+        budget.watermarks = zones.map(|zones| zones.iter().map(|zone| base.times(zone.min)).sum());
+        if budget.watermarks.is_none() {
+            budget.unknown.push("/proc/zoneinfo: min watermarks".into());
+        }
+    }
+    let Some(total) = budget.total else {
+        budget.unknown.push("/proc/meminfo MemTotal".into());
+        return budget;
+    };
+    budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
+    let needed = budget.pools + budget.rest();
+    budget.left = Some(total.saturating_sub(needed));
+    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(most(total)));
+    budget
+}
+
+/// What pools may take of a host's memory at most.
+fn most(total: Bytes) -> Bytes {
+    total.shared_by(100).unwrap_or_default().times(fix::LARGEST_POOL_PERCENT)
+}
+
+/// Memory of everybody else: what the kernel counts as anonymous, as shared and as page tables, without the
+/// servers that are sized.
+fn others(ask: &Ask<'_>, plan: &Plan<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
+    let memory = &ask.host.memory;
+    let mut all = Bytes::ZERO;
+    let mut any = false;
+    let ours = || plan.wanted.iter().map(|wanted| wanted.instance);
+    let processes = || ours().flat_map(|instance| &instance.pids).filter_map(|pid| ask.host.process(*pid));
+    let ours_anonymous: Bytes = processes().filter_map(|process| process.rss_anon.get()).sum();
+    let ours_tables: Bytes = ours().filter_map(|instance| instance.page_tables.get()).sum();
+    let shared = |instance: &Instance| -> Bytes {
+        let small = instance.segments.iter().filter(|segment| segment.huge.get() != Some(true));
+        small.filter(|segment| segment.kind != SegmentKind::Private).map(|segment| segment.size).sum()
+    };
+    let ours_shared: Bytes = ours().filter(|instance| instance.pid != 0).map(shared).sum();
+    let facts = [
+        ("AnonPages", memory.anonymous.get(), ours_anonymous),
+        ("Shmem", memory.shmem.get(), ours_shared),
+        ("PageTables", memory.page_tables.get(), ours_tables),
+    ];
+    for (name, amount, ours) in facts {
+        match amount {
+            Some(amount) => {
+                all += amount.saturating_sub(ours);
+                any = true;
+            }
+            None => unknown.push(format!("/proc/meminfo {name}")),
+        }
+    }
+    any.then_some(all)
+}
+
+fn kernel(ask: &Ask<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
+    let memory = &ask.host.memory;
+    let facts = [("SUnreclaim", memory.slab_unreclaimable.get()), ("KernelStack", memory.kernel_stack.get())];
+    for (name, amount) in facts {
+        if amount.is_none() {
+            unknown.push(format!("/proc/meminfo {name}"));
+        }
+    }
+    facts.iter().any(|(_, amount)| amount.is_some()).then(|| facts.into_iter().filter_map(|(_, amount)| amount).sum())
+}
+
+/// The refusal of pools that would starve the host, or that no node has room for.
+pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) -> Option<Refusal> {
+    let total = budget.total?;
+    let mut reasons = Vec::new();
+    let rest = budget.rest();
+    let largest_pools = total.saturating_sub(rest).min(most(total));
+    if budget.pools + rest > total {
+        reasons.push(format!(
+            "the pools take {} and the rest needs {rest}: together {} of {total}",
+            budget.pools,
+            budget.pools + rest
+        ));
+        reasons.push(parts(budget));
+    }
+    if budget.pools > most(total) {
+        reasons.push(format!(
+            "the pools take {} of {total}: more than {} % leaves too little for everything else",
+            budget.pools,
+            fix::LARGEST_POOL_PERCENT
+        ));
+    }
+    if unplaced > Bytes::ZERO {
+        reasons.push(format!(
+            "{unplaced} of the pools find no place: no node may give more than {} % of its memory",
+            fix::LARGEST_POOL_PERCENT
+        ));
+    }
+    let short = budget.short.max(unplaced);
+    (!reasons.is_empty()).then(|| Refusal { reasons, wanted: pools.to_vec(), short, largest_pools })
+}
+
+fn parts(budget: &Budget) -> String {
+    let parts = [
+        ("sessions", budget.sessions_private),
+        ("their page tables", budget.page_tables),
+        ("other processes", budget.others),
+        ("the kernel", budget.kernel),
+        ("watermarks", budget.watermarks),
+        ("floor", Some(budget.floor)),
+    ];
+    let known = parts.into_iter().filter_map(|(what, amount)| Some(format!("{what} {}", amount?)));
+    format!("the rest at {} sessions: {}", PageCount(budget.sessions), known.collect::<Vec<_>>().join(", "))
+}
+
+impl Refusal {
+    /// Pages of that size that the host can carry at most, were they its only pool.
+    pub fn most_pages(&self, page: PageSize) -> PageCount {
+        PageCount(self.largest_pools.get() / page.bytes().get())
+    }
+}

@@ -1,0 +1,457 @@
+use hugewise_model::host::{NodePool, NumaNode, TlbHolds, TlbLevel};
+use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
+use proptest::prelude::*;
+
+use super::{FaultCost, PageSizeChoice, Request, SizeError, Sizing, size};
+use crate::forecast::{Basis, process_tables, shared_tables};
+use crate::testing::{Case, all_huge, gib, node, pool, quiet};
+use crate::tests::any_host::{Dice, any_case};
+
+fn ask(case: &Case, request: &Request) -> Sizing {
+    size(&case.host, &case.instances, request).unwrap()
+}
+
+fn plain(case: &Case) -> Sizing {
+    ask(case, &Request::default())
+}
+
+fn sessions(count: u64) -> Request {
+    Request { sessions: Some(count), ..Request::default() }
+}
+
+/// A server that does not run: one segment, its demand as the engine says it.
+fn describe(case: &mut Case, engine: Engine, size: Bytes, max_sessions: Option<u64>) -> &mut Instance {
+    let name = format!("described-{}", case.instances.len());
+    case.instance(engine, &name, size, 0, |instance| {
+        instance.pid = 0;
+        instance.pids.clear();
+        if matches!(engine, Engine::Oracle | Engine::Other) {
+            instance.mechanism = Mechanism::SysvShm;
+        }
+        instance.sessions = Observed::Absent;
+        instance.max_sessions = max_sessions.into();
+        instance.huge_pages = HugePageUse::Unknown;
+        instance.page_tables = Observed::Absent;
+        for segment in &mut instance.segments {
+            segment.mappers = 0;
+            segment.page_size = Observed::Absent;
+            segment.huge = Observed::Absent;
+        }
+    });
+    case.processes().clear();
+    case.instances.last_mut().unwrap()
+}
+
+fn tables(sizing: &Sizing, sessions: u64, page: PageSize) -> Bytes {
+    let row = sizing.forecast.iter().find(|row| row.sessions == sessions && row.page_size == page);
+    row.unwrap().page_tables
+}
+
+#[test]
+fn a_pool_is_the_demand_and_what_is_asked_beyond_it() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    let sizing = plain(&case);
+    assert_eq!(sizing.pools.len(), 1);
+    assert_eq!((sizing.pools[0].pages, sizing.pools[0].spare_pages), (PageCount(3072), PageCount(0)));
+    assert_eq!(sizing.pools[0].room_now, Some(true));
+    assert_eq!(sizing.instances[0].source, DemandSource::Engine);
+
+    let sizing = ask(&case, &Request { headroom_percent: 10, ..Request::default() });
+    // 307.2 pages, rounded up.
+    assert_eq!((sizing.pools[0].pages, sizing.pools[0].spare_pages), (PageCount(3380), PageCount(308)));
+}
+
+#[test]
+fn oracle_keeps_two_pages_free() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(16), 20);
+    let sizing = plain(&case);
+    assert_eq!((sizing.pools[0].pages, sizing.pools[0].spare_pages), (PageCount(8194), PageCount(2)));
+}
+
+#[test]
+fn pages_that_others_hold_stay() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(2)));
+    // 1,024 are the server's; 300 of the 1,324 in use are somebody else's.
+    case.pool(2000, 676);
+    let sizing = plain(&case);
+    let target = &sizing.pools[0];
+    assert_eq!((target.pages, target.held_by_others), (PageCount(1324), PageCount(300)));
+    assert_eq!(target.now, Some(PageCount(2000)));
+}
+
+#[test]
+fn one_gibibyte_pages_round_the_whole_segment_up_once() {
+    let mut case = quiet();
+    let instance = case.postgresql("15/main", gib(6));
+    // 3,156 pages of 2 MiB: 6.16 GiB.
+    instance.demand = Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3156), source: DemandSource::Engine });
+    instance.segments[0].size = Bytes::from_mib(6311);
+    let sizing = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() });
+    assert_eq!(sizing.pools[0].pages, PageCount(7));
+    assert!(!sizing.instances[0].asks, "its settings ask for 2 MiB pages");
+    let row = sizing.choices.iter().find(|row| row.page_size == PageSize::GIB_1).unwrap();
+    assert_eq!(row.waste, Some(Bytes::from_mib(7 * 1024 - 6311)));
+    let row = sizing.choices.iter().find(|row| row.page_size == PageSize::MIB_2).unwrap();
+    assert_eq!((row.pages, row.waste), (Some(PageCount(3156)), Some(Bytes::from_mib(1))));
+}
+
+fn two_nodes(case: &mut Case, first: Bytes, second: Bytes) {
+    let one = |id, total| NumaNode { id, total: Observed::Known(total), free: Observed::Known(total) };
+    case.host.nodes = Observed::Known(vec![one(0, first), one(1, second)]);
+}
+
+#[test]
+fn nodes_share_evenly_and_the_freest_takes_the_odd_page() {
+    let mut case = quiet();
+    case.postgresql("15/main", Bytes::from_mib(2 * 3073));
+    two_nodes(&mut case, gib(31), gib(33));
+    let pages: Vec<_> = plain(&case).pools.iter().map(|target| (target.node, target.pages.get())).collect();
+    assert_eq!(pages, [(Some(0), 1536), (Some(1), 1537)]);
+}
+
+#[test]
+fn a_node_that_cannot_carry_its_half_gives_the_rest_to_the_other() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(20));
+    two_nodes(&mut case, gib(10), gib(54));
+    let sizing = plain(&case);
+    // 80 % of 10 GiB is 4,096 pages.
+    let pages: Vec<_> = sizing.pools.iter().map(|target| target.pages.get()).collect();
+    assert_eq!(pages, [4095, 10_240 - 4095]);
+    assert_eq!(sizing.pools[1].room_now, None, "the pool of a node that is not listed is not known");
+}
+
+#[test]
+fn a_host_too_small_is_refused_with_numbers_and_gets_no_plan() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(60), 20);
+    let sizing = plain(&case);
+    let refusal = sizing.refusal.unwrap();
+    assert!(sizing.pools.is_empty());
+    assert_eq!(refusal.wanted[0].pages, PageCount(30_722));
+    assert!(refusal.reasons.iter().any(|reason| reason.contains("60.0 GiB of 64.0 GiB")), "{:?}", refusal.reasons);
+    assert!(refusal.short > Bytes::ZERO && refusal.largest_pools <= gib(64));
+    assert!(refusal.most_pages(PageSize::MIB_2) < PageCount(26_215));
+}
+
+#[test]
+fn private_memory_of_the_sessions_asked_for_can_be_what_does_not_fit() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(32), 99);
+    for process in case.processes() {
+        process.rss_anon = Observed::Known(Bytes::from_mib(10));
+    }
+    assert!(plain(&case).refusal.is_none());
+    let sizing = ask(&case, &sessions(4000));
+    // The main process is no session.
+    assert_eq!(sizing.budget.sessions_private, Some(Bytes::from_mib(40_010)));
+    assert!(sizing.refusal.unwrap().reasons[1].starts_with("the rest at 4,000 sessions: sessions 39.1 GiB"));
+}
+
+#[test]
+fn a_host_that_is_only_described_says_what_it_does_not_know() {
+    let mut case = quiet();
+    describe(&mut case, Engine::Oracle, gib(34), Some(500));
+    let host = Host::default();
+    let request = Request { memory: Some(gib(128)), ..Request::default() };
+    let sizing = size(&host, &case.instances, &request).unwrap();
+    assert_eq!(sizing.pools[0].pages, PageCount(34 * 512 + 2));
+    assert_eq!((sizing.pools[0].node, sizing.pools[0].now, sizing.pools[0].room_now), (None, None, None));
+    assert_eq!(sizing.budget.total, Some(gib(128)));
+    assert_eq!(sizing.budget.sessions, 500);
+    assert_eq!(sizing.budget.unknown.len(), 2, "{:?}", sizing.budget.unknown);
+    assert!(sizing.choices.iter().any(|row| row.page_size == PageSize::GIB_1 && row.tlb_reach.is_none()));
+
+    let request = Request { memory: Some(gib(32)), ..request };
+    assert!(size(&host, &case.instances, &request).unwrap().refusal.is_some());
+}
+
+#[test]
+fn five_hundred_sessions_on_8000_mb() {
+    let mut case = quiet();
+    describe(&mut case, Engine::Oracle, Bytes::from_mib(8000), Some(500));
+    let sizing = plain(&case);
+    // (4,000 + 8) tables of 4 KiB in each of 500 processes, and their own 50 KiB.
+    assert_eq!(tables(&sizing, 500, PageSize::KIB_4), Bytes::from_kib(500 * (4008 * 4 + 50)));
+    assert_eq!(tables(&sizing, 500, PageSize::KIB_4).to_string(), "7.7 GiB");
+    assert!(tables(&sizing, 500, PageSize::MIB_2) < Bytes::from_mib(28));
+    assert!(sizing.forecast.iter().any(|row| row.configured_max && row.sessions == 500));
+    let login = |page| sizing.forecast.iter().find(|row| row.page_size == page).unwrap().login_seconds.unwrap();
+    // 2,048,000 pages at 1.1 us each.
+    assert!((login(PageSize::KIB_4) - 2.2528).abs() < 1e-9);
+    assert!(login(PageSize::KIB_4) > 40.0 * login(PageSize::MIB_2));
+}
+
+/// Growth of `PageTables` for forked sessions that read all of a segment, in kB, Linux 6.18, x86-64.
+#[test]
+fn the_kernel_agrees_within_five_percent() {
+    let measured = [
+        (256, PageSize::KIB_4, 100, 56_492),
+        (256, PageSize::KIB_4, 100, 55_224),
+        (1024, PageSize::KIB_4, 50, 105_520),
+        (5120, PageSize::KIB_4, 50, 515_480),
+        (5120, PageSize::MIB_2, 50, 2_808),
+        (5120, PageSize::GIB_1, 50, 2_608),
+        (1024, PageSize::MIB_2, 300, 16_292),
+        (256, PageSize::MIB_2, 100, 5_180),
+    ];
+    for (mib, page, processes, kib) in measured {
+        let one = shared_tables(Bytes::from_mib(mib), page, PageSize::KIB_4);
+        let all = (one.each + process_tables(PageSize::KIB_4)).times(processes) + one.once;
+        let error = all.as_f64() / Bytes::from_kib(kib).as_f64() - 1.0;
+        assert!(error.abs() < 0.05, "{mib} MiB on {page}, {processes} processes: {error}");
+    }
+}
+
+#[test]
+fn tables_of_huge_pages_inside_a_mapping_stand_once_for_all() {
+    let of = |size, page| shared_tables(size, page, PageSize::KIB_4);
+    let five = of(gib(5), PageSize::MIB_2);
+    // The table above them covers 512 GiB: a hundredth of one.
+    assert_eq!(five.once, Bytes::from_kib(16));
+    assert_eq!(five.each, Bytes(4096 + 40));
+    assert_eq!(of(gib(5), PageSize::GIB_1).each, Bytes(40));
+    assert_eq!(of(Bytes::from_mib(256), PageSize::MIB_2).each, Bytes(1024 + 2));
+}
+
+#[test]
+fn live_sessions_say_what_they_touch() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(8), 20).max_sessions = Observed::Known(200);
+    // The main process touches little, each of the 20 sessions a quarter.
+    for (at, process) in case.processes().iter_mut().enumerate() {
+        process.page_tables = Observed::Known(Bytes::from_kib(if at == 0 { 60 } else { 4096 }));
+        process.rss_shmem = Observed::Known(if at == 0 { Bytes::ZERO } else { gib(2) });
+    }
+    let sizing = plain(&case);
+    let row = sizing.forecast.iter().find(|row| row.sessions == 200 && row.page_size == PageSize::KIB_4).unwrap();
+    assert_eq!(row.basis, Basis::Measured);
+    // Each with its root table, which VmPTE leaves out.
+    assert_eq!(row.page_tables, Bytes::from_kib(200 * 4100 + 64));
+    // 524,288 pages at 1.1 us.
+    assert!((row.login_seconds.unwrap() - 0.576_716_8).abs() < 1e-9);
+    let row = sizing.forecast.iter().find(|row| row.page_size == PageSize::MIB_2).unwrap();
+    assert_eq!(row.basis, Basis::FullTouch);
+}
+
+#[test]
+fn threads_share_one_set() {
+    let mut case = quiet();
+    case.mariadb("3306", gib(8)).max_sessions = Observed::Known(151);
+    let sizing = ask(&case, &sessions(5000));
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        assert_eq!(tables(&sizing, 1, page), tables(&sizing, 5000, page));
+    }
+    assert!(sizing.forecast.iter().all(|row| row.login_seconds.is_none()));
+}
+
+#[test]
+fn sessions_of_several_servers_are_dealt_by_what_they_are_configured_for() {
+    let mut case = quiet();
+    describe(&mut case, Engine::PostgreSql, gib(1), Some(300));
+    describe(&mut case, Engine::PostgreSql, gib(4), Some(100));
+    let sizing = ask(&case, &sessions(40));
+    // 30 sessions of 513 tables and 10 of 2,052, each with its own 50 KiB.
+    assert_eq!(tables(&sizing, 40, PageSize::KIB_4), Bytes::from_kib(30 * (513 * 4 + 50) + 10 * (2052 * 4 + 50)));
+    assert!(sizing.forecast.iter().any(|row| row.sessions == 400 && row.configured_max));
+}
+
+#[test]
+fn bare_segments_are_touched_by_every_session() {
+    let mut case = quiet();
+    describe(&mut case, Engine::Other, gib(1), None);
+    describe(&mut case, Engine::Other, gib(2), None);
+    let sizing = ask(&case, &sessions(10));
+    // 513 and 1,026 tables, and one process's own.
+    assert_eq!(tables(&sizing, 10, PageSize::KIB_4), Bytes::from_kib(10 * (1539 * 4 + 50)));
+    assert_eq!(sizing.budget.sessions, 10);
+}
+
+#[test]
+fn what_the_kernel_checks_depends_on_how_a_server_asks() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    let limits = plain(&case).limits;
+    for checked in [limits.memlock.checked, limits.shmmax.checked, limits.hugetlb_shm_group.checked] {
+        assert_eq!(checked, Some(false));
+    }
+    assert_eq!(limits.commit_limit.checked, None, "vm.overcommit_memory was not read");
+
+    let mut case = quiet();
+    case.oracle("PROD", gib(16), 20);
+    case.host.kernel_settings.shmall_pages = Observed::Known(4_000_000);
+    case.host.kernel_settings.shmmax = Observed::Known(gib(16));
+    let limits = plain(&case).limits;
+    // Linux 6.1: memlock counts for nothing.
+    assert_eq!((limits.memlock.checked, limits.memlock.needed), (Some(false), Some(gib(16))));
+    assert_eq!((limits.shmmax.needed, limits.shmmax.enough), (Some(gib(16)), Some(true)));
+    assert_eq!((limits.shmall_pages.needed, limits.shmall_pages.enough), (Some(4_194_304), Some(false)));
+    assert_eq!(limits.hugetlb_shm_group.needed, Some(54321));
+    assert_eq!(limits.hugetlb_shm_group.enough, Some(false));
+
+    case.host.kernel = Observed::Known(hugewise_model::KernelRelease { text: "5.4.17".into(), major: 5, minor: 4 });
+    assert_eq!(plain(&case).limits.memlock.checked, Some(true));
+}
+
+#[test]
+fn strict_overcommit_takes_the_pools_out_of_the_commit_limit() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(16));
+    case.host.kernel_settings.overcommit_memory = Observed::Known(2);
+    case.host.kernel_settings.overcommit_ratio = Observed::Known(50);
+    case.host.memory.commit_limit = Observed::Known(gib(40));
+    case.host.memory.committed = Observed::Known(gib(30));
+    let limit = plain(&case).limits.commit_limit;
+    assert_eq!(limit.now.unwrap().to_string(), "32.0 GiB");
+    assert_eq!((limit.needed, limit.enough), (Some(gib(14)), Some(true)));
+}
+
+#[test]
+fn reach_of_the_translation_buffer() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    let level = |level, holds, page_size, entries| TlbLevel { level, holds, page_size, entries };
+    case.host.processors.tlb = Observed::Known(vec![
+        level(1, TlbHolds::Data, PageSize::MIB_2, 32),
+        level(2, TlbHolds::Both, PageSize::MIB_2, 1536),
+        level(2, TlbHolds::Instructions, PageSize::MIB_2, 4096),
+    ]);
+    let sizing = plain(&case);
+    assert_eq!(sizing.choices[0].tlb_reach, Some(gib(3)));
+    assert_eq!(sizing.choices[1].tlb_reach, None);
+}
+
+#[test]
+fn automatic_choice_takes_1_gib_pages_only_where_they_are_worth_it() {
+    let mut case = quiet();
+    case.host.memory.total = Observed::Known(gib(1024));
+    let chosen = |case: &Case| plain(case).instances[0].page_size;
+    let free_choice = |engine, size| {
+        let mut case = case.clone();
+        describe(&mut case, engine, size, None).asked_page_size = Observed::Absent;
+        case
+    };
+    assert_eq!(chosen(&free_choice(Engine::Other, gib(128))), PageSize::GIB_1);
+    assert_eq!(chosen(&free_choice(Engine::Other, gib(63))), PageSize::MIB_2);
+    assert_eq!(chosen(&free_choice(Engine::Other, gib(64) + Bytes::from_mib(2))), PageSize::MIB_2);
+    assert_eq!(chosen(&free_choice(Engine::Oracle, gib(128))), PageSize::MIB_2);
+    let mut without = free_choice(Engine::Other, gib(128));
+    without.host.processors.gib_pages = Observed::Known(false);
+    assert_eq!(chosen(&without), PageSize::MIB_2);
+}
+
+#[test]
+fn nonsense_is_an_error() {
+    let mut case = quiet();
+    let empty = size(&case.host, &[], &Request::default());
+    assert_eq!(empty.unwrap_err(), SizeError::NothingToSize);
+    case.postgresql("15/main", gib(6));
+    let error = |request: Request| size(&case.host, &case.instances, &request).unwrap_err();
+    assert_eq!(error(Request { headroom_percent: 101, ..Request::default() }), SizeError::Headroom(101));
+    assert_eq!(error(Request { memory: Some(Bytes::ZERO), ..Request::default() }), SizeError::NoMemory);
+    let odd = PageSizeChoice::Size(PageSize::new(16 << 30).unwrap());
+    let none = error(Request { page_size: odd, ..Request::default() });
+    assert_eq!(none.to_string(), "no pages of 16 GiB here: this host offers 2 MiB, 1 GiB");
+    assert_eq!(error(sessions(u64::MAX)), SizeError::Sessions(u64::MAX));
+}
+
+#[test]
+fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(6));
+    let redis = case.instance(Engine::Redis, "6379", gib(4), 0, |_| {});
+    redis.asked = hugewise_model::Asked::Cannot;
+    redis.session_model = SessionModel::Threads;
+    let sizing = plain(&case);
+    assert_eq!(sizing.instances.len(), 1);
+    assert_eq!(sizing.left_out[0].instance, "redis 6379");
+}
+
+fn any_size() -> impl Strategy<Value = Bytes> {
+    (1_u64..6 << 30).prop_map(Bytes)
+}
+
+proptest! {
+    #[test]
+    fn more_sessions_and_larger_segments_never_cost_less(
+        small in any_size(), more in any_size(), few in 1_u64..3000, plus in 0_u64..3000, live in 0_u64..30,
+    ) {
+        let at = |size: Bytes, count| {
+            let mut case = quiet();
+            case.postgresql("15/a", size);
+            case.oracle("B", Bytes::from_mib(300), live);
+            let sizing = ask(&case, &sessions(count));
+            [PageSize::KIB_4, PageSize::MIB_2, PageSize::GIB_1].map(|page| tables(&sizing, count, page))
+        };
+        for (less, most) in at(small, few).into_iter().zip(at(small, few + plus)) {
+            prop_assert!(less <= most);
+        }
+        for (less, most) in at(small, few).into_iter().zip(at(small + more, few)) {
+            prop_assert!(less <= most);
+        }
+    }
+
+    #[test]
+    fn a_larger_segment_never_needs_fewer_pages(small in any_size(), more in any_size(), percent in 0_u8..=100) {
+        let pages = |size| {
+            let mut case = quiet();
+            describe(&mut case, Engine::PostgreSql, size, Some(10));
+            let request = Request { headroom_percent: percent, memory: Some(gib(4096)), ..Request::default() };
+            ask(&case, &request).pools[0].pages
+        };
+        prop_assert!(pages(small) <= pages(small + more));
+    }
+
+    #[test]
+    fn the_parts_of_a_pool_add_up(
+        size in any_size(), first in 4_u64..40, second in 4_u64..40, third in 0_u64..40, percent in 0_u8..=100,
+    ) {
+        let mut case = quiet();
+        case.oracle("PROD", size, 3);
+        let free = |id, total: u64| NumaNode { free: Observed::Known(gib(total / 2)), total: Observed::Known(gib(total)), ..node(id) };
+        case.host.nodes = Observed::Known(vec![free(0, first), free(1, second), free(4, third)]);
+        let mut pools = vec![pool(PageSize::MIB_2, 700, 100), pool(PageSize::GIB_1, 0, 0)];
+        let second_part = NodePool { node: 1, ..pools[0].nodes[0].clone() };
+        pools[0].nodes.push(second_part);
+        case.host.pools = Observed::Known(pools);
+        let sizing = ask(&case, &Request { headroom_percent: percent, ..Request::default() });
+        let pages = PageSize::MIB_2.pages_for(size).get();
+        let spare = (pages * u64::from(percent)).div_ceil(100) + 2;
+        let parts = if sizing.refusal.is_some() { sizing.refusal.unwrap().wanted } else { sizing.pools };
+        let sum = |of: fn(&super::PoolTarget) -> PageCount| parts.iter().map(of).sum::<PageCount>().get();
+        let room = [first, second, third].iter().map(|node| node * 512 * 8 / 10).sum::<u64>();
+        if pages + spare + 600 < room - 3 {
+            prop_assert_eq!(sum(|part| part.pages), pages + spare + 600);
+            prop_assert_eq!(sum(|part| part.spare_pages), spare);
+            prop_assert_eq!(sum(|part| part.held_by_others), 600);
+        }
+    }
+
+    #[test]
+    fn no_host_brings_it_down(draws in proptest::collection::vec(any::<u64>(), 400), percent in any::<u8>()) {
+        let mut dice = Dice { draws, at: 0 };
+        let case = any_case(&mut dice);
+        let request = Request {
+            page_size: if dice.up_to(2) == 0 { PageSizeChoice::Auto } else { PageSizeChoice::Size(dice.page()) },
+            headroom_percent: percent,
+            sessions: Some(dice.number()).filter(|_| percent % 2 == 0),
+            memory: Some(Bytes(dice.number())).filter(|_| percent % 3 == 0),
+            fault_cost: Some(FaultCost { system_v_ns: dice.number(), mapped_ns: dice.number(), huge_ns: dice.number() }),
+            process_tables: dice.bytes().get(),
+        };
+        match size(&case.host, &case.instances, &request) {
+            Ok(sizing) => {
+                prop_assert!(sizing.refusal.is_none() || sizing.pools.is_empty());
+                if let (None, Some(total)) = (&sizing.refusal, sizing.budget.total) {
+                    prop_assert!(sizing.budget.pools + sizing.budget.rest() <= total);
+                }
+                prop_assert!(sizing.forecast.is_sorted_by_key(|row| (row.sessions, row.page_size)));
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Which servers the pools are for, on which page size, and what each needs of it.
+
+use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize,
+};
+
+use super::{PageSizeChoice, Request, Sized};
+use crate::{lead, need};
+
+/// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
+/// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
+pub(super) const GIB_PAGES_FROM: Bytes = Bytes::from_gib(64);
+
+/// And only where rounding wastes no more than this part.
+pub(super) const GIB_PAGES_WASTE: f64 = 0.01;
+
+/// A server that no pages are planned for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its title.
+    pub instance: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Servers to plan for, and the others.
+pub(super) struct Plan<'a> {
+    pub(super) wanted: Vec<Wanted<'a>>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// One server to plan for.
+pub(super) struct Wanted<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) demand: Demand,
+    why: String,
+    asks: bool,
+}
+
+impl Wanted<'_> {
+    pub(super) fn page(&self) -> PageSize {
+        self.demand.page_size
+    }
+
+    pub(super) fn sized(&self) -> Sized {
+        Sized {
+            engine: self.instance.engine,
+            name: self.instance.name.clone(),
+            page_size: self.demand.page_size,
+            why: self.why.clone(),
+            demand_pages: self.demand.pages,
+            source: self.demand.source,
+            asks: self.asks,
+        }
+    }
+
+    /// Its memory as it is, before rounding to pages; the demand's where no segment is known.
+    pub(super) fn bytes(&self) -> Bytes {
+        let sizes = segment_sizes(self.instance);
+        let demanded = self.instance.demand.as_ref().unwrap_or(&self.demand);
+        let demanded = demanded.pages.of(demanded.page_size);
+        let mapped: Bytes = sizes.iter().copied().sum();
+        if mapped > Bytes::ZERO { mapped.min(demanded) } else { demanded }
+    }
+
+    /// Sizes of the stretches that a session touches, for page tables.
+    pub(super) fn stretches(&self) -> Vec<Bytes> {
+        let sizes = segment_sizes(self.instance);
+        if sizes.is_empty() { vec![self.bytes()] } else { sizes }
+    }
+
+    /// Whether its segments are System V ones: they fault in page by page, others sixteen at a time.
+    pub(super) fn system_v(&self) -> bool {
+        self.instance.mechanism == Mechanism::SysvShm
+            || self.instance.segments.iter().any(|segment| segment.kind == SegmentKind::SystemV)
+    }
+
+    pub(super) fn processes(&self) -> bool {
+        self.instance.session_model == SessionModel::Processes
+    }
+}
+
+/// Segments that count: servers keep small areas on base pages on purpose.
+fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
+    instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= need::SMALLEST_MEASURED).collect()
+}
+
+/// What an instance needs on pages of `page`: what the engine says where it speaks of that size, or
+/// what follows from it, or its segments each rounded up.
+///
+/// A demand rounded to small pages and then to large ones is exact for one segment, as the large page
+/// is a multiple of the small one; of several segments each is rounded for itself.
+pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
+    let stated = instance.demand.as_ref();
+    if let Some(stated) = stated.filter(|demand| demand.page_size == page) {
+        return Some(stated.clone());
+    }
+    let sizes = segment_sizes(instance);
+    let mapped: PageCount = sizes.iter().map(|size| page.pages_for(*size)).sum();
+    let Some(stated) = stated else {
+        return (mapped > PageCount::ZERO).then_some(Demand {
+            page_size: page,
+            pages: mapped,
+            source: DemandSource::Measured,
+        });
+    };
+    let bytes = stated.pages.of(stated.page_size);
+    let whole = page.pages_for(bytes);
+    if page > stated.page_size && sizes.len() <= 1 {
+        return Some(Demand { page_size: page, pages: whole, source: stated.source });
+    }
+    if mapped > PageCount::ZERO {
+        let source = if instance.pid == 0 { stated.source } else { DemandSource::Measured };
+        return Some(Demand { page_size: page, pages: mapped, source });
+    }
+    // Up to one larger page too many, as all that is known was rounded up to it.
+    let error = 100_u64.checked_div(stated.pages.get()).unwrap_or(100).saturating_add(1);
+    let error_percent = match stated.source {
+        DemandSource::Estimated { error_percent } => error_percent,
+        DemandSource::Engine | DemandSource::Measured => u8::try_from(error.min(100)).unwrap_or(100),
+    };
+    Some(Demand { page_size: page, pages: whole, source: DemandSource::Estimated { error_percent } })
+}
+
+pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
+    let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
+    for instance in instances {
+        match want(host, instance, request, offered) {
+            Ok(wanted) => plan.wanted.push(wanted),
+            Err(why) => plan.left_out.push(LeftOut { instance: crate::words::one_line(&instance.title()), why }),
+        }
+    }
+    plan
+}
+
+fn want<'a>(
+    host: &Host,
+    instance: &'a Instance,
+    request: &Request,
+    offered: &[PageSize],
+) -> Result<Wanted<'a>, String> {
+    if crate::chain::is_amm(instance) {
+        return Err("automatic memory management: an SGA in /dev/shm cannot use huge pages".into());
+    }
+    if instance.mechanism == Mechanism::None || instance.asked == Asked::Cannot {
+        return Err("this memory has no way to huge pages of a pool".into());
+    }
+    if lead::wants_thp(instance) {
+        return Err("it takes transparent huge pages by its own settings".into());
+    }
+    let (page, why) = choose(host, instance, request, offered).ok_or("the page size that it asks for is not known")?;
+    if !offered.contains(&page) {
+        return Err(format!("its settings ask for pages of {page}, which this host does not offer"));
+    }
+    let demand = demand_on(instance, page).filter(|demand| demand.pages > PageCount::ZERO);
+    let demand = demand.ok_or("neither its segments nor its demand are known")?;
+    let small = demand.pages.of(page) < need::BIG_SEGMENT;
+    if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
+        return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
+    }
+    let asking = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);
+    let asks = asking && same;
+    Ok(Wanted { instance, demand, why, asks })
+}
+
+fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {
+    if let PageSizeChoice::Size(page) = request.page_size {
+        return Some((page, "as requested".into()));
+    }
+    if let Observed::Known(page) = instance.asked_page_size {
+        return Some((page, "what its settings ask for".into()));
+    }
+    if let Ok(waste) = gib_pages(host, instance, offered) {
+        let why = format!(
+            "{} or more, {:.1} % lost to rounding, and no page tables to speak of",
+            GIB_PAGES_FROM,
+            waste * 100.0
+        );
+        return Some((PageSize::GIB_1, why));
+    }
+    let demanded = instance.demand.as_ref().map(|demand| demand.page_size);
+    match host.default_huge_page.get() {
+        Some(page) => Some((page, "the host's default".into())),
+        None => demanded
+            .map(|page| (page, "the size of its demand".into()))
+            .or_else(|| offered.first().map(|page| (*page, "the smallest that the host offers".into()))),
+    }
+}
+
+/// Whether 1 GiB pages are worth it for an instance: the part lost to rounding, or what speaks against them.
+pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) -> Result<f64, String> {
+    if !offered.contains(&PageSize::GIB_1) {
+        return Err("this host does not offer them".into());
+    }
+    if host.processors.gib_pages.get() == Some(false) {
+        return Err("this processor has no 1 GiB pages (pdpe1gb)".into());
+    }
+    if matches!(instance.engine, Engine::Oracle | Engine::MySql | Engine::MariaDb) {
+        return Err(match instance.engine {
+            Engine::Oracle => "Oracle recommends 2 MiB pages for the SGA".into(),
+            _ => "its buffer pool comes in chunks below 1 GiB".to_owned(),
+        });
+    }
+    let largest = segment_sizes(instance).into_iter().max();
+    let largest = largest.or_else(|| instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size)));
+    let Some(largest) = largest.filter(|largest| *largest >= GIB_PAGES_FROM) else {
+        return Err(format!("its largest segment is below {GIB_PAGES_FROM}"));
+    };
+    let rounded = PageSize::GIB_1.pages_for(largest).of(PageSize::GIB_1);
+    let waste = rounded.saturating_sub(largest).part_of(largest).unwrap_or_default();
+    if waste > GIB_PAGES_WASTE {
+        return Err(format!("{:.1} % would be lost to rounding", waste * 100.0));
+    }
+    Ok(waste)
+}
