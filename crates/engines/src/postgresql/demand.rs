@@ -103,8 +103,9 @@ const COSTS: [Costs; 6] = [
 const ERROR_PERCENT: u8 = 1;
 /// The same where the version is not known: between two of them lie up to 8 % of a small server.
 const ERROR_PERCENT_OF_ANY_VERSION: u8 = 10;
-/// Libraries take what they like; `pg_stat_statements` 1 % of a server of 128 MB.
-const ERROR_PERCENT_WITH_LIBRARIES: u8 = 10;
+/// Libraries take what they like, and nothing bounds it: `pg_stat_statements` at ten times its usual size takes 12 % of
+/// a server of 128 MB.
+const ERROR_PERCENT_WITH_LIBRARIES: u8 = 25;
 
 /// The pages that hold what is mapped. On base pages the kernel has rounded the server's request up
 /// to one of them, which never crosses a huge page: the number is the server's own.
@@ -129,7 +130,20 @@ pub(super) fn said(size: Option<Bytes>, pages: Option<PageCount>, page: PageSize
 /// setting is not known that decides on it.
 pub(super) fn estimated(settings: &Settings, version: Option<&str>, page: PageSize) -> Option<Demand> {
     let (size, error_percent) = size(settings, version)?;
-    Some(Demand { page_size: page, pages: page.pages_for(size), source: DemandSource::Estimated { error_percent } })
+    Some(in_pages(size, error_percent, page))
+}
+
+/// The pages of an amount that is right within `error_percent`. A page more or less is much of a
+/// small server, and nothing of one that fills its last page in part whatever the error.
+pub(super) fn in_pages(size: Bytes, error_percent: u8, page: PageSize) -> Demand {
+    let scaled = |divisor: u64| page.pages_for(Bytes(size.times(100).get() / divisor.max(1))).get().max(1);
+    let error = u64::from(error_percent);
+    let pages = page.pages_for(size);
+    let (least, most) = (scaled(100 + error), scaled(100_u64.saturating_sub(error)));
+    let off = |truth: u64| pages.get().abs_diff(truth).saturating_mul(100).div_ceil(truth);
+    let worst = off(least).max(off(most)).clamp(1, 100);
+    let error_percent = u8::try_from(worst).unwrap_or(100);
+    Demand { page_size: page, pages, source: DemandSource::Estimated { error_percent } }
 }
 
 /// The same in bytes, with its error in percent.

@@ -2,7 +2,7 @@
 
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind};
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Unread};
 
 use super::{DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings};
@@ -78,11 +78,6 @@ pub(crate) fn describe(
         .ok_or_else(|| DescribeError::of(&files.config, "its settings say no size", "look at shared_buffers in it"))?;
     let mut size = about;
     if let Some(page) = instance.asked_page_size.get() {
-        let estimate = Demand {
-            page_size: page,
-            pages: page.pages_for(about),
-            source: DemandSource::Estimated { error_percent },
-        };
         let answer = match ask {
             true => question(host, &files, server_binary, page, about).and_then(|question| program::ask(&question)),
             false => Err("the server was not asked".to_owned()),
@@ -96,9 +91,11 @@ pub(crate) fn describe(
                 let libraries = settings.value_or("shared_preload_libraries", "").into_known().unwrap_or_default();
                 let why = match libraries.trim() {
                     "" => why,
-                    libraries => format!("{why}; what {libraries} (shared_preload_libraries) take is not in the estimate"),
+                    libraries => {
+                        format!("{why}; what {libraries} (shared_preload_libraries) take is not in the estimate")
+                    }
                 };
-                instance.demand = Some(estimate);
+                instance.demand = Some(demand::in_pages(about, error_percent, page));
                 if ask || !libraries.trim().is_empty() {
                     unread.push(Unread { what: instance.title(), why });
                 }
@@ -213,6 +210,7 @@ fn read(host: &Host, door: &mut Door<'_>, files: &Files) -> Result<Settings, Des
     if let Some(fault) = faults.into_iter().next() {
         let todo = match fault.what.as_str() {
             "denied" => "run as root or as the server's owner",
+            _ if fault.place.line == 0 && fault.place.file == files.config => "name another with --config",
             _ => "the server would not start with it",
         };
         let what = fault.what.trim_start_matches("malformed: ");

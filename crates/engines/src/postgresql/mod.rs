@@ -128,10 +128,9 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         _ => HugePageUse::Unknown,
     };
     let version = instance.version.known().map(String::as_str);
-    instance.demand = instance
-        .asked_page_size
-        .get()
-        .and_then(|page| demand::measured(&instance.segments, page).or_else(|| demand::estimated(&settings, version, page)));
+    instance.demand = instance.asked_page_size.get().and_then(|page| {
+        demand::measured(&instance.segments, page).or_else(|| demand::estimated(&settings, version, page))
+    });
     instance.settings = settings.values;
     instance
 }

@@ -13,8 +13,8 @@
 //! the mapping of the main memory, before the server has anything to serve. Should it get past that,
 //! its data directory is empty and it ends there.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{Bytes, PageCount, PageSize};
@@ -66,7 +66,7 @@ pub(super) fn ask(question: &Question<'_>) -> Result<Answer, String> {
     let deadline = Instant::now() + PATIENCE;
     let program = find(question, account, deadline)?;
     let scratch = Scratch::new(question.data, account, deadline)?;
-    let asked = Asked { question, program, scratch: scratch.path()?, deadline };
+    let asked = Asked { question, program, scratch: &scratch.0, deadline };
     if question.major >= SAYS_ITS_SIZE { asked.size_by_name() } else { asked.size_by_failure() }
 }
 
@@ -103,16 +103,14 @@ fn find(question: &Question<'_>, account: Account, deadline: Instant) -> Result<
             false => Err(format!("{path} is PostgreSQL {theirs}, the data directory is of {major}")),
         };
     }
-    let mut why = format!("no program postgres of PostgreSQL {major} at the usual places; name it with --server-binary");
+    let mut why =
+        format!("no program postgres of PostgreSQL {major} at the usual places; name it with --server-binary");
+    let is_of = |client: &Client| version(client, deadline).is_ok_and(|theirs| demand::major(&theirs) == Some(major));
     for path in usual_places(major) {
         match Client::at(&path, account) {
-            Some(Ok(client)) => {
-                if version(&client, deadline).is_ok_and(|theirs| demand::major(&theirs) == Some(major)) {
-                    return Ok(client);
-                }
-            }
+            Some(Ok(client)) if is_of(&client) => return Ok(client),
             Some(Err(distrusted)) => why = distrusted,
-            None => {}
+            Some(Ok(_)) | None => {}
         }
     }
     Err(why)
@@ -138,7 +136,14 @@ fn left(deadline: Instant) -> Result<Duration, String> {
 }
 
 /// An empty data directory, gone when it is dropped.
-struct Scratch(tempfile::TempDir);
+struct Scratch(String);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is a few kilobytes in /tmp.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 impl Scratch {
     /// The copies are made as the owner, who can put links to other people's files there, and no
@@ -149,26 +154,37 @@ impl Scratch {
 
     fn new(data: &str, account: Account, deadline: Instant) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("/tmp: {error}");
-        let folder = tempfile::Builder::new().prefix("hugewise-").tempdir_in("/tmp").map_err(failed)?;
-        std::fs::create_dir(folder.path().join("global")).map_err(failed)?;
-        for path in [folder.path().join("global"), folder.path().to_owned()] {
-            hand_over(&path, account).map_err(failed)?;
+        let scratch = Self::empty().map_err(failed)?;
+        let global = format!("{}/global", scratch.0);
+        std::fs::create_dir(&global).map_err(failed)?;
+        for path in [&global, &scratch.0] {
+            hand_over(path, account).map_err(failed)?;
         }
-        let scratch = Self(folder);
         let shell = Client::at("/bin/sh", account).ok_or("no program /bin/sh")??;
         let script = format!("cd \"$0\" && {}", Self::COPY);
-        let arguments = ["-c".to_owned(), script, scratch.path()?.to_owned(), data.to_owned()];
+        let arguments = ["-c".to_owned(), script, scratch.0.clone(), data.to_owned()];
         shell.run(&arguments, left(deadline)?)?;
         Ok(scratch)
     }
 
-    fn path(&self) -> Result<&str, String> {
-        self.0.path().to_str().ok_or_else(|| "/tmp: no text".to_owned())
+    /// A folder of our own; what is there already is never taken for it.
+    fn empty() -> std::io::Result<Self> {
+        let mut folder = std::fs::DirBuilder::new();
+        folder.mode(0o700);
+        let mut tries = 0..1000;
+        loop {
+            let path = format!("/tmp/hugewise-{}-{}", std::process::id(), tries.next().unwrap_or_default());
+            match folder.create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && !tries.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
 /// The server insists on a data directory that is its own and nobody else's.
-fn hand_over(path: &Path, account: Account) -> std::io::Result<()> {
+fn hand_over(path: &str, account: Account) -> std::io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::lchown(path, Some(account.uid), Some(account.gid))?;
@@ -232,7 +248,7 @@ impl Asked<'_> {
     /// Gives the program more and more space until its libraries fit, which is long before its main
     /// memory does: the steps are half as large as that.
     fn size_by_failure(&self) -> Result<Answer, String> {
-        let step = Bytes((self.question.about.get() / 2).clamp(4 << 20, 1 << 30));
+        let step = Bytes((self.question.about.get() / 2).clamp(1 << 20, 1 << 30));
         let mut space = SMALLEST_SPACE;
         let arguments = self.arguments();
         loop {
@@ -243,7 +259,7 @@ impl Asked<'_> {
             if !is_short_of_space(&outcome.complaint) || space >= LARGEST_SPACE {
                 return Err(first_fatal(&outcome.complaint));
             }
-            space = space + step;
+            space += step;
         }
     }
 }
@@ -279,7 +295,9 @@ mod tests {
             HINT:  This error usually means that PostgreSQL's request for a shared memory segment exceeded available memory, \
             swap space, or huge pages. To reduce the request size (currently 1125302272 bytes), reduce PostgreSQL's ...\n";
         assert_eq!(size_in_hint(text), Some(Bytes(1_125_302_272)));
-        for text in ["", "(currently ", "(currently x bytes)", "(currently 0 bytes)", "(currently 99999999999999999999 bytes)"] {
+        for text in
+            ["", "(currently ", "(currently x bytes)", "(currently 0 bytes)", "(currently 99999999999999999999 bytes)"]
+        {
             assert_eq!(size_in_hint(text), None, "{text}");
         }
     }
