@@ -1,17 +1,22 @@
 //! Fixes as commands.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Host, Instance, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Engine, Host, Instance, PageCount, PageSize};
 
 use crate::permission::{Memlock, Right};
 use crate::words::{boot_name, kib_up, percent, pool_file, shell_word};
 use crate::{chain, need, permission};
 
 /// A pool beyond this part of memory leaves too little for everything else: no command here asks for it.
-pub(crate) const LARGEST_POOL: f64 = 0.8;
+pub(crate) const LARGEST_POOL: f64 = LARGEST_POOL_PERCENT as f64 / 100.0;
 
-/// The same in percent, for whole numbers.
-pub(crate) const LARGEST_POOL_PERCENT: u64 = 80;
+/// The same in percent.
+pub(crate) const LARGEST_POOL_PERCENT: u8 = 80;
+
+/// Memory that pools may take of `total` at most.
+pub(crate) fn largest_pools(total: Bytes) -> Bytes {
+    total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
+}
 
 /// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
 const ORACLE_SPARE: PageCount = PageCount(2);

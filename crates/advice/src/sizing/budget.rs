@@ -58,7 +58,8 @@ pub struct Refusal {
     pub wanted: Vec<PoolTarget>,
     /// Memory that is missing.
     pub short: Bytes,
-    /// The largest pools, all together, that the host can carry.
+    /// The largest pools, all together, that the host can carry; what its nodes can place where its memory is
+    /// not known.
     pub largest_pools: Bytes,
 }
 
@@ -109,13 +110,8 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
     let needed = budget.pools + budget.rest();
     budget.left = Some(total.saturating_sub(needed));
-    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(most(total)));
+    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(fix::largest_pools(total)));
     budget
-}
-
-/// What pools may take of a host's memory at most.
-fn most(total: Bytes) -> Bytes {
-    total.shared_by(100).unwrap_or_default().times(fix::LARGEST_POOL_PERCENT)
 }
 
 /// Memory of everybody else: what the kernel counts as anonymous, as shared and as page tables, without the
@@ -163,24 +159,27 @@ fn kernel(ask: &Ask<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
 
 /// The refusal of pools that would starve the host, or that no node has room for.
 pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) -> Option<Refusal> {
-    let total = budget.total?;
     let mut reasons = Vec::new();
     let rest = budget.rest();
-    let largest_pools = total.saturating_sub(rest).min(most(total));
-    if budget.pools + rest > total {
-        reasons.push(format!(
-            "the pools take {} and the rest needs {rest}: together {} of {total}",
-            budget.pools,
-            budget.pools + rest
-        ));
-        reasons.push(parts(budget));
-    }
-    if budget.pools > most(total) {
-        reasons.push(format!(
-            "the pools take {} of {total}: more than {} % leaves too little for everything else",
-            budget.pools,
-            fix::LARGEST_POOL_PERCENT
-        ));
+    let mut largest_pools = budget.pools.saturating_sub(unplaced);
+    if let Some(total) = budget.total {
+        let most = fix::largest_pools(total);
+        largest_pools = total.saturating_sub(rest).min(most);
+        if budget.pools + rest > total {
+            let together = budget.pools + rest;
+            reasons.push(format!(
+                "the pools take {} and the rest needs {rest}: together {together} of {total}",
+                budget.pools
+            ));
+            reasons.push(parts(budget));
+        }
+        if budget.pools > most {
+            reasons.push(format!(
+                "the pools take {} of {total}: more than {} % leaves too little for everything else",
+                budget.pools,
+                fix::LARGEST_POOL_PERCENT
+            ));
+        }
     }
     if unplaced > Bytes::ZERO {
         reasons.push(format!(

@@ -18,7 +18,7 @@ pub(super) fn split(ask: &Ask<'_>, pools: Vec<PoolTarget>) -> (Vec<PoolTarget>, 
     let known = ask.host.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let with_memory = known.iter().filter(|node| node.total.get().is_some_and(|total| total > Bytes::ZERO));
     let mut nodes: Vec<Node<'_>> =
-        with_memory.map(|node| Node { node, room: largest(node.total.get().unwrap_or_default()) }).collect();
+        with_memory.map(|node| Node { node, room: fix::largest_pools(node.total.get().unwrap_or_default()) }).collect();
     if ask.elsewhere || nodes.len() < 2 {
         let one = |mut target: PoolTarget| {
             let more = target.pages.saturating_sub(target.now.unwrap_or_default()).of(target.page_size);
@@ -59,11 +59,6 @@ pub(super) fn split(ask: &Ask<'_>, pools: Vec<PoolTarget>) -> (Vec<PoolTarget>, 
     }
     parts.reverse();
     (parts.into_iter().flatten().collect(), unplaced)
-}
-
-/// The part of a node's memory that pools may take.
-fn largest(total: Bytes) -> Bytes {
-    total.shared_by(100).unwrap_or_default().times(fix::LARGEST_POOL_PERCENT)
 }
 
 fn give(share: &mut PageCount, room: PageCount, rest: &mut PageCount, pages: PageCount) {

@@ -37,8 +37,8 @@ pub struct ForecastRow {
 ///
 /// The constants come from one machine (a virtual one, Linux 6.18, 2 processors), one session at a
 /// time: 5 GiB of a System V segment took 1.45 s on 4 KiB pages, 0.028 s on 2 MiB and 0.027 s on 1 GiB
-/// pages; shared anonymous memory on 4 KiB pages 0.041 s for each GiB, as the kernel
-/// maps sixteen pages a fault there and one in System V segments. On other hardware they scale.
+/// pages; other shared memory on 4 KiB pages took 0.05 s for each GiB, as the kernel maps sixteen pages
+/// a fault there and one in System V segments. On other hardware they scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCost {
     /// System V segments on base pages.
@@ -51,7 +51,7 @@ pub struct FaultCost {
 
 impl Default for FaultCost {
     fn default() -> Self {
-        Self { system_v_ns: 1100, mapped_ns: 160, huge_ns: 21 }
+        Self { system_v_ns: 1100, mapped_ns: 200, huge_ns: 21 }
     }
 }
 
@@ -133,7 +133,7 @@ fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
             basis: Basis::Measured,
         };
     }
-    let default = forecast::process_tables(base);
+    let default = forecast::process_tables(wanted.instance.engine, base);
     let idle = ask.request.process_tables.unwrap_or_else(|| match (live, now) {
         (Some(live), Some(now)) => {
             let here = full(wanted, now, base);

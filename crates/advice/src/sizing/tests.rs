@@ -1,12 +1,10 @@
-use hugewise_model::host::{NodePool, NumaNode, TlbHolds, TlbLevel};
+use hugewise_model::host::{NumaNode, TlbHolds, TlbLevel};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
-use proptest::prelude::*;
 
-use super::{FaultCost, PageSizeChoice, Request, SizeError, Sizing, size};
+use super::{PageSizeChoice, Request, SizeError, Sizing, size};
 use crate::forecast::{Basis, process_tables, shared_tables};
-use crate::testing::{Case, all_huge, gib, node, pool, quiet};
-use crate::tests::any_host::{Dice, any_case};
+use crate::testing::{Case, all_huge, gib, quiet};
 
 fn ask(case: &Case, request: &Request) -> Sizing {
     size(&case.host, &case.instances, request).unwrap()
@@ -139,6 +137,17 @@ fn a_host_too_small_is_refused_with_numbers_and_gets_no_plan() {
 }
 
 #[test]
+fn nodes_alone_can_refuse() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(20));
+    case.host.memory.total = Observed::Absent;
+    two_nodes(&mut case, gib(10), gib(10));
+    let refusal = plain(&case).refusal.unwrap();
+    // 80 % of each node is 4,095 whole pages.
+    assert_eq!(refusal.short, Bytes::from_mib(2 * (10_240 - 2 * 4095)));
+}
+
+#[test]
 fn private_memory_of_the_sessions_asked_for_can_be_what_does_not_fit() {
     let mut case = quiet();
     case.oracle("PROD", gib(32), 99);
@@ -186,25 +195,45 @@ fn five_hundred_sessions_on_8000_mb() {
     assert!(login(PageSize::KIB_4) > 40.0 * login(PageSize::MIB_2));
 }
 
-/// Growth of `PageTables` for forked sessions that read all of a segment, in kB, Linux 6.18, x86-64.
+/// `PageTables` of forked sessions that read all of a segment, in kB, Linux 6.18, x86-64: size, pages,
+/// sessions, what each cost before it read anything, and all of them together.
+///
+/// On base pages the usual 50 kB do. On huge pages next to nothing is left but the processes' own tables,
+/// which the layout of addresses moves between 43 and 53 kB: there they were measured in the same run.
 #[test]
 fn the_kernel_agrees_within_five_percent() {
+    let usual = process_tables(Engine::Other, PageSize::KIB_4);
+    let idle = |tenths: u64| Bytes(tenths * 1024 / 10);
     let measured = [
-        (256, PageSize::KIB_4, 100, 56_492),
-        (256, PageSize::KIB_4, 100, 55_224),
-        (1024, PageSize::KIB_4, 50, 105_520),
-        (5120, PageSize::KIB_4, 50, 515_480),
-        (5120, PageSize::MIB_2, 50, 2_808),
-        (5120, PageSize::GIB_1, 50, 2_608),
-        (1024, PageSize::MIB_2, 300, 16_292),
-        (256, PageSize::MIB_2, 100, 5_180),
+        (256, PageSize::KIB_4, 100, usual, 56_492),
+        (256, PageSize::KIB_4, 300, usual, 165_300),
+        (1024, PageSize::KIB_4, 10, usual, 21_216),
+        (1024, PageSize::KIB_4, 300, usual, 623_096),
+        (5120, PageSize::KIB_4, 30, usual, 307_900),
+        (5120, PageSize::KIB_4, 50, usual, 515_480),
+        (5120, PageSize::GIB_1, 50, usual, 2_608),
+        (256, PageSize::MIB_2, 300, idle(474), 14_252),
+        (1024, PageSize::MIB_2, 100, idle(474), 5_172),
+        (1024, PageSize::MIB_2, 300, idle(518), 16_292),
+        (5120, PageSize::MIB_2, 300, idle(523), 16_896),
+        (5120, PageSize::MIB_2, 300, idle(488), 15_244),
     ];
-    for (mib, page, processes, kib) in measured {
+    for (mib, page, processes, idle, kib) in measured {
         let one = shared_tables(Bytes::from_mib(mib), page, PageSize::KIB_4);
-        let all = (one.each + process_tables(PageSize::KIB_4)).times(processes) + one.once;
+        let all = (one.each + idle).times(processes) + one.once;
         let error = all.as_f64() / Bytes::from_kib(kib).as_f64() - 1.0;
         assert!(error.abs() < 0.05, "{mib} MiB on {page}, {processes} processes: {error}");
     }
+}
+
+/// PostgreSQL 15, shared_buffers=1GB (1,074 MiB of shared memory), sessions that counted a table of 879 MiB
+/// that was all in its buffers: `VmPTE` 2,160 kB each, and their root tables.
+#[test]
+fn postgresql_sessions_after_a_full_scan_within_fifteen_percent() {
+    let mut case = quiet();
+    describe(&mut case, Engine::PostgreSql, Bytes::from_mib(1074), Some(100));
+    let error = tables(&plain(&case), 10, PageSize::KIB_4).as_f64() / Bytes::from_kib(10 * 2164).as_f64() - 1.0;
+    assert!(error.abs() < 0.15, "{error}");
 }
 
 #[test]
@@ -255,8 +284,8 @@ fn sessions_of_several_servers_are_dealt_by_what_they_are_configured_for() {
     describe(&mut case, Engine::PostgreSql, gib(1), Some(300));
     describe(&mut case, Engine::PostgreSql, gib(4), Some(100));
     let sizing = ask(&case, &sessions(40));
-    // 30 sessions of 513 tables and 10 of 2,052, each with its own 50 KiB.
-    assert_eq!(tables(&sizing, 40, PageSize::KIB_4), Bytes::from_kib(30 * (513 * 4 + 50) + 10 * (2052 * 4 + 50)));
+    // 30 sessions of 513 tables and 10 of 2,052, each with its own 170 KiB.
+    assert_eq!(tables(&sizing, 40, PageSize::KIB_4), Bytes::from_kib(30 * (513 * 4 + 170) + 10 * (2052 * 4 + 170)));
     assert!(sizing.forecast.iter().any(|row| row.sessions == 400 && row.configured_max));
 }
 
@@ -371,87 +400,4 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
     assert_eq!(sizing.left_out[0].instance, "redis 6379");
 }
 
-fn any_size() -> impl Strategy<Value = Bytes> {
-    (1_u64..6 << 30).prop_map(Bytes)
-}
-
-proptest! {
-    #[test]
-    fn more_sessions_and_larger_segments_never_cost_less(
-        small in any_size(), more in any_size(), few in 1_u64..3000, plus in 0_u64..3000, live in 0_u64..30,
-    ) {
-        let at = |size: Bytes, count| {
-            let mut case = quiet();
-            case.postgresql("15/a", size);
-            case.oracle("B", Bytes::from_mib(300), live);
-            let sizing = ask(&case, &sessions(count));
-            [PageSize::KIB_4, PageSize::MIB_2, PageSize::GIB_1].map(|page| tables(&sizing, count, page))
-        };
-        for (less, most) in at(small, few).into_iter().zip(at(small, few + plus)) {
-            prop_assert!(less <= most);
-        }
-        for (less, most) in at(small, few).into_iter().zip(at(small + more, few)) {
-            prop_assert!(less <= most);
-        }
-    }
-
-    #[test]
-    fn a_larger_segment_never_needs_fewer_pages(small in any_size(), more in any_size(), percent in 0_u8..=100) {
-        let pages = |size| {
-            let mut case = quiet();
-            describe(&mut case, Engine::PostgreSql, size, Some(10));
-            let request = Request { headroom_percent: percent, memory: Some(gib(4096)), ..Request::default() };
-            ask(&case, &request).pools[0].pages
-        };
-        prop_assert!(pages(small) <= pages(small + more));
-    }
-
-    #[test]
-    fn the_parts_of_a_pool_add_up(
-        size in any_size(), first in 4_u64..40, second in 4_u64..40, third in 0_u64..40, percent in 0_u8..=100,
-    ) {
-        let mut case = quiet();
-        case.oracle("PROD", size, 3);
-        let free = |id, total: u64| NumaNode { free: Observed::Known(gib(total / 2)), total: Observed::Known(gib(total)), ..node(id) };
-        case.host.nodes = Observed::Known(vec![free(0, first), free(1, second), free(4, third)]);
-        let mut pools = vec![pool(PageSize::MIB_2, 700, 100), pool(PageSize::GIB_1, 0, 0)];
-        let second_part = NodePool { node: 1, ..pools[0].nodes[0].clone() };
-        pools[0].nodes.push(second_part);
-        case.host.pools = Observed::Known(pools);
-        let sizing = ask(&case, &Request { headroom_percent: percent, ..Request::default() });
-        let pages = PageSize::MIB_2.pages_for(size).get();
-        let spare = (pages * u64::from(percent)).div_ceil(100) + 2;
-        let parts = if sizing.refusal.is_some() { sizing.refusal.unwrap().wanted } else { sizing.pools };
-        let sum = |of: fn(&super::PoolTarget) -> PageCount| parts.iter().map(of).sum::<PageCount>().get();
-        let room = [first, second, third].iter().map(|node| node * 512 * 8 / 10).sum::<u64>();
-        if pages + spare + 600 < room - 3 {
-            prop_assert_eq!(sum(|part| part.pages), pages + spare + 600);
-            prop_assert_eq!(sum(|part| part.spare_pages), spare);
-            prop_assert_eq!(sum(|part| part.held_by_others), 600);
-        }
-    }
-
-    #[test]
-    fn no_host_brings_it_down(draws in proptest::collection::vec(any::<u64>(), 400), percent in any::<u8>()) {
-        let mut dice = Dice { draws, at: 0 };
-        let case = any_case(&mut dice);
-        let request = Request {
-            page_size: if dice.up_to(2) == 0 { PageSizeChoice::Auto } else { PageSizeChoice::Size(dice.page()) },
-            headroom_percent: percent,
-            sessions: Some(dice.number()).filter(|_| percent % 2 == 0),
-            memory: Some(Bytes(dice.number())).filter(|_| percent % 3 == 0),
-            fault_cost: Some(FaultCost { system_v_ns: dice.number(), mapped_ns: dice.number(), huge_ns: dice.number() }),
-            process_tables: dice.bytes().get(),
-        };
-        match size(&case.host, &case.instances, &request) {
-            Ok(sizing) => {
-                prop_assert!(sizing.refusal.is_none() || sizing.pools.is_empty());
-                if let (None, Some(total)) = (&sizing.refusal, sizing.budget.total) {
-                    prop_assert!(sizing.budget.pools + sizing.budget.rest() <= total);
-                }
-                prop_assert!(sizing.forecast.is_sorted_by_key(|row| (row.sessions, row.page_size)));
-            }
-            Err(error) => prop_assert!(!error.to_string().is_empty()),
-        }
-    }
-}
+mod properties;
