@@ -113,7 +113,8 @@ impl Start {
         if line.contains("Failed to reserve") || line.contains("Failed to commit large pages memory") {
             self.failure = true;
             self.missed.extend(number_after(line, " bytes: "));
-            self.huge = number_after(line, "page size: ").and_then(PageSize::new).or(self.huge);
+            let size = line.split_once("page size: ").and_then(|(_, rest)| PageSize::new(amount(rest)?.get()));
+            self.huge = size.or(self.huge);
             report.error(line);
         } else if line.contains("UseLargePages disabled")
             || line.contains("Large pages using UseSHM are not configured")
@@ -167,8 +168,10 @@ impl Start {
     }
 
     fn decide(self, report: &mut LogReport) {
-        report.page_size = self.huge;
-        self.count(report);
+        if !self.transparent {
+            report.page_size = self.huge;
+            self.count(report);
+        }
         let heap_huge = self.heap.map(|(page, _)| page > PageSize::KIB_4);
         if self.aborted {
             report.decide(LogVerdict::Failed);

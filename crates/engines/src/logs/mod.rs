@@ -248,7 +248,7 @@ pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogRepo
         formats.iter().flat_map(|format| format.marks.iter().map(|mark| (mark.as_bytes(), *format))).collect();
     while let Some((excerpt, format)) = search.next_mark(&marks).map_err(fail)? {
         if let Some(report) = (format.read)(&excerpt) {
-            return Ok(finish(report, source, engine));
+            return Ok(finish(report, source));
         }
     }
     let text = search.ends().map_err(fail)?;
@@ -260,12 +260,11 @@ pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogRepo
     let first = format.engines.first().copied().unwrap_or(Engine::Other);
     let mut report = LogReport::new(engine.unwrap_or(first), "no start found");
     report.unknown(search.why_not_found());
-    Ok(finish(report, source, engine))
+    Ok(finish(report, source))
 }
 
-fn finish(mut report: LogReport, source: &dyn LogBytes, engine: Option<Engine>) -> LogReport {
+fn finish(mut report: LogReport, source: &dyn LogBytes) -> LogReport {
     source.path().clone_into(&mut report.path);
-    report.engine = engine.unwrap_or(report.engine);
     report
 }
 

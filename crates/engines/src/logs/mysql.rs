@@ -73,7 +73,7 @@ impl Failures {
             self.failed = self.failed.saturating_add(number_after(line, "large_page_aligned_alloc mmap(").unwrap_or(0));
             self.conventional = true;
             report.error(line);
-        } else if line.contains("InnoDB: Failed to allocate ") && line.contains(" errno ") {
+        } else if line.contains("Failed to allocate ") && line.contains(" bytes. errno ") {
             self.failed = self.failed.saturating_add(number_after(line, "Failed to allocate ").unwrap_or(0));
             self.conventional = true;
             report.error(line);

@@ -18,7 +18,7 @@ pub(super) static FORMAT: Format = Format {
         oracle_block::OLD_HEADER,
         "Dump of system resources acquired for SHARED GLOBAL AREA",
     ],
-    hints: &["ORA-0", "ORA-2", "ALTER DATABASE ", "LGWR switch", "advanced to log sequence", "Large Page"],
+    hints: &["ALTER DATABASE ", "LGWR switch", "advanced to log sequence", "Large Page", "comp_id='rdbms'"],
     read,
 };
 
@@ -72,12 +72,16 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
     };
     report.started_at = lines.iter().take(3).find_map(|line| line.stamp.clone());
     for (at, line) in lines.iter().enumerate() {
-        read_line(&mut report, line, lines.get(at + 1));
+        read_line(&mut report, line, lines.get(at + 1), up.is_some());
+    }
+    let off = |line: &String| line.starts_with("use_large_pages") && line.to_ascii_uppercase().contains("FALSE");
+    if report.verdict == LogVerdict::None && report.lines.iter().any(off) {
+        report.reason = "use_large_pages is FALSE".into();
     }
     Some(report)
 }
 
-fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>) {
+fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool) {
     let text = line.text.as_str();
     if text.starts_with(START) || text.starts_with("use_large_pages") {
         report.evidence(text);
@@ -97,6 +101,10 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>) {
         let errno = next.filter(|next| next.text.contains(" Error: "));
         if let Some(errno) = errno {
             report.error(&errno.text);
+        }
+        // An instance that is up has done without what it was refused.
+        if up {
+            return;
         }
         let meaning = meaning(text, errno.map_or("", |line| &line.text));
         let reason = if meaning.is_empty() { std::mem::take(&mut report.reason) } else { meaning.to_owned() };

@@ -122,12 +122,13 @@ fn of_stderr(texts: &[String]) -> Vec<Record> {
         }
         let stamp = stamp_of(prefix);
         // A hint is a line of its own, whatever it is called, and speaks of the message before.
-        if message.contains("shared_buffers") && message.contains("max_connections") {
-            if let Some(last) = records.last_mut() {
-                message.clone_into(&mut last.hint);
-                last.line = format!("{}\n{text}", last.line);
-                continue;
-            }
+        if message.contains("shared_buffers")
+            && message.contains("max_connections")
+            && let Some(last) = records.last_mut()
+        {
+            message.clone_into(&mut last.hint);
+            last.line = format!("{}\n{text}", last.line);
+            continue;
         }
         let (severity, message) = (severity.to_owned(), message.to_owned());
         records.push(Record { stamp, severity, message, hint: String::new(), line: text.clone() });

@@ -34,7 +34,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
             || line.contains("qemu-kvm: ")
             || FAILURES.iter().any(|words| line.contains(words))
     };
-    if started.is_none() && !lines.iter().any(|line| is_ours(line)) {
+    if started.is_none() && !lines.iter().any(is_ours) {
         return None;
     }
     let libvirt = started.is_some();

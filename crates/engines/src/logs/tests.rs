@@ -69,7 +69,7 @@ fn wherever_a_log_ends_half_a_start_is_never_all_of_it() {
                 assert!(report.verdict != LogVerdict::All || end < last + 30, "{end}: {report:#?}\n{}", &text[..end]);
             }
         }
-        for from in 0..text.len() {
+        for from in (0..text.len()).step_by(11) {
             if let Ok(report) = log(&text.as_bytes()[from..], None) {
                 assert_ne!(report.verdict, LogVerdict::All, "{from}: {}", &text[from..]);
             }

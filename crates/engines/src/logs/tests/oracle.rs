@@ -60,7 +60,10 @@ fn table_errors_none_is_no_success() {
     assert_eq!(spilled.verdict, LogVerdict::Partly);
     // use_large_pages=FALSE expects nothing of them.
     let off = report(&table(&[("4K", "Configured", 786_947, 786_947), ("2048K", "0", 0, 0)], STARS));
-    assert_eq!(off.verdict, LogVerdict::None);
+    assert_eq!((off.verdict, off.reason.as_str()), (LogVerdict::None, ""));
+    let off = table(&[("4K", "Configured", 786_947, 786_947), ("2048K", "0", 0, 0)], STARS);
+    let off = report(&format!("{off}  use_large_pages          = \"FALSE\"\nPMON started with pid=2\n"));
+    assert_eq!((off.verdict, off.reason.as_str()), (LogVerdict::None, "use_large_pages is FALSE"));
     let base_only = report(&table(&[("4K", "Configured", 786_947, 786_947)], STARS));
     assert_eq!((base_only.verdict, base_only.page_size), (LogVerdict::None, None));
 }
@@ -121,6 +124,10 @@ fn failed_starts_name_their_limit() {
     let text = table(&[("4K", "Configured", 3, 3), ("2048K", "9", 9, 9)], STARS);
     let later = format!("{text}PMON started with pid=2, OS id=81\nORA-27102: out of memory\n");
     assert_eq!(report(&later).verdict, LogVerdict::All);
+    // So are those of a start that went on without what it was refused.
+    let refused = format!("{text}ORA-27125: unable to create shared memory segment\nPMON started with pid=2\n");
+    let refused = report(&refused);
+    assert_eq!((refused.verdict, refused.errors.len()), (LogVerdict::All, 1));
 }
 
 #[test]

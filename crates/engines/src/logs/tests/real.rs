@@ -115,6 +115,8 @@ fn mysql_and_older_mariadb_synthetic() {
     assert_eq!(report(&format!("{start}{pool}{mmap}{mmap}")).verdict, LogVerdict::None);
     assert_eq!(report(&format!("{start}{pool}{mmap}{start}")).verdict, LogVerdict::Unknown);
     let shm = "[Warning] InnoDB: Failed to allocate 138412032 bytes. errno 12\n[Warning] InnoDB: Using conventional memory pool\n";
+    let new = shm.replace("InnoDB:", "[MY-012677] [InnoDB]");
+    assert_eq!(report(&format!("{start}{new}")).errors.len(), 2);
     let old =
         report(&format!("210304  5:06:07 [Note] /usr/sbin/mysqld (mysqld 5.7.30) starting as process 99 ...\n{shm}"));
     assert_eq!((old.verdict, old.started_at.as_deref()), (LogVerdict::Partly, Some("210304 5:06:07")));
@@ -157,6 +159,12 @@ fn openjdk_17_0_15() {
             "{name} {report:#?}"
         );
     }
+    let thp = "[2026-11-21T20:59:29.675+0000][0.001s][info][pagesize] UseLargePages=1, UseTransparentHugePages=1, UseHugeTLBFS=0, \
+               UseSHM=0\n[2026-11-21T20:59:29.731+0000][0.056s][info][pagesize] Heap:  min=8M max=64M base=0x00000000fc000000 \
+               page_size=2M size=64M\n";
+    let thp = report(thp);
+    assert_eq!((thp.verdict, thp.page_size), (Unknown, None));
+    assert_eq!(thp.started_at.as_deref(), Some("2026-11-21T20:59:29.675+0000"));
     let (none, all) = (sample("openjdk-17.0.15-0.log"), sample("openjdk-17.0.15-600.log"));
     assert_eq!(report(&format!("{none}{all}")), report(&all));
     assert_eq!(report(&format!("{all}{none}")), report(&none));
