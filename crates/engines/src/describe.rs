@@ -8,7 +8,7 @@ use std::fmt;
 use hugewise_host::Source;
 use hugewise_model::{Bytes, Engine, Host, Instance, Unread};
 
-use crate::postgresql;
+use crate::{jvm, mysql, oracle, plain, postgresql, qemu};
 
 /// A server as the command line describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +144,91 @@ pub fn describe(
         Description::Config { engine: Engine::PostgreSql, path } => {
             postgresql::describe_files(host, source, None, Some(path), None, ask)
         }
-        _ => Err(DescribeError::new("not described yet", "")),
+        Description::Config { engine: Engine::MySql | Engine::MariaDb, .. } => {
+            mysql::describe(host, source, description)
+        }
+        Description::Oracle { .. } | Description::Config { engine: Engine::Oracle, .. } => {
+            oracle::describe(host, source, description)
+        }
+        Description::Config { engine, path } => Err(DescribeError::of(
+            path,
+            format!("{engine} has no configuration file that says its memory"),
+            "describe it in another way",
+        )),
+        Description::Jvm { .. } => jvm::describe(host, source, description),
+        Description::Qemu { .. } => qemu::describe(host, source, description),
+        Description::Segment { .. } => plain::describe(host, source, description),
+    }
+}
+
+/// The same for several servers of one host: no two have the same name or the same segment.
+///
+/// # Errors
+///
+/// The first of them that makes no sense.
+pub fn describe_all(
+    host: &Host,
+    source: &dyn Source,
+    descriptions: &[Description],
+    ask: bool,
+) -> Result<Vec<Described>, DescribeError> {
+    let all = descriptions.iter().map(|description| describe(host, source, description, ask));
+    let mut all = all.collect::<Result<Vec<_>, _>>()?;
+    let mut segments = 0;
+    for at in 0..all.len() {
+        let (before, rest) = all.split_at_mut(at);
+        let Some(Described { instance, .. }) = rest.first_mut() else { continue };
+        let taken = |name: &str| {
+            before.iter().any(|other| other.instance.engine == instance.engine && other.instance.name == name)
+        };
+        if taken(&instance.name) {
+            let names = (2_u64..).map(|number| format!("{} {number}", instance.name));
+            instance.name = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
+        }
+        for segment in instance.segments.iter_mut().filter(|_| instance.pid == 0) {
+            segment.identity = (NO_IDENTITY.0, segments);
+            segments += 1;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hugewise_host::source::MapSource;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn several_servers_are_told_apart() {
+        let source = MapSource::new().file("/a/pg.conf", "").file("/b/pg.conf", "cluster_name = 'a 2'\n");
+        let config =
+            |path: &str| Description::PostgreSql { data_dir: None, config: Some(path.into()), server_binary: None };
+        let segment = Description::Segment { bytes: Bytes::from_gib(5) };
+        let descriptions = [config("/a/pg.conf"), config("/b/pg.conf"), config("/a/pg.conf"), segment.clone(), segment];
+        let all = describe_all(&Host::default(), &source, &descriptions, true).unwrap();
+        let names: BTreeSet<_> = all.iter().map(|described| described.instance.title()).collect();
+        assert_eq!(names.len(), 5, "{names:?}");
+        assert!(names.contains("postgresql a 3"), "{names:?}");
+        let segments = all.iter().flat_map(|described| &described.instance.segments);
+        let identities: Vec<_> = segments.map(|segment| segment.identity).collect();
+        assert_eq!(identities.iter().collect::<BTreeSet<_>>().len(), identities.len());
+        assert!(identities.len() >= 5);
+        assert!(describe_all(&Host::default(), &source, &[config("/none")], true).is_err());
+    }
+
+    #[test]
+    fn an_error_names_file_and_line_and_what_to_do() {
+        let error = DescribeError::of("/etc/my.cnf", "no size in \"64X\"", "write it as 64M");
+        assert_eq!(error.clone().at(12).to_string(), "/etc/my.cnf:12: no size in \"64X\"; write it as 64M");
+        assert_eq!(error.at(0).to_string(), "/etc/my.cnf: no size in \"64X\"; write it as 64M");
+        assert_eq!(DescribeError::new("nothing to do", "").to_string(), "nothing to do");
+    }
+
+    #[test]
+    fn a_server_without_such_a_file_is_named() {
+        let redis = Description::Config { engine: Engine::Redis, path: "/etc/redis.conf".into() };
+        let error = describe(&Host::default(), &MapSource::new(), &redis, true).unwrap_err();
+        assert!(error.to_string().starts_with("/etc/redis.conf: redis has no configuration file"), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod connect;
 pub mod describe;
+mod described;
 pub mod jvm;
 pub mod log_files;
 pub mod logs;
@@ -13,6 +14,7 @@ pub mod mysql;
 pub mod options;
 pub mod oracle;
 pub mod other;
+pub mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;

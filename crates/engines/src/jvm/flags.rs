@@ -18,6 +18,7 @@ pub const KEPT: &[&str] = &[
     "--add-reads",
     "-Xms*",
     "-Xmx*",
+    "-Xmn*",
     "-Xlp*",
     "-XX:+UseLargePages*",
     "-XX:-UseLargePages*",
@@ -31,6 +32,15 @@ pub const KEPT: &[&str] = &[
     "-XX:MaxHeapSize*",
     "-XX:InitialHeapSize*",
     "-XX:ReservedCodeCacheSize*",
+    "-XX:+SegmentedCodeCache*",
+    "-XX:-SegmentedCodeCache*",
+    "-XX:+TieredCompilation*",
+    "-XX:-TieredCompilation*",
+    "-XX:G1HeapRegionSize*",
+    "-XX:ShenandoahRegionSize*",
+    "-XX:NewSize*",
+    "-XX:MaxNewSize*",
+    "-XX:NewRatio*",
     "-XX:+AlwaysPreTouch*",
     "-XX:-AlwaysPreTouch*",
     "-XX:+UseG1GC*",
@@ -52,6 +62,8 @@ const SWITCHES: &[&str] = &[
     "UseSHM",
     "UseHugeTLBFS",
     "AlwaysPreTouch",
+    "SegmentedCodeCache",
+    "TieredCompilation",
     "UseG1GC",
     "UseParallelGC",
     "UseSerialGC",
@@ -60,7 +72,17 @@ const SWITCHES: &[&str] = &[
 ];
 
 /// Sizes that are recorded.
-const SIZES: &[&str] = &["LargePageSizeInBytes", "MaxHeapSize", "InitialHeapSize", "ReservedCodeCacheSize"];
+pub(super) const SIZES: &[&str] = &[
+    "LargePageSizeInBytes",
+    "MaxHeapSize",
+    "InitialHeapSize",
+    "ReservedCodeCacheSize",
+    "G1HeapRegionSize",
+    "ShenandoahRegionSize",
+    "NewSize",
+    "MaxNewSize",
+    "NewRatio",
+];
 
 /// Flags by name, as `-XX:+PrintFlagsFinal` writes them, with their values; the last one of a name counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,6 +124,9 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
     if let Some(value) = word.strip_prefix("-Xms") {
         return Some(("InitialHeapSize", value.to_owned()));
     }
+    if let Some(value) = word.strip_prefix("-Xmn") {
+        return Some(("MaxNewSize", value.to_owned()));
+    }
     // OpenJ9's way; its code cache alone is not what is meant here.
     if word == "-Xlp" || word.starts_with("-Xlp:objectheap") {
         return Some(("UseLargePages", "true".into()));
@@ -119,7 +144,7 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
 }
 
 /// `512m`, `4G`, `1073741824`.
-fn size(text: &str) -> Option<Bytes> {
+pub(super) fn size(text: &str) -> Option<Bytes> {
     let unit = match text.bytes().last()?.to_ascii_lowercase() {
         b'k' => 1 << 10,
         b'm' => 1 << 20,

@@ -1,5 +1,7 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
+mod demand;
+mod described;
 pub mod flags;
 pub mod hsperf;
 
@@ -13,20 +15,19 @@ use hugewise_model::{
 use crate::{Found, Kind, Scene, options, segments, versions};
 use flags::Flags;
 
+pub use described::describe;
+
 /// Java.
 pub static KIND: Kind = Kind { engine: Engine::Jvm, find, options: flags::KEPT, settings: &[] };
+
+/// The name of the heap among the segments.
+const HEAP: &str = "heap";
 
 /// Smaller machines are too many and too small to matter, unless they ask for large pages.
 const SMALLEST_HEAP: Bytes = Bytes::from_mib(256);
 
 /// Private mappings below this are not the heap.
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
-
-/// `ReservedCodeCacheSize` where compilation is tiered, as it is by default.
-const CODE_CACHE: Bytes = Bytes::from_mib(240);
-
-/// Largest error of [`estimate`] in percent, against OpenJDK 17 with heaps of 512 MiB to 4 GiB under each collector.
-const ERROR_PERCENT: u8 = 3;
 
 /// HotSpot cuts longer strings off (`PerfMaxStringConstLength`, 1024).
 const LONGEST_TOLD: usize = 1000;
@@ -36,12 +37,20 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
         let data = hsperf_path(process);
         if options::program(process) == "java" || data.is_some() {
             let mut door = Door::new(scene.source);
-            if let Some(instance) = instance(scene, &mut door, process, data) {
+            let instance = instance(scene, &mut door, process, data);
+            if matters(&instance) {
                 found.add(instance);
                 found.unread.extend(door.unread);
             }
         }
     }
+}
+
+fn matters(instance: &Instance) -> bool {
+    let heap =
+        instance.segments.iter().filter(|segment| segment.name == HEAP).map(|segment| segment.size).sum::<Bytes>();
+    let most = instance.setting_value("maxheapsize").and_then(flags::size).unwrap_or_default();
+    heap.max(most) >= SMALLEST_HEAP || matches!(instance.asked, Asked::Try | Asked::Must)
 }
 
 /// HotSpot maps the file in which it tells of itself: the mapping names it, wherever its container keeps it.
@@ -51,7 +60,7 @@ fn hsperf_path(process: &Process) -> Option<&str> {
     Some(data.name.as_str())
 }
 
-fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Option<&str>) -> Option<Instance> {
+fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Option<&str>) -> Instance {
     let host = scene.host;
     let path = data.map(|path| options::in_mount_namespace_of(host, process, path));
     let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
@@ -78,12 +87,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
 
     let heap = heap(process, &flags);
     let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
-    let heap_size: Bytes = heap_segments.iter().map(|segment| segment.size).sum();
-    let max_heap = flags.size("MaxHeapSize");
     let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
-    if heap_size.max(max_heap.unwrap_or_default()) < SMALLEST_HEAP && !large_pages {
-        return None;
-    }
 
     let named = process.command.known().and_then(|arguments| flags::program(arguments));
     let name = named.unwrap_or_else(|| options::program(process)).to_owned();
@@ -113,15 +117,15 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     instance.mechanism = if flags.on("UseSHM") { Mechanism::SysvShm } else { Mechanism::Mmap };
     instance.session_model = SessionModel::Threads;
     instance.asked_page_size = asked_page_size(host, &flags);
-    instance.segments = heap_segments.into_iter().map(|part| Segment { name: "heap".into(), ..part }).collect();
+    instance.segments = heap_segments.into_iter().map(|part| Segment { name: HEAP.into(), ..part }).collect();
     let heap_use = segments::huge_page_use(&instance.segments);
     instance.segments.extend(huge_rest(host, process, &heap));
     instance.huge_pages = match heap_use {
         HugePageUse::All => HugePageUse::All,
         _ => segments::huge_page_use(&instance.segments),
     };
-    instance.demand = demand(&instance, &flags, heap_use);
-    Some(instance)
+    instance.demand = demand(host, &instance, &flags, heap_use);
+    instance
 }
 
 /// The virtual machine's own words of the command line, argument files in their place.
@@ -195,25 +199,31 @@ fn asked_page_size(host: &Host, flags: &Flags) -> Observed<PageSize> {
     given.map_or_else(|| host.default_huge_page.clone(), Observed::Known)
 }
 
-fn demand(instance: &Instance, flags: &Flags, heap_use: HugePageUse) -> Option<Demand> {
+fn demand(host: &Host, instance: &Instance, flags: &Flags, heap_use: HugePageUse) -> Option<Demand> {
     let page_size = instance.asked_page_size.get()?;
-    if heap_use == HugePageUse::All {
+    if heap_use == HugePageUse::All && !grows(instance, flags) {
         let pages = instance.segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
         return Some(Demand { page_size, pages, source: DemandSource::Measured });
     }
-    let needed = estimate(flags.size("MaxHeapSize")?, flags);
-    let source = DemandSource::Estimated { error_percent: ERROR_PERCENT };
-    Some(Demand { page_size, pages: page_size.pages_for(needed), source })
+    let machine = demand::Machine {
+        flags,
+        version: instance.version.known().map(String::as_str),
+        memory: host.memory.total.get(),
+        processors: host.processors.online.get(),
+    };
+    // What a running machine was not told, its mappings tell better.
+    if instance.pid != 0 && flags.size("MaxHeapSize").is_none() {
+        return None;
+    }
+    let (pages, error_percent) = demand::estimate(&machine, page_size)?;
+    Some(Demand { page_size, pages, source: DemandSource::Estimated { error_percent } })
 }
 
-/// Heap, code cache, and for all but ZGC and Serial a bitmap of 1/32 and three tables of 1/512 of the heap. OpenJDK 17,
-/// pages of 2 MiB with a heap of 4 GiB: G1 2244, Parallel 2234; 512 MiB: G1 384, Parallel 376; 2 GiB: Shenandoah 1209,
-/// ZGC 1144; 1 GiB: Serial 632.
-fn estimate(heap: Bytes, flags: &Flags) -> Bytes {
-    let code = flags.size("ReservedCodeCacheSize").unwrap_or(CODE_CACHE);
-    let plain = flags.on("UseZGC") || flags.on("UseSerialGC");
-    let tables = if plain { Bytes::ZERO } else { Bytes(heap.get() / 32) + Bytes(heap.get() / 512).times(3) };
-    heap + code + tables
+/// Whether a heap of ZGC's is not yet what it may become.
+fn grows(instance: &Instance, flags: &Flags) -> bool {
+    let heap =
+        instance.segments.iter().filter(|segment| segment.name == HEAP).map(|segment| segment.size).sum::<Bytes>();
+    flags.on("UseZGC") && flags.size("MaxHeapSize").is_some_and(|most| heap < most)
 }
 
 #[cfg(test)]

@@ -189,21 +189,3 @@ fn without_a_command_line_the_question_stays_open() {
     assert_eq!((instance.name.as_str(), instance.asked, instance.setting), ("java", Asked::Unknown, None));
     assert_eq!(instance.version, Observed::Known("11.0.2".into()));
 }
-
-#[test]
-fn the_estimate_is_as_near_as_it_says() {
-    // Pages that OpenJDK 17 took from the pool: collector, heap in MiB, pages.
-    for (collector, mib, pages) in [
-        ("G1", 512, 384),
-        ("G1", 4096, 2244),
-        ("Parallel", 512, 376),
-        ("Parallel", 4096, 2234),
-        ("Serial", 1024, 632),
-        ("Z", 2048, 1144),
-        ("Shenandoah", 2048, 1209),
-    ] {
-        let flags = Flags::read([format!("-XX:+Use{collector}GC").as_str()].into_iter());
-        let estimated = PageSize::MIB_2.pages_for(estimate(Bytes::from_mib(mib), &flags)).get();
-        assert!(estimated.abs_diff(pages) * 100 <= pages * u64::from(ERROR_PERCENT), "{collector} {mib}: {estimated}");
-    }
-}

@@ -40,7 +40,8 @@ pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<()
     instance.asked = asked(&settings);
     instance.setting = settings.get("large_pages").known().map(|setting| (*setting).clone());
     instance.max_sessions = settings.value_or("max_connections", "151").parse(|value| value.parse::<u64>());
-    let sizes = Sizes::of(&settings, instance.engine == Engine::MariaDb, instance.version.known().map(String::as_str));
+    let version = instance.version.known().and_then(|version| super::numbers(version));
+    let sizes = Sizes::of(&settings, instance.engine == Engine::MariaDb, version);
     if let Some(page) = instance.asked_page_size.get() {
         instance.demand = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
     }

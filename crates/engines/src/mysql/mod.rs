@@ -2,17 +2,21 @@
 
 mod ask;
 pub mod cnf;
+mod demand;
+mod described;
 mod files;
 pub mod persisted;
 
 use hugewise_host::{Door, ParseError};
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process};
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
+use hugewise_model::{Asked, Bytes, Engine, Instance, Mapping, Observed, Process};
 
 pub(crate) use ask::{answer, question};
+pub use described::describe;
 
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
+use demand::{Sizes, demand};
 use files::Groups;
 
 /// MySQL and its descendants; which one it is shows in the instance.
@@ -29,7 +33,12 @@ pub static KIND: Kind = Kind {
         "--innodb-buffer-pool-instances",
         "--innodb-log-buffer-size",
         "--key-buffer-size",
+        "--key-cache-block-size",
+        "--key-cache-segments",
+        "--key-cache-file-hash-size",
         "--aria-pagecache-buffer-size",
+        "--aria-pagecache-file-hash-size",
+        "--aria-block-size",
         "--max-connections",
         "--port",
         "-P",
@@ -46,7 +55,13 @@ pub static KIND: Kind = Kind {
         "innodb_buffer_pool_instances",
         "innodb_log_buffer_size",
         "key_buffer_size",
+        "key_cache_block_size",
+        "key_cache_segments",
+        "key_cache_file_hash_size",
         "aria_pagecache_buffer_size",
+        "aria_pagecache_file_hash_size",
+        "aria_block_size",
+        "user",
         "max_connections",
         "port",
         "socket",
@@ -71,7 +86,7 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
             continue;
         }
         let mut door = Door::new(scene.source);
-        let instance = describe(scene, &mut door, main);
+        let instance = instance(scene, &mut door, main);
         found.unread.append(&mut door.unread);
         found.add(instance);
     }
@@ -83,7 +98,7 @@ fn passing(main: &Process) -> bool {
     main.command.known().is_some_and(|arguments| arguments.iter().any(is))
 }
 
-fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance {
+fn instance(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance {
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
     let data = data_directory(main);
     let version = match data.known() {
@@ -97,7 +112,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance 
     if let (false, Some(data)) = (mariadb, data.known()) {
         persisted::read(door, data, &inside(data), &mut settings);
     }
-    let sizes = Sizes::of(&settings, mariadb, version.known().map(String::as_str));
+    let sizes = Sizes::of(&settings, mariadb, version.known().and_then(|version| numbers(version)));
     for (name, default) in [("large_pages", "OFF"), ("innodb_buffer_pool_size", "128M"), ("max_connections", "151")] {
         settings.fill_in(name, default);
     }
@@ -204,47 +219,6 @@ fn numbers(version: &str) -> Option<(u32, u32, u32)> {
     Some((numbers.next()?, numbers.next()?, numbers.next().unwrap_or_default()))
 }
 
-/// MariaDB 10.11.19 maps its buffer pool as one stretch of exactly its size; up to which release
-/// the series before it have chunks is taken from where that was seen.
-const fn is_one_stretch(version: (u32, u32, u32)) -> bool {
-    version.0 == 10 && version.1 == 11 && version.2 >= 19
-}
-
-/// What the settings make the server allocate in large stretches.
-struct Sizes {
-    pool: u64,
-    /// The pool comes in stretches of this size.
-    chunk: u64,
-    /// What a stretch is larger than its pages, in thousandths.
-    descriptors: u64,
-    caches: u64,
-}
-
-impl Sizes {
-    fn of(settings: &Settings, mariadb: bool, version: Option<&str>) -> Option<Self> {
-        let size = |name: &str, default: &str| cnf::bytes(settings.value_or(name, default).known()?);
-        let pool = size("innodb_buffer_pool_size", "128M")?;
-        let chunk = size("innodb_buffer_pool_chunk_size", "0")?;
-        let whole = mariadb && version.and_then(numbers).is_some_and(is_one_stretch);
-        let chunk = if whole {
-            pool
-        } else if chunk == 0 {
-            128 << 20
-        } else {
-            chunk
-        };
-        let caches = if mariadb {
-            // Two log buffers, and the caches of MyISAM and Aria, which take large pages, too.
-            let log = size("innodb_log_buffer_size", "16M")?;
-            [size("key_buffer_size", "128M")?, size("aria_pagecache_buffer_size", "128M")?, log, log]
-        } else {
-            [size("key_buffer_size", "8M")?, 0, 0, 0]
-        };
-        let caches = caches.into_iter().fold(0_u64, u64::saturating_add);
-        Some(Self { pool, chunk: chunk.min(pool).max(1), descriptors: if whole { 0 } else { 31 }, caches })
-    }
-}
-
 /// The stretches that the buffer pool and the caches are in.
 ///
 /// On huge pages the kernel names them. On base pages they are private stretches like any other, and
@@ -264,22 +238,6 @@ fn memory(scene: &Scene<'_>, main: &Process, sizes: Option<&Sizes>) -> Vec<Segme
         let system_v = mapping.shared && segments::kind(scene.host, mapping) == SegmentKind::SystemV;
         mapping.accessible && (huge(mapping) || ((anonymous || system_v) && mapping.size().get() >= smallest))
     })
-}
-
-/// Wholly on huge pages the mappings are the demand. Otherwise the settings tell. A chunk with its
-/// page descriptors is up to 3.1 % larger than asked for (MySQL 8.0), and each is rounded up by itself;
-/// the caches of MariaDB 10.11.19 take 10 % less than asked for, which weighs more beside a small pool.
-fn demand(now: HugePageUse, segments: &[Segment], sizes: Option<&Sizes>, page: PageSize) -> Option<Demand> {
-    let measured: PageCount = segments.iter().map(|segment| page.pages_for(segment.size)).sum();
-    if now == HugePageUse::All {
-        return Some(Demand { page_size: page, pages: measured, source: DemandSource::Measured });
-    }
-    let sizes = sizes?;
-    let chunk = Bytes(sizes.chunk.saturating_add(sizes.chunk / 1000 * sizes.descriptors));
-    let chunks = page.pages_for(chunk).get().saturating_mul(sizes.pool.div_ceil(sizes.chunk));
-    let pages = PageCount(chunks) + page.pages_for(Bytes(sizes.caches));
-    let error_percent = if sizes.pool >= 512 << 20 { 5 } else { 10 };
-    Some(Demand { page_size: page, pages, source: DemandSource::Estimated { error_percent } })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::*;
 use hugewise_host::source::MapSource;
-use hugewise_model::Host;
+use hugewise_model::instance::DemandSource;
+use hugewise_model::{Host, HugePageUse, PageCount, PageSize};
 
 const DATA: &str = "/var/lib/mysql";
 

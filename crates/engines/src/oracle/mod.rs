@@ -3,6 +3,8 @@
 //! An instance is known by its process monitor, `<prefix>_pmon_<SID>`: `ora_`, since 23ai `db_`, for ASM `asm_`, for the
 //! management database `mdb_`, for the ASM proxy `apx_`. Its dedicated servers are called `oracle<SID>`.
 
+mod demand;
+mod described;
 pub mod parameters;
 
 use hugewise_host::Door;
@@ -14,6 +16,8 @@ use hugewise_model::{
 
 use crate::{Found, Kind, Scene, options, segments, versions};
 use parameters::Assignment;
+
+pub use described::describe;
 
 /// Oracle.
 pub static KIND: Kind = Kind { engine: Engine::Oracle, find, options: &[], settings: SETTINGS };

@@ -268,16 +268,14 @@ fn named_data_directory(source: &dyn Source, settings: &Settings) -> Result<Opti
 }
 
 fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings) -> Instance {
-    let nobody = Process::default();
-    let mut instance = Scene { host, source }.instance(Engine::PostgreSql, String::new(), &nobody, Vec::new());
-    instance.pids.clear();
+    let mut instance = crate::described::instance(&Scene { host, source }, Engine::PostgreSql, String::new());
     instance.mechanism = Mechanism::Mmap;
     let port = settings.value_or("port", "5432").into_known();
     let cluster = settings.value_or("cluster_name", "").into_known();
     instance.endpoints = endpoints(None, settings, port.as_deref());
     let folder = files.data.as_deref().or_else(|| files.config.rsplit_once('/').map(|(folder, _)| folder));
     // A cluster that is only described may have no port of its own yet.
-    instance.name = match name(folder, cluster.as_deref(), None, &nobody) {
+    instance.name = match name(folder, cluster.as_deref(), None, &Process::default()) {
         empty if empty.is_empty() => options::file_name(&files.config).to_owned(),
         name => name,
     };
@@ -287,7 +285,8 @@ fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.trim().parse::<u64>());
     instance.asked = asked(settings);
     instance.setting = setting(settings, instance.asked);
-    instance.asked_page_size = asked_page_size(host, settings);
+    let usual = || Observed::Known(crate::described::page_size(&Scene { host, source }));
+    instance.asked_page_size = asked_page_size(host, settings).or_else_absent(usual);
     instance
 }
 

@@ -1,0 +1,221 @@
+//! What a MySQL or MariaDB server asks for at its start, stretch by stretch.
+//!
+//! MariaDB 10.11.19 (measured with `strace -e trace=mmap`): five stretches, none given back before it serves: the blocks of
+//! MyISAM's key cache, those of Aria's page cache, the buffer pool, and two log buffers. Each is rounded up to its page by
+//! itself, and one that is smaller than a page takes none. What the caches keep beside their blocks is never on huge pages.
+
+use hugewise_model::instance::{Demand, DemandSource, Segment};
+use hugewise_model::{HugePageUse, PageCount, PageSize};
+
+use super::cnf;
+use crate::settings::Settings;
+
+/// The release that the formula was held against: with the pages that it says the server starts wholly on them, and with one
+/// less it does not.
+const PROVEN: (u32, u32, u32) = (10, 11, 19);
+
+/// The buffer pool grows by this much (`innodb_buffer_pool_extent_size` of 64-bit builds).
+const EXTENT: u64 = 8 << 20;
+
+/// MyISAM's key cache, bytes for each block and each of its two links (mysys/mf_keycache.c; measured with 4 MiB to 8 GiB).
+const KEY_CACHE: Bookkeeping = Bookkeeping { block: 112, link: 48 };
+
+/// Aria's page cache (storage/maria/ma_pagecache.c; measured with 4 MiB to 8 GiB).
+const ARIA: Bookkeeping = Bookkeeping { block: 144, link: 112 };
+
+/// What the settings make the server allocate in large stretches.
+pub(super) struct Sizes {
+    /// The buffer pool.
+    pub(super) pool: u64,
+    /// The pool comes in stretches of this size.
+    pub(super) chunk: u64,
+    /// Every stretch: how many of how many bytes.
+    stretches: Vec<(u64, u64)>,
+    error_percent: u8,
+}
+
+impl Sizes {
+    /// `None` where a setting is not known or no size.
+    pub(super) fn of(settings: &Settings, mariadb: bool, version: Option<(u32, u32, u32)>) -> Option<Self> {
+        let number = |name: &str, default: &str| cnf::bytes(settings.value_or(name, default).known()?);
+        let pool = number("innodb_buffer_pool_size", "128M")?;
+        let chunk = match number("innodb_buffer_pool_chunk_size", "0")? {
+            0 => 128 << 20,
+            given => given,
+        };
+        if !mariadb {
+            // A chunk with its page descriptors is up to 3.1 % larger than asked for (MySQL 8.0).
+            let keys = number("key_buffer_size", "8M")?;
+            let mut sizes = Self::in_chunks(pool, chunk);
+            sizes.stretches.push((1, keys));
+            return Some(sizes);
+        }
+        let mut sizes = if version.is_some_and(is_one_stretch) {
+            let whole = (pool >> 20 << 20).next_multiple_of_or_most(EXTENT);
+            let error_percent = if version == Some(PROVEN) { 0 } else { 1 };
+            Self { pool, chunk: pool.max(1), stretches: vec![(1, whole)], error_percent }
+        } else {
+            Self::in_chunks(pool, chunk)
+        };
+        let log = number("innodb_log_buffer_size", "16M")?.max(2 << 20);
+        sizes.stretches.push((2, log - log % 4096));
+        let parts = number("key_cache_segments", "0")?.clamp(1, 64);
+        let block = number("key_cache_block_size", "1024")?.clamp(512, 16384);
+        let files = number("key_cache_file_hash_size", "512")?;
+        let keys = number("key_buffer_size", "128M")?;
+        sizes.stretches.push((parts, KEY_CACHE.blocks((keys - keys % 4096) / parts, block - block % 512, files)));
+        let block = number("aria_block_size", "8192")?.clamp(1024, 32768);
+        let files = number("aria_pagecache_file_hash_size", "512")?;
+        let cache = number("aria_pagecache_buffer_size", "128M")?;
+        sizes.stretches.push((1, ARIA.blocks(cache, block - block % 1024, files)));
+        Some(sizes)
+    }
+
+    fn in_chunks(pool: u64, chunk: u64) -> Self {
+        let chunk = chunk.min(pool).max(1);
+        let with_descriptors = chunk.saturating_add(chunk / 1000 * 31);
+        let error_percent = if pool >= 512 << 20 { 5 } else { 10 };
+        Self { pool, chunk, stretches: vec![(pool.div_ceil(chunk), with_descriptors)], error_percent }
+    }
+
+    /// Pages of one size that the stretches take: those that are smaller than a page take none.
+    fn pages(&self, page: PageSize) -> PageCount {
+        let page = page.bytes().get();
+        let taken = self.stretches.iter().filter(|(_, size)| *size >= page);
+        PageCount(taken.fold(0, |sum, (count, size)| sum.saturating_add(count.saturating_mul(size.div_ceil(page)))))
+    }
+}
+
+/// MariaDB 10.11.19 maps its buffer pool as one stretch of its size; up to which release the series before it have chunks is
+/// taken from where that was seen.
+const fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+    version.0 == PROVEN.0 && version.1 == PROVEN.1 && version.2 >= PROVEN.2
+}
+
+/// Rounding that a number near the largest survives.
+trait RoundUp {
+    fn next_multiple_of_or_most(self, step: u64) -> u64;
+}
+
+impl RoundUp for u64 {
+    fn next_multiple_of_or_most(self, step: u64) -> u64 {
+        self.checked_next_multiple_of(step).unwrap_or(Self::MAX - Self::MAX % step)
+    }
+}
+
+/// What a cache of MyISAM or Aria keeps beside each of its blocks. It has two links a block, and a table of links with as many
+/// entries as the next power of two and half as many again need, of 8 bytes each.
+struct Bookkeeping {
+    block: u64,
+    link: u64,
+}
+
+impl Bookkeeping {
+    /// Bytes of the cache's blocks, which are the one stretch of it that huge pages can back: what is left of `memory` once
+    /// the rest has its place. A cache of less than 8 blocks is none.
+    fn blocks(&self, memory: u64, block: u64, files: u64) -> u64 {
+        // It counts links for the blocks that it would like to have, and 10 bytes a block for the table.
+        let wished = memory / (self.block + 2 * self.link + 10 + block);
+        if wished < 8 {
+            return 0;
+        }
+        let table = 8_u64.saturating_mul(wished.checked_next_power_of_two().unwrap_or(u64::MAX)).saturating_mul(2);
+        let files = files.clamp(128, 16384).next_power_of_two() * 16;
+        let rest = memory.saturating_sub(table).saturating_sub(files).saturating_sub(2 * self.link * wished);
+        (rest / (self.block + block)).clamp(8, wished) * block
+    }
+}
+
+/// Wholly on huge pages the mappings are the demand, otherwise what the settings make of it.
+pub(super) fn demand(
+    now: HugePageUse,
+    segments: &[Segment],
+    sizes: Option<&Sizes>,
+    page_size: PageSize,
+) -> Option<Demand> {
+    if now == HugePageUse::All {
+        let pages = segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
+        return Some(Demand { page_size, pages, source: DemandSource::Measured });
+    }
+    let sizes = sizes?;
+    let source = DemandSource::Estimated { error_percent: sizes.error_percent };
+    Some(Demand { page_size, pages: sizes.pages(page_size), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::configuration::Place;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        let mut settings = Settings::of(&super::super::KIND);
+        for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
+            settings.set(name, value, Place { file: "my.cnf".into(), line: 1 });
+        }
+        settings
+    }
+
+    fn pages(text: &str, mariadb: bool, version: (u32, u32, u32)) -> u64 {
+        Sizes::of(&settings(text), mariadb, Some(version)).unwrap().pages(PageSize::MIB_2).get()
+    }
+
+    /// Bytes that MariaDB 10.11.19 maps for the blocks of its caches on base pages, where nothing is rounded to 2 MiB.
+    #[test]
+    fn caches_are_to_the_byte() {
+        for (mib, key, aria) in [
+            (4, 3_421_184, 3_997_696),
+            (20, 16_962_560, 19_996_672),
+            (50, 42_653_696, 50_036_736),
+            (100, 85_315_584, 100_081_664),
+            (128, 109_734_912, 128_180_224),
+            (777, 662_518_784, 777_666_560),
+            (2048, 1_755_881_472, 2_051_096_576),
+            (8192, 7_023_550_464, 8_204_402_688),
+        ] {
+            assert_eq!(KEY_CACHE.blocks(mib << 20, 1024, 512), key, "{mib} MiB");
+            assert_eq!(ARIA.blocks(mib << 20, 8192, 512), aria, "{mib} MiB");
+        }
+        assert_eq!(KEY_CACHE.blocks(64 << 20, 1024, 512), 54_863_872);
+        assert_eq!(KEY_CACHE.blocks(256 << 20, 4096, 512), 254_447_616);
+        assert_eq!(KEY_CACHE.blocks(256 << 20, 1536, 512), 232_581_120);
+        assert_eq!(KEY_CACHE.blocks(256 << 20, 1024, 8192), 219_367_424);
+        assert_eq!(ARIA.blocks(256 << 20, 8192, 9000), 256_122_880);
+        assert_eq!(KEY_CACHE.blocks(8192, 1024, 512), 0);
+    }
+
+    #[test]
+    fn mysql_asks_chunk_by_chunk() {
+        // MySQL 8.0 asks for 66 pages for each chunk of 128 MiB, and 4 are for the keys of MyISAM.
+        assert_eq!(pages("innodb_buffer_pool_size=1G", false, (8, 0, 36)), 8 * 66 + 4);
+    }
+
+    proptest! {
+        #[test]
+        fn more_memory_never_needs_fewer_pages(
+            name in prop::sample::select(vec!["innodb_buffer_pool_size", "innodb_log_buffer_size"]),
+            mib in 8_u64..1 << 20,
+            more in 0_u64..1 << 16,
+            mariadb: bool,
+            patch in 0_u32..30,
+        ) {
+            let pages = |mib: u64| pages(&format!("{name}={mib}M"), mariadb, (10, 11, patch));
+            prop_assert!(pages(mib) <= pages(mib + more));
+        }
+
+        #[test]
+        fn no_number_brings_it_down(values in prop::collection::vec(0_u64..=u64::MAX, 9), mariadb: bool, page in 12_u32..40) {
+            let names = [
+                "innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size", "innodb_log_buffer_size", "key_buffer_size",
+                "key_cache_segments", "key_cache_block_size", "key_cache_file_hash_size", "aria_pagecache_buffer_size",
+                "aria_block_size",
+            ];
+            let text: Vec<_> = names.iter().zip(values).map(|(name, value)| format!("{name}={value}")).collect();
+            for version in [None, Some(PROVEN), Some((8, 0, 36))] {
+                let sizes = Sizes::of(&settings(&text.join(" ")), mariadb, version).unwrap();
+                let _ = sizes.pages(PageSize::new(1 << page).unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Bare System V segments, of which nothing is said but their size.
+
+use hugewise_host::Source;
+use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind};
+use hugewise_model::{Asked, Engine, Host, Instance, Observed};
+
+use crate::describe::{DescribeError, Described, Description};
+use crate::{Scene, described};
+
+/// A segment takes its size, rounded up to whole pages: shmget with SHM_HUGETLB reserves them all at once.
+///
+/// # Errors
+/// A size of nothing, or one that no kernel has.
+pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+    let Description::Segment { bytes } = description else {
+        return Err(DescribeError::new("no size of a segment is given", "give it with --segment 5GiB"));
+    };
+    if bytes.get() == 0 || bytes.get() >= 1 << 63 {
+        let what = format!("a segment of {} bytes cannot be had", bytes.get());
+        return Err(DescribeError::new(what, "give a size of at least one byte and less than 8 EiB"));
+    }
+    let scene = Scene { host, source };
+    let page_size = described::page_size(&scene);
+    let segment = Segment {
+        kind: SegmentKind::SystemV,
+        name: "segment".into(),
+        size: *bytes,
+        page_size: Observed::Absent,
+        huge: Observed::Absent,
+        mappers: 0,
+        identity: (0, 0),
+    };
+    let demand =
+        Demand { page_size, pages: page_size.pages_for(*bytes), source: DemandSource::Estimated { error_percent: 0 } };
+    let instance = described::instance(&scene, Engine::Other, format!("segment of {bytes}"));
+    Ok(Described::from(Instance {
+        asked: Asked::Must,
+        asked_page_size: Observed::Known(page_size),
+        mechanism: Mechanism::SysvShm,
+        segments: vec![segment],
+        demand: Some(demand),
+        ..instance
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+    use hugewise_model::{Bytes, PageCount, PageSize};
+
+    use super::*;
+
+    fn pages(bytes: u64, page: PageSize) -> Option<PageCount> {
+        let host = Host { default_huge_page: Observed::Known(page), ..Host::default() };
+        let described = describe(&host, &MapSource::new(), &Description::Segment { bytes: Bytes(bytes) }).ok()?;
+        described.instance.demand.map(|demand| demand.pages)
+    }
+
+    #[test]
+    fn a_segment_of_any_size_is_rounded_up() {
+        assert_eq!(pages(5 << 30, PageSize::MIB_2), Some(PageCount(2560)));
+        assert_eq!(pages((5 << 30) + 1, PageSize::MIB_2), Some(PageCount(2561)));
+        assert_eq!(pages(1, PageSize::GIB_1), Some(PageCount(1)));
+        assert_eq!(pages((1 << 63) - 1, PageSize::GIB_1), Some(PageCount(1 << 33)));
+        assert_eq!((pages(0, PageSize::MIB_2), pages(1 << 63, PageSize::MIB_2)), (None, None));
+    }
+}
