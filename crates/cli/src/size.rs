@@ -158,16 +158,18 @@ fn describe(
     instances: &mut Vec<Instance>,
     unread: &mut Vec<Unread>,
 ) -> Result<(), Failure> {
-    for server in &arguments.servers.0 {
-        let description = rooted(&server.description, arguments.root.as_deref())?;
-        let described = describe::describe(host, source, &description, arguments.root.is_none());
-        let mut described = described.map_err(|error| Failure::new(error.to_string()))?;
+    let servers = &arguments.servers.0;
+    let rooted = servers.iter().map(|server| rooted(&server.description, arguments.root.as_deref()));
+    let descriptions = rooted.collect::<Result<Vec<_>, _>>()?;
+    let described = describe::describe_all(host, source, &descriptions, arguments.root.is_none())
+        .map_err(|error| Failure::new(error.to_string()))?;
+    for (server, mut described) in servers.iter().zip(described) {
         let instance = &mut described.instance;
         if let Some((name, is)) = server.known_as {
             name.clone_into(&mut instance.name);
             instance.traits.push(is);
         }
-        instances.retain(|running| running.pid == 0 || !same_server(running, instance));
+        instances.retain(|other| !same_server(other, instance));
         make_unique(instances, instance);
         instances.push(described.instance);
         unread.append(&mut described.unread);
@@ -175,14 +177,17 @@ fn describe(
     Ok(())
 }
 
-fn same_server(one: &Instance, other: &Instance) -> bool {
+fn same_server(running: &Instance, described: &Instance) -> bool {
+    if running.pid == 0 || running.containered || running.engine != described.engine {
+        return false;
+    }
     let folder = |of: &Instance| of.data_directory.known().map(|path| path.trim_end_matches('/').to_owned());
-    one.engine == other.engine && !one.containered && folder(one).is_some() && folder(one) == folder(other)
+    running.pid == described.pid || (folder(running).is_some() && folder(running) == folder(described))
 }
 
 fn make_unique(instances: &[Instance], instance: &mut Instance) {
     let taken = |name: &str| instances.iter().any(|it| it.engine == instance.engine && it.name == name);
-    let numbered = (2_u64..).map(|number| format!("{} #{number}", instance.name));
+    let numbered = (2_u64..).map(|number| format!("{} {number}", instance.name));
     let name = std::iter::once(instance.name.clone()).chain(numbered).find(|name| !taken(name));
     instance.name = name.unwrap_or_default();
 }

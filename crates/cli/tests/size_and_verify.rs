@@ -270,7 +270,9 @@ fn waiting_for_a_server_that_never_comes_ends() {
 
 #[test]
 fn no_report_is_wider_than_a_terminal() {
-    for host in ["healthy-postgresql", "numa-unequal", "oracle-many-sessions", "two-clusters-one-too-big", "starved-host"] {
+    for host in
+        ["healthy-postgresql", "numa-unequal", "oracle-many-sessions", "two-clusters-one-too-big", "starved-host"]
+    {
         for command in ["size", "verify"] {
             let said = on(command, host, &[]);
             let wide = said.out.lines().find(|line| line.chars().count() > 80);
