@@ -25,7 +25,7 @@ struct Said {
 
 impl Said {
     fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+        serde_json::from_str(&self.out).unwrap()
     }
 }
 
