@@ -16,6 +16,7 @@ pub mod need;
 mod permission;
 mod rules;
 pub mod sizing;
+pub mod standing;
 #[cfg(test)]
 mod testing;
 mod words;

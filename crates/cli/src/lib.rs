@@ -8,9 +8,13 @@ use clap::{CommandFactory, Parser, Subcommand};
 mod capture;
 mod check;
 mod completions;
+mod described;
 mod outcome;
 mod rules;
+mod size;
 mod terminal;
+mod verdict;
+mod verify;
 
 use outcome::{Failure, Outcome};
 
@@ -37,6 +41,12 @@ enum Command {
     Check(check::Arguments),
     /// Save what check reads, secrets left out, so that check --root can read it elsewhere.
     Capture(capture::Arguments),
+    /// Say how many huge pages of which size what runs here needs, or what is described.
+    #[command(after_help = size::AFTER_HELP)]
+    Size(Box<size::Arguments>),
+    /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.
+    #[command(after_help = verify::AFTER_HELP)]
+    Verify(verify::Arguments),
     /// List the rules, or print the page of one.
     Rules(rules::Arguments),
     /// Print completions for a shell.
@@ -65,6 +75,8 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         None => check::run(&arguments.check),
         Some(Command::Check(arguments)) => check::run(&arguments),
         Some(Command::Capture(arguments)) => capture::run(&arguments),
+        Some(Command::Size(arguments)) => size::run(&arguments),
+        Some(Command::Verify(arguments)) => verify::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),
     }

@@ -15,6 +15,8 @@ pub(crate) enum Outcome {
     Found,
     /// A verdict is missing because facts could not be read.
     Incomplete,
+    /// What a monitoring plugin calls critical: its codes are others than the program's own.
+    Critical,
 }
 
 /// A run that could not do its work: what happened, to what, and what to do.
@@ -22,6 +24,11 @@ pub(crate) enum Outcome {
 pub(crate) struct Failure(String);
 
 impl Failure {
+    /// What happened.
+    pub(crate) fn message(&self) -> &str {
+        &self.0
+    }
+
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -51,15 +58,22 @@ fn clean_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", hugewise_report::plain::clean(line))).collect()
 }
 
+/// Says on standard error why the answer is not what was hoped for.
+pub(crate) fn complain(message: &str, outcome: Outcome) -> Result<Outcome, Failure> {
+    // Nobody is left to tell where standard error is closed; the exit code still tells.
+    let _ = write!(io::stderr().lock(), "hugewise: {}", clean_lines(message));
+    Ok(outcome)
+}
+
 /// Says on standard error what went wrong, and turns the result into an exit code.
 pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::Critical) => ExitCode::from(2),
         Ok(Outcome::Incomplete) => ExitCode::from(3),
         Err(Failure(message)) => {
-            // Nobody is left to tell where standard error is closed; the exit code still tells.
-            let _ = write!(io::stderr().lock(), "hugewise: {}", clean_lines(&message));
+            let _ = complain(&message, Outcome::Fine);
             ExitCode::from(2)
         }
     }

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod describe;
 mod described;
 pub mod jvm;
+pub mod log_files;
 pub mod logs;
 pub mod mongodb;
 pub mod mysql;

@@ -6,21 +6,25 @@
 use std::io;
 
 use hugewise_advice::Assessment;
+use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
 pub mod date;
 pub mod json;
+pub mod nagios;
 pub mod palette;
 pub mod plain;
 pub mod rules;
 pub mod screen;
 pub mod table;
 pub mod text;
+mod verified;
 
 #[cfg(test)]
 mod samples;
 
 pub use palette::Palette;
+pub use verified::{Disagreement, Verified};
 
 /// A host that has been checked: what the renderers show.
 pub struct Checked<'a> {
@@ -67,5 +71,37 @@ impl Checked<'_> {
     /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::write(self, out)
+    }
+}
+
+/// Servers that have been sized: what the renderers show.
+pub struct SizeReport<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The servers, running and described.
+    pub instances: &'a [Instance],
+    /// What was asked.
+    pub request: &'a Request,
+    /// The answer.
+    pub sizing: &'a Sizing,
+    /// Everything that is there and could not be read, sorted.
+    pub unread: &'a [Unread],
+}
+
+impl SizeReport<'_> {
+    /// Writes the report that people read.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        text::size::write(self, out, layout)
+    }
+
+    /// Writes the report that programs read, schema `hugewise.size/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        json::size::write(self, out)
     }
 }

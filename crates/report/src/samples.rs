@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use hugewise_advice::Assessment;
+use hugewise_advice::sizing::{self, Request};
+use hugewise_advice::standing::{Standing, standing};
+use hugewise_engines::logs::{LogReport, LogText, LogVerdict, read_log};
 use hugewise_model::configuration::Place;
 use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
@@ -11,7 +14,7 @@ use hugewise_model::{
     Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Segment, UnknownVerdict, Unread,
 };
 
-use crate::{Checked, Layout, Palette};
+use crate::{Checked, Disagreement, Layout, Palette, SizeReport, Verified};
 
 /// Everything that a report shows.
 pub(crate) struct Sample {
@@ -46,6 +49,66 @@ impl Sample {
         self.checked().write_json(&mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
+}
+
+impl Sample {
+    pub(crate) fn sized_text(&self, memory: Option<Bytes>, width: usize) -> String {
+        let mut out = Vec::new();
+        self.sized(memory, |report| report.write_text(&mut out, Layout::plain(width)).unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    pub(crate) fn sized_json(&self, memory: Option<Bytes>) -> serde_json::Value {
+        let mut out = Vec::new();
+        self.sized(memory, |report| report.write_json(&mut out).unwrap());
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    fn sized(&self, memory: Option<Bytes>, show: impl FnOnce(&SizeReport<'_>)) {
+        let Self { host, instances, unread, .. } = self;
+        let request = Request { memory, sessions: Some(500), ..Request::default() };
+        let sizing = sizing::size(host, instances, &request).unwrap();
+        show(&SizeReport { host, instances, request: &request, sizing: &sizing, unread });
+    }
+
+    pub(crate) fn verified<T>(&self, show: impl FnOnce(&Verified<'_>) -> T) -> T {
+        let Self { host, instances, assessment, unread } = self;
+        let standings: Vec<Standing> = instances.iter().map(|it| standing(host, it, false)).collect();
+        let verdict = if standings.is_empty() { Standing::Unknown } else { Standing::None };
+        let logs: Vec<LogReport> = instances.first().map(|_| failed_start()).into_iter().collect();
+        let disagreement = |instance: &Instance| Disagreement {
+            instance: instance.title(),
+            log: "/u01/alert_PROD.log".into(),
+            says: LogVerdict::Failed,
+            mapped: Standing::None,
+        };
+        let disagreements: Vec<Disagreement> = instances.first().map(disagreement).into_iter().collect();
+        show(&Verified {
+            host,
+            instances,
+            assessment,
+            standings: &standings,
+            logs: &logs,
+            disagreements: &disagreements,
+            verdict: &verdict,
+            unread,
+        })
+    }
+}
+
+/// What an alert log says of a start that failed.
+fn failed_start() -> LogReport {
+    let bytes = b"Starting ORACLE instance (normal)\n";
+    let mut log = read_log(&LogText { path: "/u01/alert_PROD.log", bytes }, Some(Engine::Oracle)).unwrap();
+    log.format = "oracle page size table";
+    log.started_at = Some("2023-11-14T22:13:20+00:00".into());
+    log.page_size = Some(PageSize::MIB_2);
+    (log.expected, log.allocated, log.needed) = (Some(PageCount(17_411)), Some(PageCount(9)), Some(PageCount(17_411)));
+    log.verdict = LogVerdict::Failed;
+    log.reason.clear();
+    log.memlock = Observed::Known(hugewise_model::Limit::At(Bytes::from_kib(64)));
+    log.errors = vec!["ORA-27125: unable to create shared memory segment".into()];
+    log
 }
 
 fn known(text: &str) -> Observed<String> {

@@ -15,6 +15,8 @@ use crate::Checked;
 mod finding;
 mod host;
 mod instance;
+pub mod size;
+pub mod verify;
 
 pub use finding::{ChainLink, Finding, UnknownVerdict};
 pub use host::{Host, Node, Pool, Thp, TlbBuffer};
@@ -115,7 +117,11 @@ impl From<&Checked<'_>> for Check {
 
 /// The JSON Schema (2020-12) of `hugewise check --format json`, as docs/schema/check.json keeps it.
 pub fn check_schema() -> String {
-    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<Check>();
+    schema_of::<Check>()
+}
+
+fn schema_of<T: JsonSchema>() -> String {
+    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     let mut text = format!("{:#}", schema.as_value());
     text.push('\n');
     text

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use hugewise_model::{Level, Observed, Unread};
+use hugewise_model::{Host, Level, Observed, Unread};
 
 use super::counted;
 use crate::Checked;
@@ -26,11 +26,26 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Resul
         screen.flow(0, &last)?;
         last = Spans::new().add(Role::Quiet, "Undecided: ").add(Role::Text, &listed(&undecided));
     }
-    if !checked.unread.is_empty() {
-        screen.flow(2, &last)?;
-        last = Spans::new().add(Role::Quiet, "Not read: ").add(Role::Text, &listed(&grouped(checked.unread)));
+    let denied = checked.assessment.unknown.iter().any(|verdict| verdict.missing.contains("denied"));
+    end(screen, last, checked.host, checked.unread, denied)
+}
+
+/// The last line: what was not read, and who would see more, behind what is to be said before.
+pub(super) fn end(
+    screen: &mut Screen<'_>,
+    mut last: Spans,
+    host: &Host,
+    unread: &[Unread],
+    denied: bool,
+) -> io::Result<()> {
+    if !unread.is_empty() {
+        if last.width() > 0 {
+            screen.flow(2, &last)?;
+        }
+        last = Spans::new().add(Role::Quiet, "Not read: ").add(Role::Text, &listed(&grouped(unread)));
     }
-    screen.flow(2, &last.add(Role::Strong, as_whom(checked)))
+    let denied = denied || unread.iter().any(|fact| fact.why.starts_with("denied"));
+    screen.flow(2, &last.add(Role::Strong, as_whom(host, denied)))
 }
 
 fn counts(checked: &Checked<'_>) -> String {
@@ -100,10 +115,8 @@ fn listed(entries: &[String]) -> String {
 }
 
 /// Who would see more.
-fn as_whom(checked: &Checked<'_>) -> &'static str {
-    let denied = checked.unread.iter().any(|fact| fact.why.starts_with("denied"))
-        || checked.assessment.unknown.iter().any(|verdict| verdict.missing.contains("denied"));
-    match (denied, &checked.host.read_as, checked.host.live) {
+fn as_whom(host: &Host, denied: bool) -> &'static str {
+    match (denied, &host.read_as, host.live) {
         (true, Observed::Known(0), _) => " Root itself was denied: a container or a security policy stands before it.",
         (true, _, true) => " Run as root to see the rest.",
         (true, _, false) => " Capture as root to see the rest.",

@@ -13,6 +13,8 @@ mod findings;
 mod host;
 mod instances;
 mod nothing;
+pub(crate) mod size;
+pub(crate) mod verify;
 
 pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
@@ -132,6 +134,8 @@ mod tests {
         segment over 256 MiB.
         try next  hugewise check --root PATH  checks a captured host or a sosreport, a
                                               folder or a tar
+                  hugewise size --engine ...  says what a server would need that does
+                                              not run here
                   hugewise rules              lists what is looked for on a host with a
                                               database
 

@@ -21,8 +21,9 @@ const LOOKED_FOR: [(Engine, &str); 9] = [
 ];
 
 /// What to try where nothing was found: each a command of this program and what it is for.
-const TRY_NEXT: [(&str, &str); 2] = [
+const TRY_NEXT: [(&str, &str); 3] = [
     ("hugewise check --root PATH", "checks a captured host or a sosreport, a folder or a tar"),
+    ("hugewise size --engine ...", "says what a server would need that does not run here"),
     ("hugewise rules", "lists what is looked for on a host with a database"),
 ];
 

@@ -1,0 +1,373 @@
+//! Servers that are only described on the command line.
+//!
+//! Each `--engine` starts a server; the options behind it, up to the next `--engine`, are its own.
+
+use clap::{ArgMatches, Args, FromArgMatches};
+use hugewise_engines::describe::Description;
+use hugewise_model::{Bytes, Engine};
+
+/// SGA of an ASM instance that manages its memory with SGA_TARGET, where no size is given.
+const USUAL_ASM: &str = "1G";
+/// SGA of the grid infrastructure's management database, where no size is given.
+const USUAL_MANAGEMENT_DATABASE: &str = "1G";
+
+/// What can be described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// By --data-dir, --config or both.
+    Postgresql,
+    /// By --sga, or by --config with a parameter file.
+    Oracle,
+    /// By --config.
+    Mariadb,
+    /// By --config.
+    Mysql,
+    /// By its command behind --, or in --command.
+    Jvm,
+    /// By its command behind --, or in --command.
+    Qemu,
+}
+
+impl Kind {
+    const fn engine(self) -> Engine {
+        match self {
+            Self::Postgresql => Engine::PostgreSql,
+            Self::Oracle => Engine::Oracle,
+            Self::Mariadb => Engine::MariaDb,
+            Self::Mysql => Engine::MySql,
+            Self::Jvm => Engine::Jvm,
+            Self::Qemu => Engine::Qemu,
+        }
+    }
+
+    /// The options that describe it.
+    const fn takes(self) -> &'static [&'static str] {
+        match self {
+            Self::Postgresql => &["data_dir", "config", "server_binary"],
+            Self::Oracle => &["config", "sga", "sga_max", "processes", "asm", "management_database"],
+            Self::Mariadb | Self::Mysql => &["config"],
+            Self::Jvm | Self::Qemu => &["command", "words"],
+        }
+    }
+
+    /// What it cannot be without.
+    const fn least(self) -> &'static str {
+        match self {
+            Self::Postgresql => "--data-dir DIR or --config FILE",
+            Self::Oracle => "--sga SIZE, or --config FILE with its parameters",
+            Self::Mariadb | Self::Mysql => "--config FILE",
+            Self::Jvm => "its command behind --: -- java -Xmx8g ...",
+            Self::Qemu => "its command behind --: -- qemu-system-x86_64 -m 8G ...",
+        }
+    }
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Servers that are described")]
+struct Raw {
+    /// Describe a server; the options below it belong to the --engine before them, which may be repeated.
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    engine: Vec<Kind>,
+    /// PostgreSQL's data directory.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Vec<String>,
+    /// The server's configuration: postgresql.conf, init.ora, my.cnf.
+    #[arg(long, value_name = "FILE")]
+    config: Vec<String>,
+    /// PostgreSQL's program `postgres`, where it is at no usual place.
+    #[arg(long, value_name = "PATH")]
+    server_binary: Vec<String>,
+    /// Oracle's SGA_TARGET: 34G.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    sga: Vec<Bytes>,
+    /// Oracle's SGA_MAX_SIZE, where it is larger.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    sga_max: Vec<Bytes>,
+    /// Oracle's PROCESSES.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    processes: Vec<u64>,
+    /// An ASM instance beside it, with this SGA (=1G where no size is given).
+    #[arg(long, value_name = "SIZE", value_parser = size, num_args = 0..=1, require_equals = true, default_missing_value = USUAL_ASM)]
+    asm: Vec<Bytes>,
+    /// The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given).
+    #[arg(long, value_name = "SIZE", value_parser = size, num_args = 0..=1, require_equals = true, default_missing_value = USUAL_MANAGEMENT_DATABASE)]
+    management_database: Vec<Bytes>,
+    /// The JVM's or QEMU's command in one word, where several are described: 'java -Xmx8g -jar a.jar'.
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
+    command: Vec<String>,
+    /// A System V segment of this size; may be repeated, and needs no --engine.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    segment: Vec<Bytes>,
+    /// The command of the last JVM or QEMU.
+    #[arg(last = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// A size as people write it.
+pub(crate) fn size(text: &str) -> Result<Bytes, String> {
+    Bytes::parse(text)
+}
+
+/// A server to describe, and the name that it is to get where the description has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) description: Description,
+    /// `+ASM`, `-MGMTDB` with the trait that marks it.
+    pub(crate) known_as: Option<(&'static str, &'static str)>,
+}
+
+/// All of them, in the order of the command line, segments last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Servers(pub(crate) Vec<Server>);
+
+impl Args for Servers {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Raw::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Raw::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Servers {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let raw = Raw::from_arg_matches(matches)?;
+        servers(&raw, matches)
+            .map(Self)
+            .map_err(|message| clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{message}\n")))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// One `--engine` with what stands behind it.
+struct Group<'a> {
+    kind: Kind,
+    from: usize,
+    to: usize,
+    matches: &'a ArgMatches,
+}
+
+impl Group<'_> {
+    /// The values of an option that stand in this group.
+    fn values<T: Clone>(&self, id: &str, all: &[T]) -> Vec<T> {
+        let places = self.matches.indices_of(id).into_iter().flatten();
+        places.zip(all).filter(|(at, _)| (self.from..self.to).contains(at)).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// The one value of an option.
+    fn value<T: Clone>(&self, id: &str, all: &[T]) -> Result<Option<T>, String> {
+        let mut values = self.values(id, all);
+        let value = values.pop();
+        if values.is_empty() { Ok(value) } else { Err(format!("{} is given twice for one {}", flag(id), self.name())) }
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind.engine().as_str()
+    }
+
+    fn missing(&self) -> String {
+        format!("--engine {} needs {}", self.name(), self.kind.least())
+    }
+}
+
+fn flag(id: &str) -> String {
+    if id == "words" { "a command behind --".into() } else { format!("--{}", id.replace('_', "-")) }
+}
+
+fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, String> {
+    let starts: Vec<usize> = matches.indices_of("engine").into_iter().flatten().collect();
+    let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
+    let groups: Vec<Group<'_>> = raw
+        .engine
+        .iter()
+        .zip(starts.iter().zip(ends))
+        .map(|(kind, (from, to))| Group { kind: *kind, from: *from, to, matches })
+        .collect();
+    for id in ["data_dir", "config", "server_binary", "sga", "sga_max", "processes", "asm", "management_database"]
+        .into_iter()
+        .chain(["command", "words"])
+    {
+        for at in matches.indices_of(id).into_iter().flatten() {
+            let group = groups.iter().find(|group| (group.from..group.to).contains(&at));
+            let Some(group) = group else {
+                return Err(format!("{} describes a server: name it before with --engine", flag(id)));
+            };
+            if !group.kind.takes().contains(&id) {
+                return Err(format!(
+                    "{} does not describe {}; it needs {}",
+                    flag(id),
+                    group.name(),
+                    group.kind.least()
+                ));
+            }
+        }
+    }
+    let mut servers = Vec::new();
+    for group in &groups {
+        servers.extend(described(raw, group)?);
+    }
+    let segment = |bytes: &Bytes| Server { description: Description::Segment { bytes: *bytes }, known_as: None };
+    servers.extend(raw.segment.iter().map(segment));
+    Ok(servers)
+}
+
+fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, String> {
+    let config = group.value("config", &raw.config)?;
+    let description = match group.kind {
+        Kind::Postgresql => {
+            let data_dir = group.value("data_dir", &raw.data_dir)?;
+            let server_binary = group.value("server_binary", &raw.server_binary)?;
+            if data_dir.is_none() && config.is_none() {
+                return Err(group.missing());
+            }
+            Description::PostgreSql { data_dir, config, server_binary }
+        }
+        Kind::Oracle => return oracle(raw, group, config),
+        Kind::Mariadb | Kind::Mysql => {
+            Description::Config { engine: group.kind.engine(), path: config.ok_or_else(|| group.missing())? }
+        }
+        Kind::Jvm => Description::Jvm { command: command(raw, group)? },
+        Kind::Qemu => Description::Qemu { command: command(raw, group)? },
+    };
+    Ok(vec![Server { description, known_as: None }])
+}
+
+fn oracle(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, String> {
+    let sga = group.value("sga", &raw.sga)?;
+    let sga_max = group.value("sga_max", &raw.sga_max)?;
+    let processes = group.value("processes", &raw.processes)?;
+    let main = match (config, sga) {
+        (None, Some(sga)) => Description::Oracle { sga, sga_max, processes },
+        (Some(path), None) if sga_max.is_none() && processes.is_none() => {
+            Description::Config { engine: Engine::Oracle, path }
+        }
+        (Some(_), _) => {
+            return Err("--config holds the sizes of an Oracle instance: leave --sga and its like out".into());
+        }
+        (None, None) => return Err(group.missing()),
+    };
+    if let (Description::Oracle { sga, .. }, Some(max)) = (&main, sga_max)
+        && max < *sga
+    {
+        return Err(format!("--sga-max {max} is below --sga {sga}: Oracle would raise it to that; leave it out"));
+    }
+    let mut servers = vec![Server { description: main, known_as: None }];
+    for (id, all, known_as) in
+        [("asm", &raw.asm, ("+ASM", "asm")), ("management_database", &raw.management_database, ("-MGMTDB", "gimr"))]
+    {
+        if let Some(sga) = group.value(id, all)? {
+            let description = Description::Oracle { sga, sga_max: None, processes: None };
+            servers.push(Server { description, known_as: Some(known_as) });
+        }
+    }
+    Ok(servers)
+}
+
+fn command(raw: &Raw, group: &Group<'_>) -> Result<Vec<String>, String> {
+    let words = group.values("words", &raw.words);
+    let command = match group.value("command", &raw.command)? {
+        Some(_) if !words.is_empty() => {
+            return Err(format!("--engine {} has two commands: --command, and one behind --", group.name()));
+        }
+        Some(text) => hugewise_host::config::grub::split(&text),
+        None => words,
+    };
+    if command.is_empty() { Err(group.missing()) } else { Ok(command) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        servers: Servers,
+        #[arg(long)]
+        sessions: Option<u64>,
+    }
+
+    fn parse(line: &[&str]) -> Result<Vec<Server>, String> {
+        let line = std::iter::once("size").chain(line.iter().copied());
+        Line::try_parse_from(line).map(|line| line.servers.0).map_err(|error| error.to_string())
+    }
+
+    fn descriptions(line: &[&str]) -> Vec<Description> {
+        parse(line).unwrap().into_iter().map(|server| server.description).collect()
+    }
+
+    #[test]
+    fn options_belong_to_the_engine_before_them() {
+        let line = "--segment 1G --engine postgresql --data-dir /a --sessions 5 --engine mariadb --config /etc/my.cnf \
+                    --engine postgresql --config /b/postgresql.conf --data-dir /b --segment 5GiB \
+                    --engine qemu --command";
+        let line: Vec<&str> = line.split_whitespace().chain(["qemu-system-x86_64 -m '8G'"]).collect();
+        let line: Vec<&str> = line.into_iter().chain(["--engine", "jvm", "--", "java", "-Xmx8g"]).collect();
+        let some = |text: &str| Some(text.to_owned());
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            descriptions(&line),
+            [
+                Description::PostgreSql { data_dir: some("/a"), config: None, server_binary: None },
+                Description::Config { engine: Engine::MariaDb, path: "/etc/my.cnf".into() },
+                Description::PostgreSql {
+                    data_dir: some("/b"),
+                    config: some("/b/postgresql.conf"),
+                    server_binary: None
+                },
+                Description::Qemu { command: words("qemu-system-x86_64 -m 8G") },
+                Description::Jvm { command: words("java -Xmx8g") },
+                Description::Segment { bytes: Bytes::from_gib(1) },
+                Description::Segment { bytes: Bytes::from_gib(5) },
+            ]
+        );
+    }
+
+    #[test]
+    fn oracle_brings_its_companions() {
+        let line = ["--engine", "oracle", "--sga", "34G", "--asm", "--management-database=2G"];
+        let servers = parse(&line).unwrap();
+        let oracle = |gib| Description::Oracle { sga: Bytes::from_gib(gib), sga_max: None, processes: None };
+        let seen: Vec<_> = servers.into_iter().map(|server| (server.description, server.known_as)).collect();
+        let expected = [(oracle(34), None), (oracle(1), Some(("+ASM", "asm"))), (oracle(2), Some(("-MGMTDB", "gimr")))];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_explained() {
+        for (line, why) in [
+            ("--data-dir /a", "--data-dir describes a server: name it before with --engine"),
+            ("--data-dir /a --engine postgresql", "name it before with --engine"),
+            ("--engine postgresql", "needs --data-dir DIR or --config FILE"),
+            ("--engine postgresql --sga 1G", "--sga does not describe postgresql"),
+            ("--engine postgresql --data-dir /a --data-dir /b", "--data-dir is given twice for one postgresql"),
+            ("--engine oracle", "needs --sga SIZE"),
+            ("--engine oracle --sga 2G --sga-max 1G", "--sga-max 1.0 GiB is below --sga 2.0 GiB"),
+            ("--engine oracle --sga 2G --config /a", "leave --sga"),
+            ("--engine oracle --sga 0", "is nothing"),
+            ("--engine oracle --sga -5G", "is negative"),
+            ("--engine oracle --sga 5X", "is no size"),
+            ("--segment 8192P", "is too large"),
+            ("--segment -1", "is negative"),
+            ("--engine mariadb", "needs --config FILE"),
+            ("--engine jvm", "needs its command behind --"),
+            ("--engine jvm --command java -- java", "has two commands"),
+            ("--engine jvm -- java --engine", ""),
+            ("-- java", "a command behind -- describes a server"),
+            ("--engine redis", "invalid value"),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            match parse(&words) {
+                Ok(_) => assert_eq!(why, "", "{line}"),
+                Err(message) => assert!(!why.is_empty() && message.contains(why), "{line}: {message}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `hugewise size`.
+
+use std::path::{Path, PathBuf};
+
+use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
+use hugewise_engines::Found;
+use hugewise_engines::describe::{self, Description};
+use hugewise_host::Source;
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
+use hugewise_report::SizeReport;
+
+use crate::check::Format;
+use crate::described::{Servers, size};
+use crate::outcome::{self, Failure, Outcome};
+use crate::terminal::{self, ColorChoice};
+
+pub(crate) const AFTER_HELP: &str = "\
+What runs here is sized together with what is described; with --memory or --only-described \
+what is described is sized alone.
+
+  hugewise size
+  hugewise size --engine postgresql --data-dir /var/lib/postgresql/15/main
+  hugewise size --memory 128G --engine oracle --sga 34G --engine mariadb --config my.cnf --segment 5GiB
+  hugewise size --engine jvm -- java -Xmx8g -XX:+UseLargePages -jar app.jar
+
+Exit codes: 0 it fits; 1 it does not; 2 it could not do its work; 3 a server was left out because facts could \
+not be read.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Size what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+    /// Text for people or JSON for programs.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Sessions on the host that the plan has to carry.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sessions: Option<u64>,
+    /// Plan for a host with so much memory, instead of this one.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    memory: Option<Bytes>,
+    /// Page size: 2M, 1G, or auto: what each server's settings ask for.
+    #[arg(long, value_name = "SIZE", value_parser = page_size, default_value = "auto", allow_hyphen_values = true)]
+    page_size: Pages,
+    /// Pages beyond the demand, in percent of it, at most 100.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", allow_hyphen_values = true)]
+    headroom: u8,
+    /// Only this running or described instance: PROD, 15/main, or "oracle PROD". What others hold stays theirs.
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Leave out what runs here.
+    #[arg(long)]
+    only_described: bool,
+    /// Also ask the servers over their sockets; without it nothing is connected to.
+    #[arg(long, conflicts_with = "root")]
+    connect: bool,
+    /// Colour in text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+    #[command(flatten)]
+    servers: Servers,
+}
+
+/// [`PageSizeChoice`] as an argument.
+#[derive(Clone, Copy, Debug)]
+struct Pages(PageSizeChoice);
+
+fn page_size(text: &str) -> Result<Pages, String> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(Pages(PageSizeChoice::Auto));
+    }
+    let bytes = size(text)?;
+    let page = PageSize::new(bytes.get());
+    page.map(|page| Pages(PageSizeChoice::Size(page)))
+        .ok_or_else(|| format!("{text:?} is no page size; it is a power of two from 4K up, such as 2M or 1G"))
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let fits = number.parse::<u8>().ok().filter(|percent| *percent <= 100);
+    fits.ok_or_else(|| format!("{text:?} is no percentage; write a whole number from 0 to 100"))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let described = &arguments.servers.0;
+    if arguments.only_described && described.is_empty() {
+        return Err(Failure::new("--only-described leaves nothing: describe a server with --engine or --segment"));
+    }
+    let source = outcome::open(arguments.root.as_deref())?;
+    let host = hugewise_host::read(source.as_ref());
+    let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
+    let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
+    describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
+    if let Some(name) = &arguments.instance {
+        narrow(name, &mut instances)?;
+    }
+    unread.sort();
+    unread.dedup();
+
+    let request = Request {
+        page_size: arguments.page_size.0,
+        headroom_percent: arguments.headroom,
+        sessions: arguments.sessions,
+        memory: arguments.memory,
+        ..Request::default()
+    };
+    let sizing = match sizing::size(&host, &instances, &request) {
+        Ok(sizing) => sizing,
+        Err(error) => return nothing(&error, &instances, &unread),
+    };
+    let sized = SizeReport { host: &host, instances: &instances, sizing: &sizing, request: &request, unread: &unread };
+    let mut text = Vec::new();
+    let written = match arguments.format {
+        Format::Text => sized.write_text(&mut text, terminal::layout(arguments.color, false)),
+        Format::Json => sized.write_json(&mut text),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    outcome::print(&text)?;
+    let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.title());
+    if sizing.refusal.is_some() {
+        Ok(Outcome::Found)
+    } else if instances.iter().filter(left_out).any(|instance| is_unknown(instance, &unread)) {
+        Ok(Outcome::Incomplete)
+    } else {
+        Ok(Outcome::Fine)
+    }
+}
+
+/// What runs here, and what could not be read of the host.
+fn running(arguments: &Arguments, host: &Host, source: &dyn Source, alone: bool) -> (Vec<Instance>, Vec<Unread>) {
+    if alone {
+        // Nobody's processes count, so none of their files is missed.
+        let unread = host.unread.iter().filter(|fact| !of_a_process(&fact.what)).cloned();
+        let unread = if arguments.memory.is_some() { Vec::new() } else { unread.collect() };
+        return (Vec::new(), unread);
+    }
+    let Found { mut instances, unread: mut unread_of_engines, .. } = hugewise_engines::find(host, source);
+    let mut unread = host.unread.clone();
+    unread.append(&mut unread_of_engines);
+    if arguments.connect {
+        unread.append(&mut hugewise_engines::connect::ask(host, &mut instances));
+    }
+    (instances, unread)
+}
+
+fn of_a_process(what: &str) -> bool {
+    let pid = what.strip_prefix("/proc/").and_then(|rest| rest.split('/').next());
+    pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Adds what is described. A server that runs here and is described by its data directory is
+/// sized as described: it is the same one.
+fn describe(
+    arguments: &Arguments,
+    host: &Host,
+    source: &dyn Source,
+    instances: &mut Vec<Instance>,
+    unread: &mut Vec<Unread>,
+) -> Result<(), Failure> {
+    let servers = &arguments.servers.0;
+    let rooted = servers.iter().map(|server| rooted(&server.description, arguments.root.as_deref()));
+    let descriptions = rooted.collect::<Result<Vec<_>, _>>()?;
+    let described = describe::describe_all(host, source, &descriptions, arguments.root.is_none())
+        .map_err(|error| Failure::new(error.to_string()))?;
+    for (server, mut described) in servers.iter().zip(described) {
+        let instance = &mut described.instance;
+        if let Some((name, is)) = server.known_as {
+            name.clone_into(&mut instance.name);
+            instance.traits.push(is);
+        }
+        instances.retain(|other| !same_server(other, instance));
+        make_unique(instances, instance);
+        instances.push(described.instance);
+        unread.append(&mut described.unread);
+    }
+    Ok(())
+}
+
+fn same_server(running: &Instance, described: &Instance) -> bool {
+    if running.pid == 0 || running.containered || running.engine != described.engine {
+        return false;
+    }
+    let folder = |of: &Instance| of.data_directory.known().map(|path| path.trim_end_matches('/').to_owned());
+    running.pid == described.pid || (folder(running).is_some() && folder(running) == folder(described))
+}
+
+fn make_unique(instances: &[Instance], instance: &mut Instance) {
+    let taken = |name: &str| instances.iter().any(|it| it.engine == instance.engine && it.name == name);
+    let numbered = (2_u64..).map(|number| format!("{} {number}", instance.name));
+    let name = std::iter::once(instance.name.clone()).chain(numbered).find(|name| !taken(name));
+    instance.name = name.unwrap_or_default();
+}
+
+/// Paths from where the user stands, or in the captured host.
+fn rooted(description: &Description, root: Option<&Path>) -> Result<Description, Failure> {
+    let place = |path: &String| -> Result<String, Failure> {
+        if path.starts_with('/') {
+            return Ok(path.clone());
+        }
+        if root.is_some() {
+            let message = format!("{path}: with --root a path is one of the captured host, and starts with /");
+            return Err(Failure::new(message));
+        }
+        let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{path:?}: {error}")))?;
+        let text = absolute.to_str().map(str::to_owned);
+        text.ok_or_else(|| Failure::new(format!("{}: not UTF-8, which is not read", absolute.display())))
+    };
+    let maybe = |path: &Option<String>| path.as_ref().map(place).transpose();
+    Ok(match description {
+        Description::PostgreSql { data_dir, config, server_binary } => Description::PostgreSql {
+            data_dir: maybe(data_dir)?,
+            config: maybe(config)?,
+            server_binary: maybe(server_binary)?,
+        },
+        Description::Config { engine, path } => Description::Config { engine: *engine, path: place(path)? },
+        other => other.clone(),
+    })
+}
+
+/// Leaves one instance.
+fn narrow(wanted: &str, instances: &mut Vec<Instance>) -> Result<(), Failure> {
+    let titles: Vec<String> = instances.iter().map(Instance::title).collect();
+    instances.retain(|instance| instance.name == wanted || instance.title() == wanted);
+    if instances.is_empty() {
+        let there = if titles.is_empty() { "none runs or is described".into() } else { titles.join(", ") };
+        return Err(Failure::new(format!("no instance is called {wanted}; there are: {there}")));
+    }
+    Ok(())
+}
+
+/// Whether a server was left out for want of facts, not because it needs no pages.
+fn is_unknown(instance: &Instance, unread: &[Unread]) -> bool {
+    let told = instance.huge_pages != HugePageUse::Unknown && instance.asked != Asked::Unknown;
+    !told && instance.asked != Asked::Cannot && !unread.is_empty()
+}
+
+/// There is no answer: for want of a server, or for want of facts.
+fn nothing(error: &SizeError, instances: &[Instance], unread: &[Unread]) -> Result<Outcome, Failure> {
+    if *error == SizeError::NothingToSize && instances.iter().any(|instance| is_unknown(instance, unread)) {
+        let titles: Vec<String> = instances.iter().map(Instance::title).collect();
+        let message = format!("what {} needs could not be read; run as root, or describe it", titles.join(", "));
+        return outcome::complain(&message, Outcome::Incomplete);
+    }
+    Err(Failure::new(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_and_page_sizes() {
+        assert_eq!(percent("10"), Ok(10));
+        assert_eq!(percent("10%"), Ok(10));
+        for wrong in ["-1", "101", "256", "ten", "", "1.5"] {
+            assert!(percent(wrong).unwrap_err().contains("no percentage"), "{wrong}");
+        }
+        assert_eq!(page_size("AUTO").map(|pages| pages.0), Ok(PageSizeChoice::Auto));
+        assert_eq!(page_size("2M").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::MIB_2)));
+        assert_eq!(page_size("1GiB").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::GIB_1)));
+        for wrong in ["3M", "1K", "0", "-2M", "big"] {
+            assert!(page_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn paths_are_those_of_the_host_that_is_read() {
+        let config = |path: &str| Description::Config { engine: hugewise_model::Engine::MariaDb, path: path.into() };
+        assert!(rooted(&config("my.cnf"), Some(Path::new("/capture"))).is_err());
+        assert_eq!(rooted(&config("/my.cnf"), Some(Path::new("/capture"))).ok(), Some(config("/my.cnf")));
+        let Ok(Description::Config { path, .. }) = rooted(&config("my.cnf"), None) else { panic!("no path") };
+        assert!(path.starts_with('/') && path.ends_with("/my.cnf"), "{path}");
+    }
+
+    #[test]
+    fn files_of_processes_are_told_from_others() {
+        assert!(of_a_process("/proc/12/maps"));
+        assert!(!of_a_process("/proc/meminfo"));
+        assert!(!of_a_process("/proc"));
+    }
+}

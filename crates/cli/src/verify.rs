@@ -1,0 +1,249 @@
+//! `hugewise verify`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hugewise_advice::standing::{Standing, standing};
+use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
+use hugewise_engines::{Found, log_files};
+use hugewise_host::Source;
+use hugewise_model::{Host, Instance, Unread};
+use hugewise_report::{Verified, nagios};
+
+use crate::outcome::{self, Failure, Outcome};
+use crate::terminal::{self, ColorChoice};
+use crate::verdict;
+
+pub(crate) const AFTER_HELP: &str = "\
+Exit codes: 0 every instance maps all of its demand on huge pages; 1 one does not; 2 it could not do its work; \
+3 it cannot be told. With --format nagios: 0 OK, 1 WARNING (partly), 2 CRITICAL (nothing, or a failed start), \
+3 UNKNOWN.";
+
+/// Between two looks at a starting server.
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Only this instance: PROD, 15/main, or "oracle PROD".
+    #[arg(value_name = "INSTANCE")]
+    instance: Option<String>,
+    /// A server's own log: Oracle's alert log, PostgreSQL's, MariaDB's or MySQL's, a JVM's, QEMU's; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    log: Vec<PathBuf>,
+    /// Wait up to so many seconds until a starting server has mapped its memory.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    wait: Option<u64>,
+    /// Look at what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+    /// Text for people, JSON for programs, or a line for a monitoring system.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Also ask the servers over their sockets; without it nothing is connected to.
+    #[arg(long, conflicts_with = "root")]
+    connect: bool,
+    /// Colour in text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// One line and the exit codes of a monitoring plugin.
+    Nagios,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match look(arguments) {
+        Err(failure) if arguments.format == Format::Nagios => {
+            outcome::print(nagios::failure(failure.message()).as_bytes())?;
+            Ok(Outcome::Incomplete)
+        }
+        other => other,
+    }
+}
+
+fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let source = outcome::open(arguments.root.as_deref())?;
+    let mut given = Vec::new();
+    let mut scene = match arguments.wait {
+        Some(seconds) => waited(arguments, source.as_ref(), Duration::from_secs(seconds))?,
+        None => Scene::read(arguments, source.as_ref()),
+    };
+    for path in &arguments.log {
+        given.push(read_log(source.as_ref(), path, arguments.root.is_some())?);
+    }
+    let named = arguments.instance.as_deref();
+    if let Some(name) = named {
+        scene.narrow(name, !given.is_empty())?;
+    }
+    let assessment = hugewise_advice::assess(&scene.host, &scene.found.instances);
+    let standings = scene.standings(named.is_some());
+    if arguments.format != Format::Nagios {
+        scene.own_logs(source.as_ref(), &standings, &mut given);
+    }
+    let matched = verdict::matches(&scene.found.instances, &given);
+    let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
+    let verdict = verdict::verdict(&standings, &given, &matched);
+    let verified = Verified {
+        host: &scene.host,
+        instances: &scene.found.instances,
+        assessment: &assessment,
+        standings: &standings,
+        logs: &given,
+        disagreements: &disagreements,
+        verdict: &verdict,
+        unread: &scene.unread(),
+    };
+    let mut text = Vec::new();
+    let written = match arguments.format {
+        Format::Text => verified.write_text(&mut text, terminal::layout(arguments.color, false)),
+        Format::Json => verified.write_json(&mut text),
+        Format::Nagios => verified.write_nagios(&mut text),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    outcome::print(&text)?;
+    Ok(match (arguments.format, verdict) {
+        (_, Standing::All) => Outcome::Fine,
+        (_, Standing::Unknown | Standing::NotCounted(_)) => Outcome::Incomplete,
+        (Format::Nagios, Standing::None) => Outcome::Critical,
+        _ => Outcome::Found,
+    })
+}
+
+/// The host at one moment.
+struct Scene {
+    host: Host,
+    found: Found,
+}
+
+impl Scene {
+    fn read(arguments: &Arguments, source: &dyn Source) -> Self {
+        let host = hugewise_host::read(source);
+        let mut found = hugewise_engines::find(&host, source);
+        if arguments.connect {
+            found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
+        }
+        Self { host, found }
+    }
+
+    fn standings(&self, named: bool) -> Vec<Standing> {
+        self.found.instances.iter().map(|instance| standing(&self.host, instance, named)).collect()
+    }
+
+    /// Leaves one instance; one that does not run has only its logs.
+    fn narrow(&mut self, wanted: &str, has_logs: bool) -> Result<(), Failure> {
+        let instances = &mut self.found.instances;
+        let titles: Vec<String> = instances.iter().map(Instance::title).collect();
+        instances.retain(|instance| is_called(instance, wanted));
+        if instances.is_empty() && !has_logs {
+            let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
+            return Err(Failure::new(format!("no instance is called {wanted}; {there}")));
+        }
+        Ok(())
+    }
+
+    /// Adds what the logs say that the servers' own settings name.
+    fn own_logs(&mut self, source: &dyn Source, standings: &[Standing], given: &mut Vec<LogReport>) {
+        for (instance, standing) in self.found.instances.iter().zip(standings) {
+            if matches!(standing, Standing::NotCounted(_)) {
+                continue;
+            }
+            let Some(path) = log_files::of(&self.host, source, instance, &mut self.found.unread) else { continue };
+            if given.iter().any(|log| log.path == path) {
+                continue;
+            }
+            match logs::read_log(&LogFile::new(source, &path), Some(instance.engine)) {
+                Ok(log) => given.push(log),
+                Err(LogError { path, what }) => self.found.unread.push(Unread { what: path, why: what }),
+            }
+        }
+    }
+
+    fn unread(&self) -> Vec<Unread> {
+        let mut unread: Vec<Unread> = self.host.unread.iter().chain(&self.found.unread).cloned().collect();
+        unread.sort();
+        unread.dedup();
+        unread
+    }
+}
+
+fn is_called(instance: &Instance, wanted: &str) -> bool {
+    instance.name == wanted || instance.title() == wanted
+}
+
+/// Looks until the server (or any) is there and its memory has stayed the same for two looks.
+fn waited(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
+    let scene = watch(arguments, source, patience);
+    progress("\r\x1b[K");
+    scene
+}
+
+/// Says something where somebody looks; progress that nobody can see is none.
+fn progress(text: &str) {
+    if io::stderr().is_terminal() {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
+    let start = Instant::now();
+    let mut before = None;
+    loop {
+        let scene = Scene::read(arguments, source);
+        let memory = memory(&scene, arguments.instance.as_deref());
+        let settled = !memory.is_empty() && memory.iter().all(|(_, segments)| !segments.is_empty());
+        if settled && before.as_ref() == Some(&memory) {
+            return Ok(scene);
+        }
+        let left = patience.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return match &arguments.instance {
+                Some(name) if memory.is_empty() && arguments.log.is_empty() => {
+                    let seconds = patience.as_secs();
+                    Err(Failure::new(format!("no instance called {name} appeared within {seconds} seconds")))
+                }
+                _ => Ok(scene),
+            };
+        }
+        let name = arguments.instance.as_deref().unwrap_or("a server");
+        progress(&format!("\rwaiting for {}: {} s \x1b[K", hugewise_report::plain::clean(name), left.as_secs()));
+        before = Some(memory);
+        std::thread::sleep(PAUSE.min(left));
+    }
+}
+
+/// What the awaited instances map: two looks at it are compared.
+type Memory = Vec<(u32, Vec<hugewise_model::Segment>)>;
+
+fn memory(scene: &Scene, wanted: Option<&str>) -> Memory {
+    let awaited = scene.found.instances.iter().filter(|instance| match wanted {
+        Some(name) => is_called(instance, name),
+        None => !matches!(standing(&scene.host, instance, false), Standing::NotCounted(_)),
+    });
+    let kept = awaited.map(|instance| {
+        // Sessions come and go, and map what is there.
+        let segments =
+            instance.segments.iter().map(|segment| hugewise_model::Segment { mappers: 0, ..segment.clone() });
+        (instance.pid, segments.collect())
+    });
+    kept.collect()
+}
+
+/// A log that was given: of the captured host, or of this machine where it is not in there.
+fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogReport, Failure> {
+    let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    let not_utf8 = || Failure::new(format!("{}: a path that is not UTF-8 is not read", path.display()));
+    let here = absolute.to_str().ok_or_else(not_utf8)?;
+    let there = path.to_str().ok_or_else(not_utf8)?;
+    if captured && there.starts_with('/') && !source.read_part(there, None, 1).is_absent() {
+        return logs::read_log(&LogFile::new(source, there), None).map_err(|error| Failure::new(error.to_string()));
+    }
+    let live = outcome::open(None)?;
+    logs::read_log(&LogFile::new(live.as_ref(), here), None).map_err(|error| Failure::new(error.to_string()))
+}

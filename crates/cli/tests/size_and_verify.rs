@@ -1,0 +1,283 @@
+//! `hugewise size` and `hugewise verify` as their users run them, on captured hosts and on files made here.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test stops where its files are not as expected, and reads them past the code under test"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name)
+}
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+fn hugewise(words: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .args(words)
+        .env_remove("COLUMNS")
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn on(command: &str, host: &str, more: &[&str]) -> Said {
+    let root = fixture(host);
+    let words = [command, "--root", root.to_str().unwrap()];
+    hugewise(&words.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+}
+
+/// Files in a folder of their own.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn what_runs_is_sized_by_its_mappings() {
+    let said = on("size", "no-pool-postgresql", &["--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = said.json();
+    assert_eq!(report["schema"], "hugewise.size/1");
+    let instance = &report["instances"][0];
+    assert_eq!((&instance["engine"], &instance["running"]), (&"postgresql".into(), &true.into()));
+    assert_eq!((&instance["source"], &instance["error_percent"]), (&"measured".into(), &Value::Null));
+    let pool = &report["pools"][0];
+    assert_eq!(pool["page_bytes"], 2 << 20);
+    assert_eq!(pool["pages"], instance["demand_pages"]);
+    let forecast = report["forecast"].as_array().unwrap();
+    assert!(forecast.iter().any(|row| row["configured_max"] == true));
+    assert!(forecast.iter().all(|row| row["page_tables_bytes"].as_u64().is_some_and(|bytes| bytes > 0)));
+}
+
+#[test]
+fn several_segments_make_one_pool_and_a_headroom_is_added() {
+    let words = ["size", "--memory", "64G", "--segment", "5GiB", "--segment", "3M", "--page-size", "2M"];
+    let pages = |more: &[&str]| {
+        let words: Vec<&str> = words.iter().chain(more).chain(&["--format", "json"]).copied().collect();
+        let said = hugewise(&words);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let report = said.json();
+        (report["pools"][0]["pages"].as_u64().unwrap(), report["pools"][0]["spare_pages"].as_u64().unwrap())
+    };
+    // 2560 pages for 5 GiB, and two for 3 MiB, each segment being rounded up for itself.
+    assert_eq!(pages(&[]), (2562, 0));
+    // A tenth of 2562 is 256.2: whole pages.
+    assert_eq!(pages(&["--headroom", "10"]), (2562 + 257, 257));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_numbers() {
+    let words = ["size", "--memory", "8G", "--segment", "7G", "--page-size", "2M"];
+    let said = hugewise(&words);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert!(said.out.contains("does not fit  ") && said.out.contains("7.0 GiB"), "{}", said.out);
+    let said = hugewise(&[&words[..], &["--format", "json"]].concat());
+    assert_eq!(said.code, 1);
+    let report = said.json();
+    assert_eq!((&report["fits"], &report["pools"]), (&false.into(), &Value::Array(Vec::new())));
+    assert_eq!(report["refusal"]["wanted"][0]["pages"], 3584);
+}
+
+#[test]
+fn servers_of_several_kinds_are_sized_together() {
+    let files = Files::new();
+    let cnf = files.file("my.cnf", "[mysqld]\ninnodb_buffer_pool_size = 1G\nlarge_pages = 1\n");
+    let words = ["size", "--memory", "256G", "--page-size", "2M", "--format", "json", "--segment", "5GiB"];
+    let described = ["--engine", "oracle", "--sga", "34G", "--asm", "--engine", "mariadb", "--config", &cnf];
+    let jvm = ["--engine", "jvm", "--", "java", "-Xmx8g", "-XX:+UseLargePages", "-jar", "a.jar"];
+    let said = hugewise(&[&words[..], &described[..], &jvm[..]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = said.json();
+    let instances = report["instances"].as_array().unwrap();
+    let engines: Vec<&str> = instances.iter().map(|instance| instance["engine"].as_str().unwrap()).collect();
+    assert_eq!(engines, ["oracle", "oracle", "mariadb", "jvm", "other"], "{instances:#?}");
+    assert!(instances.iter().all(|instance| instance["running"] == false));
+    let demand: u64 = instances.iter().map(|instance| instance["demand_pages"].as_u64().unwrap()).sum();
+    let pool = &report["pools"][0];
+    assert_eq!(pool["pages"].as_u64().unwrap(), demand + pool["spare_pages"].as_u64().unwrap());
+    // 34 GiB are 17,408 pages; Oracle adds a few, and never more than a granule a part.
+    let oracle = instances[0]["demand_pages"].as_u64().unwrap();
+    assert!((17_408..17_800).contains(&oracle), "{oracle}");
+    assert_eq!(instances[1]["name"], "+ASM");
+}
+
+#[test]
+fn bad_input_is_named_and_exit_code_2() {
+    let files = Files::new();
+    let loops = files.file("loop/postgresql.conf", "");
+    files.file("loop/PG_VERSION", "15\n");
+    files.file("loop/postgresql.conf", "port = 5433\ninclude 'more.conf'\n");
+    files.file("loop/more.conf", "\ninclude 'postgresql.conf'\n");
+    let looped = Path::new(&loops).parent().unwrap().to_str().unwrap().to_owned();
+    let empty = files.file("empty/readme", "nothing");
+    let empty = Path::new(&empty).parent().unwrap().to_str().unwrap().to_owned();
+    let bad = files.file("bad.cnf", "[mysqld]\n\ninnodb_buffer_pool_size = 12Q\n");
+    let postgresql = |folder| ["size", "--engine", "postgresql", "--data-dir", folder];
+    let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
+        (vec!["size", "--segment", "5X"], vec!["5X", "no size"]),
+        (vec!["size", "--segment", "0"], vec!["nothing"]),
+        (vec!["size", "--segment", "-5G"], vec!["negative"]),
+        (vec!["size", "--segment", "9223372036854775808"], vec!["too large"]),
+        (vec!["size", "--memory", "0"], vec!["nothing"]),
+        (vec!["size", "--segment", "1G", "--page-size", "3M"], vec!["no page size"]),
+        (vec!["size", "--segment", "1G", "--headroom", "-1"], vec!["no percentage"]),
+        (vec!["size", "--segment", "1G", "--headroom", "200"], vec!["no percentage"]),
+        (vec!["size", "--segment", "1G", "--sessions", "0"], vec!["--sessions"]),
+        (vec!["size", "--only-described"], vec!["describe a server"]),
+        (vec!["size", "--engine", "oracle"], vec!["--sga SIZE"]),
+        (vec!["size", "--engine", "oracle", "--sga", "-1G"], vec!["negative"]),
+        (vec!["size", "--engine", "mariadb", "--config", "/nonexistent/my.cnf"], vec!["/nonexistent/my.cnf"]),
+        (vec!["size", "--engine", "mariadb", "--config", &bad], vec!["bad.cnf:3", "12Q"]),
+        (postgresql("/nonexistent").to_vec(), vec!["/nonexistent"]),
+        (postgresql(&empty).to_vec(), vec![&empty]),
+        (postgresql(&looped).to_vec(), vec![".conf:2"]),
+        (vec!["verify", "NOBODY", "--root"], vec!["--root"]),
+        (vec!["verify", "--log", "/nonexistent/alert.log"], vec!["/nonexistent/alert.log"]),
+        (vec!["verify", "--log", &bad], vec!["bad.cnf", "not recognised"]),
+        (vec!["verify", "--wait", "0"], vec!["--wait"]),
+        (vec!["verify", "--format", "xml"], vec!["xml"]),
+    ];
+    for (words, wanted) in cases {
+        let said = hugewise(&words);
+        assert_eq!(said.code, 2, "{words:?}: {}{}", said.out, said.err);
+        assert_eq!(said.out, "", "{words:?}");
+        assert!(said.err.starts_with("hugewise: "), "{words:?}: {}", said.err);
+        assert!(wanted.iter().all(|part| said.err.contains(part)), "{words:?}: {wanted:?} in {}", said.err);
+    }
+}
+
+#[test]
+fn verify_is_0_only_where_everything_is_on_huge_pages() {
+    for (host, more, code, word) in [
+        ("healthy-postgresql", &[][..], 0, "all"),
+        ("no-pool-postgresql", &[], 1, "none"),
+        ("two-clusters-one-too-big", &[], 1, "none"),
+        ("oracle-amm", &[], 1, "none"),
+    ] {
+        let said = on("verify", host, &[more, &["--format", "json"]].concat());
+        assert_eq!(said.code, code, "{host}: {}{}", said.out, said.err);
+        let report = said.json();
+        assert_eq!((&report["schema"], &report["verdict"]), (&"hugewise.verify/1".into(), &word.into()), "{host}");
+    }
+    let said = on("verify", "no-pool-postgresql", &[]);
+    assert!(said.out.contains("cause  pool: 2 MiB: 0 pages"), "{}", said.out);
+}
+
+#[test]
+fn verify_of_one_instance_says_nothing_of_the_others() {
+    let names = |said: &Said| -> Vec<(String, String)> {
+        let report = said.json();
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let instances = report["instances"].as_array().unwrap();
+        instances.iter().map(|instance| (word(&instance["name"]), word(&instance["huge_pages"]))).collect()
+    };
+    let all = names(&on("verify", "two-clusters-one-too-big", &["--format", "json"]));
+    assert_eq!(all.len(), 2);
+    for (name, huge_pages) in all {
+        let said = on("verify", "two-clusters-one-too-big", &[&name, "--format", "json"]);
+        assert_eq!(names(&said), [(name, huge_pages.clone())]);
+        assert_eq!(said.code, i32::from(huge_pages != "all"));
+    }
+    let said = on("verify", "two-clusters-one-too-big", &["NOBODY"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("no instance is called NOBODY; running: postgresql "), "{}", said.err);
+}
+
+#[test]
+fn a_monitoring_system_gets_one_line_and_its_own_exit_codes() {
+    for (host, more, code, start) in [
+        ("healthy-postgresql", &[][..], 0, "HUGEPAGES OK - "),
+        ("no-pool-postgresql", &[], 2, "HUGEPAGES CRITICAL - "),
+        ("healthy-postgresql", &["NOBODY"], 3, "HUGEPAGES UNKNOWN - no instance is called NOBODY"),
+    ] {
+        let said = on("verify", host, &[&["--format", "nagios"], more].concat());
+        assert_eq!(said.code, code, "{host}: {}{}", said.out, said.err);
+        assert!(said.out.starts_with(start) && said.out.lines().count() == 1, "{host}: {}", said.out);
+        assert!(said.out.matches('|').count() <= 1 && said.err.is_empty());
+    }
+}
+
+const FAILED_START: &str = "\
+2024-03-01 10:00:00.000 UTC [100] LOG:  starting PostgreSQL 15.6 on x86_64-pc-linux-gnu, compiled by gcc, 64-bit
+2024-03-01 10:00:00.001 UTC [100] FATAL:  could not map anonymous shared memory: Cannot allocate memory
+2024-03-01 10:00:00.001 UTC [100] HINT:  This error usually means that PostgreSQL's request for a shared memory segment \
+exceeded available memory, swap space, or huge pages. To reduce the request size (currently 1126170624 bytes), reduce \
+PostgreSQL's shared memory usage, perhaps by reducing shared_buffers or max_connections.
+2024-03-01 10:00:00.002 UTC [100] LOG:  database system is shut down
+";
+
+#[test]
+fn a_log_and_the_mappings_may_disagree() {
+    let files = Files::new();
+    let log = files.file("postgresql.log", FAILED_START);
+    let said = on("verify", "healthy-postgresql", &["--log", &log, "--format", "json"]);
+    let report = said.json();
+    let shown = &report["logs"][0];
+    assert_eq!((&shown["engine"], &shown["verdict"]), (&"postgresql".into(), &"failed".into()), "{shown}");
+    assert_eq!(report["disagreements"][0]["log_says"], "failed");
+    assert_eq!(report["disagreements"][0]["mapped"], "all");
+    // What is mapped is what counts.
+    assert_eq!((said.code, &report["verdict"]), (0, &"all".into()));
+    let text = on("verify", "healthy-postgresql", &["--log", &log]);
+    assert!(text.out.contains("disagree  ") && text.out.contains("the start failed"), "{}", text.out);
+}
+
+#[test]
+fn the_log_of_a_server_that_does_not_run_decides_for_it() {
+    let files = Files::new();
+    let log = files.file("postgresql.log", FAILED_START);
+    let said = on("verify", "idle-pool-mariadb", &["15/main", "--log", &log]);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert!(said.out.contains("could not map anonymous shared memory"), "{}", said.out);
+}
+
+#[test]
+fn waiting_for_a_server_that_never_comes_ends() {
+    let said = hugewise(&["verify", "no-such-instance-here", "--wait", "1"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("no instance called no-such-instance-here appeared within 1 seconds"), "{}", said.err);
+}
+
+#[test]
+fn no_report_is_wider_than_a_terminal() {
+    for host in
+        ["healthy-postgresql", "numa-unequal", "oracle-many-sessions", "two-clusters-one-too-big", "starved-host"]
+    {
+        for command in ["size", "verify"] {
+            let said = on(command, host, &[]);
+            let wide = said.out.lines().find(|line| line.chars().count() > 80);
+            assert!(wide.is_none(), "{command} {host}: {wide:?}");
+            assert!(!said.out.is_empty() || said.code == 2, "{command} {host}: {}", said.err);
+        }
+    }
+}

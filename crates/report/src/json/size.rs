@@ -1,0 +1,411 @@
+//! What `hugewise size --format json` prints: schema `hugewise.size/1`.
+
+use std::io;
+
+use hugewise_advice::forecast::Basis;
+use hugewise_advice::sizing;
+use hugewise_model::{Bytes, DemandSource, PageCount};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Reasons, UnreadFact};
+use crate::SizeReport;
+
+/// Name and version of the format.
+pub const SIZE_SCHEMA: &str = "hugewise.size/1";
+
+/// What `hugewise size --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.size/1")]
+pub struct Size {
+    /// Name and version of this format.
+    #[schemars(extend("const" = SIZE_SCHEMA))]
+    pub schema: &'static str,
+    /// Whether the host can carry the pools.
+    pub fits: bool,
+    /// Pools as they should be, by page size and node; empty where they don't fit.
+    pub pools: Vec<PoolTarget>,
+    /// Servers that the pools are for.
+    pub instances: Vec<SizedInstance>,
+    /// Servers that no pages are planned for.
+    pub left_out: Vec<LeftOut>,
+    /// Page tables, log-in cost and memory left, by sessions and page size.
+    pub forecast: Vec<ForecastRow>,
+    /// Limits that the demand asks for.
+    pub limits: Limits,
+    /// The host's memory, dealt out.
+    pub budget: Budget,
+    /// The host's huge page sizes, compared.
+    pub choices: Vec<PageSizeRow>,
+    /// Why it does not fit; null where it does.
+    pub refusal: Option<Refusal>,
+    /// Everything that is there and could not be read.
+    pub unread: Vec<UnreadFact>,
+}
+
+/// A pool, or one node's part of it.
+#[derive(Serialize, JsonSchema)]
+pub struct PoolTarget {
+    /// Page size.
+    pub page_bytes: u64,
+    /// NUMA node; null on a host with one node, or whose nodes are not known.
+    pub node: Option<u32>,
+    /// Pages that it should have.
+    pub pages: u64,
+    /// Of these, pages beyond the demand.
+    pub spare_pages: u64,
+    /// Of these, pages that others hold.
+    pub others_pages: u64,
+    /// Pages that it has now; null where there is no such pool, or it was not read.
+    pub now_pages: Option<u64>,
+    /// Whether the memory that is free now would do; null where that is not known.
+    pub room_now: Option<bool>,
+}
+
+/// What one server needs.
+#[derive(Serialize, JsonSchema)]
+pub struct SizedInstance {
+    /// Kind of server.
+    pub engine: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Whether it runs, or is only described.
+    pub running: bool,
+    /// Page size that it is sized for.
+    pub page_bytes: u64,
+    /// Why this size.
+    pub page_size_why: String,
+    /// Pages that it needs.
+    pub demand_pages: u64,
+    /// Whether the server itself says so, its mappings do, or a formula.
+    #[schemars(extend("enum" = ["engine", "measured", "estimated"]))]
+    pub source: &'static str,
+    /// Largest error of the formula seen, in percent; null for other sources.
+    pub error_percent: Option<u8>,
+    /// Whether its settings ask for huge pages of this size.
+    pub asks: bool,
+}
+
+/// A server that no pages are planned for.
+#[derive(Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// `redis 6379`.
+    pub instance: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One line of the forecast.
+#[derive(Serialize, JsonSchema)]
+pub struct ForecastRow {
+    /// Sessions on the host.
+    pub sessions: u64,
+    /// Whether that is the configured maximum of all servers.
+    pub configured_max: bool,
+    /// Page size of all servers' memory in this line.
+    pub page_bytes: u64,
+    /// Page tables of all servers' processes.
+    pub page_tables_bytes: u64,
+    /// Seconds that one log-in spends on touching the memory; null where sessions are threads.
+    pub login_seconds: Option<f64>,
+    /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
+    pub memory_left_bytes: Option<u64>,
+    /// What the part of the memory that a session touches rests on.
+    #[schemars(extend("enum" = ["measured", "full_touch"]))]
+    pub basis: &'static str,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// All limits.
+#[derive(Serialize, JsonSchema)]
+pub struct Limits {
+    /// RLIMIT_MEMLOCK of the server that needs most, in bytes; 18446744073709551615 is unlimited.
+    pub memlock_bytes: Limit,
+    /// kernel.shmmax in bytes.
+    pub shmmax_bytes: Limit,
+    /// kernel.shmall in base pages.
+    pub shmall_pages: Limit,
+    /// vm.hugetlb_shm_group, a group's number.
+    pub hugetlb_shm_group: Limit,
+    /// CommitLimit once the pools stand, in bytes.
+    pub commit_limit_bytes: Limit,
+}
+
+/// One limit.
+#[derive(Serialize, JsonSchema)]
+pub struct Limit {
+    /// What it has to be, at least; null where nothing is needed or known.
+    pub needed: Option<u64>,
+    /// What it is; null where it is not known.
+    pub now: Option<u64>,
+    /// Whether that is enough; null where it cannot be told or does not matter.
+    pub enough: Option<bool>,
+    /// Whether this kernel looks at it when these servers ask for their memory; null where that cannot be told.
+    pub checked: Option<bool>,
+    /// What that rests on.
+    pub evidence: String,
+    /// Servers that it concerns.
+    pub instances: Vec<String>,
+}
+
+/// The host's memory, dealt out.
+#[derive(Serialize, JsonSchema)]
+pub struct Budget {
+    /// All of it.
+    pub total_bytes: Option<u64>,
+    /// The pools as planned.
+    pub pools_bytes: u64,
+    /// Sessions that it is reckoned for.
+    pub sessions: u64,
+    /// Private memory of the servers' processes at so many sessions.
+    pub sessions_private_bytes: Option<u64>,
+    /// Page tables of the servers' processes at so many sessions.
+    pub page_tables_bytes: Option<u64>,
+    /// Memory of everybody else.
+    pub others_bytes: Option<u64>,
+    /// What the kernel holds for itself.
+    pub kernel_bytes: Option<u64>,
+    /// Min watermarks of all zones.
+    pub watermarks_bytes: Option<u64>,
+    /// What has to stay for page cache and whatever is not counted.
+    pub floor_bytes: u64,
+    /// What is left.
+    pub left_bytes: Option<u64>,
+    /// What is missing; zero where it fits.
+    pub short_bytes: u64,
+    /// Facts that are not known and count as nothing.
+    pub unknown: Vec<String>,
+}
+
+/// One huge page size, were all servers on it.
+#[derive(Serialize, JsonSchema)]
+pub struct PageSizeRow {
+    /// The size.
+    pub page_bytes: u64,
+    /// Whether the plan uses it.
+    pub chosen: bool,
+    /// Pages for all servers; null where a demand is not known for this size.
+    pub pages: Option<u64>,
+    /// Memory lost to rounding.
+    pub waste_bytes: Option<u64>,
+    /// The most sessions that are configured or asked for.
+    pub sessions: u64,
+    /// Page tables at so many.
+    pub page_tables_bytes: u64,
+    /// Memory that one processor's last translation buffer reaches; null where the processor does not tell.
+    pub tlb_reach_bytes: Option<u64>,
+    /// What speaks for it or against it.
+    pub note: String,
+}
+
+/// Why there is no plan.
+#[derive(Serialize, JsonSchema)]
+pub struct Refusal {
+    /// In words with numbers.
+    pub reasons: Vec<String>,
+    /// The pools that were wanted.
+    pub wanted: Vec<PoolTarget>,
+    /// Memory that is missing.
+    pub short_bytes: u64,
+    /// The largest pools, all together, that the host can carry.
+    pub largest_pools_bytes: u64,
+}
+
+impl From<&sizing::PoolTarget> for PoolTarget {
+    fn from(pool: &sizing::PoolTarget) -> Self {
+        Self {
+            page_bytes: pool.page_size.into(),
+            node: pool.node,
+            pages: pool.pages.get(),
+            spare_pages: pool.spare_pages.get(),
+            others_pages: pool.held_by_others.get(),
+            now_pages: pool.now.map(PageCount::get),
+            room_now: pool.room_now,
+        }
+    }
+}
+
+impl SizedInstance {
+    fn new(sized: &sizing::Sized, report: &SizeReport<'_>) -> Self {
+        let (source, error_percent) = match sized.source {
+            DemandSource::Engine => ("engine", None),
+            DemandSource::Measured => ("measured", None),
+            DemandSource::Estimated { error_percent } => ("estimated", Some(error_percent)),
+        };
+        let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
+        Self {
+            engine: sized.engine.as_str(),
+            name: sized.name.clone(),
+            running: itself.is_some_and(|it| it.pid != 0),
+            page_bytes: sized.page_size.into(),
+            page_size_why: sized.why.clone(),
+            demand_pages: sized.demand_pages.get(),
+            source,
+            error_percent,
+            asks: sized.asks,
+        }
+    }
+}
+
+impl From<&sizing::ForecastRow> for ForecastRow {
+    fn from(row: &sizing::ForecastRow) -> Self {
+        let mut reasons = Reasons::default();
+        Self {
+            sessions: row.sessions,
+            configured_max: row.configured_max,
+            page_bytes: row.page_size.into(),
+            page_tables_bytes: row.page_tables.get(),
+            login_seconds: reasons.derive("login_seconds", row.login_seconds, "sessions are threads"),
+            memory_left_bytes: reasons.derive(
+                "memory_left_bytes",
+                row.memory_left.map(Bytes::get),
+                "the host's memory is not known",
+            ),
+            basis: match row.basis {
+                Basis::Measured => "measured",
+                Basis::FullTouch => "full_touch",
+            },
+            reasons,
+        }
+    }
+}
+
+impl Limit {
+    fn new<T: Copy>(limit: &sizing::LimitNeed<T>, number: impl Fn(T) -> u64) -> Self {
+        Self {
+            needed: limit.needed.map(&number),
+            now: limit.now.map(&number),
+            enough: limit.enough,
+            checked: limit.checked,
+            evidence: limit.evidence.clone(),
+            instances: limit.instances.clone(),
+        }
+    }
+}
+
+impl From<&sizing::LimitsNeeded> for Limits {
+    fn from(limits: &sizing::LimitsNeeded) -> Self {
+        Self {
+            memlock_bytes: Limit::new(&limits.memlock, Bytes::get),
+            shmmax_bytes: Limit::new(&limits.shmmax, Bytes::get),
+            shmall_pages: Limit::new(&limits.shmall_pages, |pages| pages),
+            hugetlb_shm_group: Limit::new(&limits.hugetlb_shm_group, u64::from),
+            commit_limit_bytes: Limit::new(&limits.commit_limit, Bytes::get),
+        }
+    }
+}
+
+impl From<&sizing::Budget> for Budget {
+    fn from(budget: &sizing::Budget) -> Self {
+        let bytes = |amount: Option<Bytes>| amount.map(Bytes::get);
+        Self {
+            total_bytes: bytes(budget.total),
+            pools_bytes: budget.pools.get(),
+            sessions: budget.sessions,
+            sessions_private_bytes: bytes(budget.sessions_private),
+            page_tables_bytes: bytes(budget.page_tables),
+            others_bytes: bytes(budget.others),
+            kernel_bytes: bytes(budget.kernel),
+            watermarks_bytes: bytes(budget.watermarks),
+            floor_bytes: budget.floor.get(),
+            left_bytes: bytes(budget.left),
+            short_bytes: budget.short.get(),
+            unknown: budget.unknown.clone(),
+        }
+    }
+}
+
+impl From<&sizing::PageSizeRow> for PageSizeRow {
+    fn from(row: &sizing::PageSizeRow) -> Self {
+        Self {
+            page_bytes: row.page_size.into(),
+            chosen: row.chosen,
+            pages: row.pages.map(PageCount::get),
+            waste_bytes: row.waste.map(Bytes::get),
+            sessions: row.sessions,
+            page_tables_bytes: row.page_tables_at_max.get(),
+            tlb_reach_bytes: row.tlb_reach.map(Bytes::get),
+            note: row.note.clone(),
+        }
+    }
+}
+
+impl From<&sizing::Refusal> for Refusal {
+    fn from(refusal: &sizing::Refusal) -> Self {
+        Self {
+            reasons: refusal.reasons.clone(),
+            wanted: refusal.wanted.iter().map(PoolTarget::from).collect(),
+            short_bytes: refusal.short.get(),
+            largest_pools_bytes: refusal.largest_pools.get(),
+        }
+    }
+}
+
+impl From<&SizeReport<'_>> for Size {
+    fn from(report: &SizeReport<'_>) -> Self {
+        let sizing = report.sizing;
+        let left = |left: &sizing::LeftOut| LeftOut { instance: left.instance.clone(), why: left.why.clone() };
+        Self {
+            schema: SIZE_SCHEMA,
+            fits: sizing.refusal.is_none(),
+            pools: sizing.pools.iter().map(PoolTarget::from).collect(),
+            instances: sizing.instances.iter().map(|sized| SizedInstance::new(sized, report)).collect(),
+            left_out: sizing.left_out.iter().map(left).collect(),
+            forecast: sizing.forecast.iter().map(ForecastRow::from).collect(),
+            limits: Limits::from(&sizing.limits),
+            budget: Budget::from(&sizing.budget),
+            choices: sizing.choices.iter().map(PageSizeRow::from).collect(),
+            refusal: sizing.refusal.as_ref().map(Refusal::from),
+            unread: report.unread.iter().map(UnreadFact::from).collect(),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of `hugewise size --format json`, as docs/schema/size.json keeps it.
+pub fn size_schema() -> String {
+    super::schema_of::<Size>()
+}
+
+pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Size::from(report))?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn every_report_obeys_the_schema() {
+        let schema: Value = serde_json::from_str(&size_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for sample in [samples::prod(), samples::hostile()] {
+            for memory in [None, Some(Bytes::from_gib(8))] {
+                let report = sample.sized_json(memory);
+                let errors: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+                assert!(errors.is_empty(), "{errors:?}");
+            }
+        }
+        assert!(!validator.is_valid(&json!({"schema": "hugewise.size/2"})));
+    }
+
+    #[test]
+    fn a_refusal_has_no_pools_and_says_what_was_wanted() {
+        let report = samples::prod().sized_json(Some(Bytes::from_gib(8)));
+        assert_eq!((&report["fits"], &report["pools"]), (&json!(false), &json!([])));
+        assert!(report["refusal"]["short_bytes"].as_u64().unwrap() > Bytes::from_gib(20).get());
+        assert_eq!(report["refusal"]["wanted"][0]["page_bytes"], 2_097_152);
+    }
+
+    #[test]
+    fn the_committed_schema_is_up_to_date() {
+        let committed = include_str!("../../../../docs/schema/size.json");
+        assert_eq!(committed, size_schema(), "docs/schema/size.json is stale: run `cargo xtask docs`");
+    }
+}

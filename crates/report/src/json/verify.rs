@@ -1,0 +1,202 @@
+//! What `hugewise verify --format json` prints: schema `hugewise.verify/1`.
+
+use std::io;
+
+use hugewise_engines::logs::LogReport;
+use hugewise_model::{Bytes, Observed, PageCount};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Instance, Reasons, UnreadFact};
+use crate::{Checked, Verified};
+
+/// Name and version of the format.
+pub const VERIFY_SCHEMA: &str = "hugewise.verify/1";
+
+/// What `hugewise verify --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.verify/1")]
+pub struct Verify {
+    /// Name and version of this format.
+    #[schemars(extend("const" = VERIFY_SCHEMA))]
+    pub schema: &'static str,
+    /// All of it together: `all` is what exit code 0 stands for.
+    #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
+    pub verdict: &'static str,
+    /// The instances that were looked at, as `hugewise check` has them.
+    pub instances: Vec<Instance>,
+    /// Of these, the ones that have no demand of a pool, and why.
+    pub not_counted: Vec<NotCounted>,
+    /// What the servers' own logs say.
+    pub logs: Vec<Log>,
+    /// Where a log and the mappings disagree.
+    pub disagreements: Vec<Disagreement>,
+    /// Everything that is there and could not be read.
+    pub unread: Vec<UnreadFact>,
+}
+
+/// An instance that has no demand of a pool.
+#[derive(Serialize, JsonSchema)]
+pub struct NotCounted {
+    /// `redis 6379`.
+    pub instance: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// What a log says of the last start in it.
+#[derive(Serialize, JsonSchema)]
+pub struct Log {
+    /// The log.
+    pub path: String,
+    /// Whose log it is.
+    pub engine: &'static str,
+    /// The format that was recognised.
+    pub format: &'static str,
+    /// When that start was, as the log writes it.
+    pub started_at: Option<String>,
+    /// The huge page size that the log speaks of.
+    pub page_bytes: Option<u64>,
+    /// Huge pages that the server wanted.
+    pub expected_pages: Option<u64>,
+    /// Huge pages that it got.
+    pub allocated_pages: Option<u64>,
+    /// How it went.
+    #[schemars(extend("enum" = ["all", "partly", "none", "failed", "unknown"]))]
+    pub verdict: &'static str,
+    /// What the verdict alone does not tell; may be empty.
+    pub why: String,
+    /// Huge pages with which the start would have been wholly on them.
+    pub needed_pages: Option<u64>,
+    /// The same in bytes.
+    pub needed_bytes: Option<u64>,
+    /// The soft memlock limit that the server saw; null where unlimited or not known: `reasons` tells which.
+    pub memlock_bytes: Option<u64>,
+    /// Errors and warnings, as they are written.
+    pub errors: Vec<String>,
+    /// The log's lines behind all this.
+    pub lines: Vec<String>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// A log and the mappings disagree.
+#[derive(Serialize, JsonSchema)]
+pub struct Disagreement {
+    /// `oracle PROD`.
+    pub instance: String,
+    /// The log.
+    pub log: String,
+    /// What it says.
+    #[schemars(extend("enum" = ["all", "partly", "none", "failed"]))]
+    pub log_says: &'static str,
+    /// What the mappings say.
+    #[schemars(extend("enum" = ["all", "partly", "none"]))]
+    pub mapped: &'static str,
+}
+
+impl From<&LogReport> for Log {
+    fn from(log: &LogReport) -> Self {
+        let mut reasons = Reasons::default();
+        let not_told = "the log does not tell";
+        let memlock_bytes = match &log.memlock {
+            Observed::Known(hugewise_model::Limit::At(bytes)) => Some(bytes.get()),
+            Observed::Known(hugewise_model::Limit::Unlimited) => reasons.derive("memlock_bytes", None, "unlimited"),
+            Observed::Absent => reasons.derive("memlock_bytes", None, not_told),
+            other => reasons.take("memlock_bytes", &other.clone().map(|_| 0)),
+        };
+        let needed = log.needed.or_else(|| log.page_size.and_then(|page| log.needed_of(page)));
+        Self {
+            path: log.path.clone(),
+            engine: log.engine.as_str(),
+            format: log.format,
+            started_at: reasons.derive("started_at", log.started_at.clone(), not_told),
+            page_bytes: reasons.derive("page_bytes", log.page_size.map(u64::from), not_told),
+            expected_pages: reasons.derive("expected_pages", log.expected.map(PageCount::get), not_told),
+            allocated_pages: reasons.derive("allocated_pages", log.allocated.map(PageCount::get), not_told),
+            verdict: log.verdict.as_str(),
+            why: log.reason.clone(),
+            needed_pages: reasons.derive("needed_pages", needed.map(PageCount::get), not_told),
+            needed_bytes: reasons.derive("needed_bytes", log.needed_bytes.map(Bytes::get), not_told),
+            memlock_bytes,
+            errors: log.errors.clone(),
+            lines: log.lines.clone(),
+            reasons,
+        }
+    }
+}
+
+impl From<&Verified<'_>> for Verify {
+    fn from(verified: &Verified<'_>) -> Self {
+        let Verified { host, instances, assessment, unread, .. } = *verified;
+        let checked = Checked { host, instances, assessment, unread };
+        let not_counted = verified.left_out().map(|(instance, why)| NotCounted { instance: instance.title(), why });
+        let disagreements = verified.disagreements.iter().map(|it| Disagreement {
+            instance: it.instance.clone(),
+            log: it.log.clone(),
+            log_says: it.says.as_str(),
+            mapped: it.mapped.as_str(),
+        });
+        Self {
+            schema: VERIFY_SCHEMA,
+            verdict: verified.verdict.as_str(),
+            instances: instances.iter().map(|instance| Instance::new(instance, &checked)).collect(),
+            not_counted: not_counted.collect(),
+            logs: verified.logs.iter().map(Log::from).collect(),
+            disagreements: disagreements.collect(),
+            unread: unread.iter().map(UnreadFact::from).collect(),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of `hugewise verify --format json`, as docs/schema/verify.json keeps it.
+pub fn verify_schema() -> String {
+    super::schema_of::<Verify>()
+}
+
+pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Verify::from(verified))?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn every_report_obeys_the_schema() {
+        let schema: Value = serde_json::from_str(&verify_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for sample in [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()] {
+            let report = sample.verified(|verified| {
+                let mut out = Vec::new();
+                verified.write_json(&mut out).unwrap();
+                serde_json::from_slice::<Value>(&out).unwrap()
+            });
+            let errors: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?}");
+        }
+        assert!(!validator.is_valid(&json!({"schema": "hugewise.verify/2"})));
+    }
+
+    #[test]
+    fn what_the_log_says_stands_beside_what_is_mapped() {
+        let report = samples::prod().verified(|verified| serde_json::to_value(Verify::from(verified)).unwrap());
+        assert_eq!(report["verdict"], "none");
+        assert_eq!(report["instances"][0]["demand"]["pages"], 17_411);
+        assert_eq!(report["logs"][0]["needed_pages"], 17_411);
+        assert_eq!(report["logs"][0]["memlock_bytes"], 65_536);
+        assert_eq!(report["disagreements"][0]["log_says"], "failed");
+    }
+
+    #[test]
+    fn the_committed_schema_is_up_to_date() {
+        let committed = include_str!("../../../../docs/schema/verify.json");
+        assert_eq!(committed, verify_schema(), "docs/schema/verify.json is stale: run `cargo xtask docs`");
+    }
+}

@@ -1,0 +1,99 @@
+//! What the renderers of `verify` show.
+
+use std::io;
+
+use hugewise_advice::Assessment;
+use hugewise_advice::standing::Standing;
+use hugewise_engines::logs::{LogReport, LogVerdict};
+use hugewise_model::{Host, Instance, Unread};
+
+use crate::{Layout, json, nagios, text};
+
+/// Instances whose huge pages have been looked for.
+pub struct Verified<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The instances that were looked at.
+    pub instances: &'a [Instance],
+    /// What is said of them.
+    pub assessment: &'a Assessment,
+    /// How each stands, in the order of `instances`.
+    pub standings: &'a [Standing],
+    /// What the servers' own logs say.
+    pub logs: &'a [LogReport],
+    /// Where a log and the mappings disagree.
+    pub disagreements: &'a [Disagreement],
+    /// All of it together.
+    pub verdict: &'a Standing,
+    /// Everything that is there and could not be read.
+    pub unread: &'a [Unread],
+}
+
+/// A log and the mappings disagree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// Title of the instance.
+    pub instance: String,
+    /// Path of the log.
+    pub log: String,
+    /// What the log says.
+    pub says: LogVerdict,
+    /// What the mappings say.
+    pub mapped: Standing,
+}
+
+impl Verified<'_> {
+    /// Writes the report that people read.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        text::verify::write(self, out, layout)
+    }
+
+    /// Writes the report that programs read, schema `hugewise.verify/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        json::verify::write(self, out)
+    }
+
+    /// Writes the line that a monitoring system reads.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_nagios(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(nagios::line(self).as_bytes())
+    }
+
+    /// Instances that count.
+    pub(crate) fn counted(&self) -> usize {
+        self.standings.iter().filter(|standing| !matches!(standing, Standing::NotCounted(_))).count()
+    }
+
+    /// Of these, the ones that are wholly on huge pages.
+    pub(crate) fn wholly(&self) -> usize {
+        self.standings.iter().filter(|standing| **standing == Standing::All).count()
+    }
+
+    /// The others, and why.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (&Instance, &'static str)> {
+        self.instances.iter().zip(self.standings).filter_map(|(instance, standing)| match standing {
+            Standing::NotCounted(why) => Some((instance, *why)),
+            _ => None,
+        })
+    }
+
+    /// The answer in a few words.
+    pub(crate) fn summary(&self) -> String {
+        match (self.counted(), self.wholly()) {
+            (0, _) if self.instances.is_empty() => "no instance runs here that could be looked at".into(),
+            (0, _) => "no instance here has a demand of huge pages".into(),
+            (1, 1) => "the one instance is wholly on huge pages".into(),
+            (1, _) if *self.verdict == Standing::Unknown => "it cannot be told of the one instance".into(),
+            (1, _) => "the one instance is not wholly on huge pages".into(),
+            (counted, wholly) => format!("{wholly} of {counted} instances wholly on huge pages"),
+        }
+    }
+}
