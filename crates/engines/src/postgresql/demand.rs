@@ -117,7 +117,7 @@ pub(super) fn measured(segments: &[Segment], page: PageSize) -> Option<Demand> {
 /// What the server itself says: `shared_memory_size` and `shared_memory_size_in_huge_pages` (15 and later).
 ///
 /// The first is rounded up to a mebibyte, so that the pages that hold it are exactly those that hold
-/// the memory, for every page of a mebibyte or more. The second is one too many (15 to 18) where the
+/// the memory, for every page of a mebibyte or more. The second is one too many (15, 17 and 18) where the
 /// memory fills its pages to the last byte: 15 with max_connections=86 says 142 MB and 72 pages, and starts with 71.
 pub(super) fn said(size: Option<Bytes>, pages: Option<PageCount>, page: PageSize) -> Option<Demand> {
     let whole_mebibytes = page.bytes() >= Bytes::from_mib(1);
