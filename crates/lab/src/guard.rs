@@ -101,7 +101,13 @@ impl PoolGuard {
     pub fn set_pool(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
         let path = format!("{POOLS}/hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10);
         let wanted = pages.get().to_string();
-        let got = write_and_read(Path::new(&path), &wanted).map_err(|error| Skip(format!("{path}: {error}")))?;
+        let write = || write_and_read(Path::new(&path), &wanted).map_err(|error| Skip(format!("{path}: {error}")));
+        let mut got = write()?;
+        if got != wanted {
+            // Memory may be fragmented: once more after compaction.
+            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
+            got = write()?;
+        }
         if got == wanted { Ok(()) } else { Err(Skip(format!("{path}: asked for {wanted} pages, got {got}"))) }
     }
 

@@ -188,7 +188,7 @@ mod tests {
     fn what_the_log_says_stands_beside_what_is_mapped() {
         let report = samples::prod().verified(|verified| serde_json::to_value(Verify::from(verified)).unwrap());
         assert_eq!(report["verdict"], "none");
-        assert_eq!(report["instances"][0]["demand"]["pages"], 17_411);
+        assert_eq!(report["instances"][0]["demand"]["needed_pages"], 17_411);
         assert_eq!(report["logs"][0]["needed_pages"], 17_411);
         assert_eq!(report["logs"][0]["memlock_bytes"], 65_536);
         assert_eq!(report["disagreements"][0]["log_says"], "failed");
