@@ -13,6 +13,7 @@ mod outcome;
 mod rules;
 mod size;
 mod terminal;
+mod verdict;
 mod verify;
 
 use outcome::{Failure, Outcome};

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hugewise_advice::standing::{Standing, standing};
-use hugewise_engines::logs::{self, LogError, LogFile, LogReport, LogVerdict};
+use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files};
 use hugewise_host::Source;
-use hugewise_model::{Engine, Host, Instance, Unread};
-use hugewise_report::{Disagreement, Verified, nagios};
+use hugewise_model::{Host, Instance, Unread};
+use hugewise_report::{Verified, nagios};
 
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
+use crate::verdict;
 
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 every instance maps all of its demand on huge pages; 1 one does not; 2 it could not do its work; \
@@ -86,9 +87,9 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.format != Format::Nagios {
         scene.own_logs(source.as_ref(), &standings, &mut given);
     }
-    let matched = matches(&scene.found.instances, &given);
-    let disagreements = disagreements(&scene.found.instances, &standings, &given, &matched);
-    let verdict = verdict(&standings, &given, &matched);
+    let matched = verdict::matches(&scene.found.instances, &given);
+    let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
+    let verdict = verdict::verdict(&standings, &given, &matched);
     let verified = Verified {
         host: &scene.host,
         instances: &scene.found.instances,
@@ -245,75 +246,4 @@ fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogRepor
     }
     let live = outcome::open(None)?;
     logs::read_log(&LogFile::new(live.as_ref(), here), None).map_err(|error| Failure::new(error.to_string()))
-}
-
-/// For each log the instance that wrote it: the only one of its engine, or the one that its path names.
-fn matches(instances: &[Instance], logs: &[LogReport]) -> Vec<Option<usize>> {
-    let of = |log: &LogReport| {
-        let kin = |engine: Engine| family(engine) == family(log.engine);
-        let same: Vec<usize> =
-            (0..instances.len()).filter(|at| instances.get(*at).is_some_and(|it| kin(it.engine))).collect();
-        if let [only] = same.as_slice() {
-            return Some(*only);
-        }
-        let named = |at: &&usize| instances.get(**at).is_some_and(|instance| names(&log.path, instance));
-        let mut named = same.iter().filter(named);
-        named.next().filter(|_| named.next().is_none()).copied()
-    };
-    logs.iter().map(of).collect()
-}
-
-/// MariaDB and MySQL write alike, and so do JVMs of all kinds.
-const fn family(engine: Engine) -> Engine {
-    match engine {
-        Engine::MariaDb => Engine::MySql,
-        other => other,
-    }
-}
-
-fn names(path: &str, instance: &Instance) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let within = instance.data_directory.known().is_some_and(|folder| {
-        path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
-    });
-    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    let name = instance.name.replace('/', "-");
-    within || stem == name || stem.ends_with(&format!("_{name}")) || stem.ends_with(&format!("-{name}"))
-}
-
-fn disagreements(
-    instances: &[Instance],
-    standings: &[Standing],
-    logs: &[LogReport],
-    matched: &[Option<usize>],
-) -> Vec<Disagreement> {
-    let pairs = logs.iter().zip(matched).filter_map(|(log, at)| {
-        let (instance, mapped) = (instances.get((*at)?)?, standings.get((*at)?)?);
-        let agree = match (log.verdict, mapped) {
-            (LogVerdict::Unknown, _) | (_, Standing::Unknown | Standing::NotCounted(_)) => true,
-            (says, mapped) => says.as_str() == mapped.as_str(),
-        };
-        (!agree).then(|| Disagreement {
-            instance: instance.title(),
-            log: log.path.clone(),
-            says: log.verdict,
-            mapped: mapped.clone(),
-        })
-    });
-    pairs.collect()
-}
-
-/// The worst of all: mappings decide of servers that run, logs of those that don't.
-fn verdict(standings: &[Standing], logs: &[LogReport], matched: &[Option<usize>]) -> Standing {
-    let alone = logs.iter().zip(matched).filter(|(_, at)| at.is_none()).map(|(log, _)| match log.verdict {
-        LogVerdict::Partly => Standing::Partly,
-        LogVerdict::None | LogVerdict::Failed => Standing::None,
-        // That a server which is not seen to run was once on huge pages proves nothing.
-        LogVerdict::All | LogVerdict::Unknown => Standing::Unknown,
-    });
-    let all = standings.iter().cloned().chain(alone);
-    let counted: Vec<Standing> = all.filter(|standing| !matches!(standing, Standing::NotCounted(_))).collect();
-    let has = |wanted: &Standing| counted.contains(wanted);
-    let worst = [Standing::None, Standing::Partly, Standing::Unknown, Standing::All].into_iter().find(has);
-    worst.unwrap_or(Standing::Unknown)
 }

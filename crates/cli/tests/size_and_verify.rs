@@ -25,7 +25,7 @@ struct Said {
 
 impl Said {
     fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+        serde_json::from_str(&self.out).unwrap()
     }
 }
 
@@ -142,6 +142,10 @@ fn bad_input_is_named_and_exit_code_2() {
     let empty = files.file("empty/readme", "nothing");
     let empty = Path::new(&empty).parent().unwrap().to_str().unwrap().to_owned();
     let bad = files.file("bad.cnf", "[mysqld]\n\ninnodb_buffer_pool_size = 12Q\n");
+    let bare = files.file("bare.ora", "db_name = PROD\n");
+    let wrong = files.file("wrong.ora", "db_name = PROD\nsga_target = 34X\n");
+    let ifile = files.file("loop.ora", "");
+    files.file("loop.ora", format!("ifile = {ifile}\n"));
     let postgresql = |folder| ["size", "--engine", "postgresql", "--data-dir", folder];
     let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
         (vec!["size", "--segment", "5X"], vec!["5X", "no size"]),
@@ -158,6 +162,9 @@ fn bad_input_is_named_and_exit_code_2() {
         (vec!["size", "--engine", "oracle", "--sga", "-1G"], vec!["negative"]),
         (vec!["size", "--engine", "mariadb", "--config", "/nonexistent/my.cnf"], vec!["/nonexistent/my.cnf"]),
         (vec!["size", "--engine", "mariadb", "--config", &bad], vec!["bad.cnf:3", "12Q"]),
+        (vec!["size", "--engine", "oracle", "--config", &bare], vec!["bare.ora: ", "SGA"]),
+        (vec!["size", "--engine", "oracle", "--config", &wrong], vec!["wrong.ora:2: ", "34X"]),
+        (vec!["size", "--engine", "oracle", "--config", &ifile], vec!["loop.ora:1", "loop"]),
         (postgresql("/nonexistent").to_vec(), vec!["/nonexistent"]),
         (postgresql(&empty).to_vec(), vec![&empty]),
         (postgresql(&looped).to_vec(), vec![".conf:2"]),

@@ -135,7 +135,7 @@ pub fn describe(
     description: &Description,
     ask: bool,
 ) -> Result<Described, DescribeError> {
-    match description {
+    let described = match description {
         Description::PostgreSql { data_dir, config, server_binary } => {
             let paths = [data_dir, config, server_binary].map(Option::as_deref);
             let [data_dir, config, server_binary] = paths;
@@ -158,7 +158,11 @@ pub fn describe(
         Description::Jvm { .. } => jvm::describe(host, source, description),
         Description::Qemu { .. } => qemu::describe(host, source, description),
         Description::Segment { .. } => plain::describe(host, source, description),
-    }
+    };
+    described.map_err(|error| match description {
+        Description::Config { path, .. } if error.file.is_none() => DescribeError { file: Some(path.clone()), ..error },
+        _ => error,
+    })
 }
 
 /// The same for several servers of one host: no two have the same name or the same segment.

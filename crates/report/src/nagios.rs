@@ -70,12 +70,12 @@ mod tests {
     #[test]
     fn one_line_with_its_numbers_behind_one_bar() {
         assert_eq!(
-            samples::prod().verified(|verified| line(verified)),
+            samples::prod().verified(line),
             "HUGEPAGES CRITICAL - 1 of 2 instances wholly on huge pages; oracle PROD: none, 17,411 pages needed, \
              9 available; /u01/alert_PROD.log: failed, ORA-27125: unable to create shared memory segment\
              |instances=2;;;0 on_huge_pages=1;;;0;2 pool_2048kB_total=3200;;;0 pool_2048kB_available=9;;;0;3200\n"
         );
-        let hostile = samples::hostile().verified(|verified| line(verified));
+        let hostile = samples::hostile().verified(line);
         assert_eq!((hostile.matches('\n').count(), hostile.matches('|').count()), (1, 1), "{hostile}");
         assert_eq!(failure("a|b\nc"), "HUGEPAGES UNKNOWN - a/b\n");
     }

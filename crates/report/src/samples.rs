@@ -232,6 +232,7 @@ pub(crate) fn prod() -> Sample {
         sessions: Observed::Known(60),
         pids: (900..966).collect(),
         page_tables: Observed::Known(Bytes(14_784_921)),
+        demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
         ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
     };
     let findings = vec![

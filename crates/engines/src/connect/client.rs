@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hugewise_model::Bytes;
 use rustix::fs::{FileType, Mode, Stat};
+use rustix::process::{Signal, kill_process_group};
 
 /// More than any answer has.
 const LONGEST_ANSWER: u64 = 64 << 10;
@@ -111,6 +112,8 @@ impl Client {
     fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that what it starts can be ended with it.
+        command.process_group(0);
         if rustix::process::geteuid().is_root() {
             // Root's supplementary groups go with its uid.
             command.gid(self.account.gid).uid(self.account.uid);
@@ -157,11 +160,13 @@ fn wait(child: &mut Child, patience: Duration) -> Result<bool, String> {
             Ok(None) if started.elapsed() < patience => thread::sleep(Duration::from_millis(10)),
             other => {
                 // It is gone or will be: what matters is that nobody waits for it.
+                let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+                let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match other {
                     Err(error) => error.to_string(),
-                    Ok(_) => format!("no answer within {} s", patience.as_secs_f32()),
+                    Ok(_) => format!("no answer within {:.1} s", patience.as_secs_f32()),
                 });
             }
         }
@@ -188,6 +193,39 @@ mod tests {
         assert_eq!(shell("echo yes", patience).unwrap(), "yes\n");
         assert_eq!(shell("echo 'who are you' >&2; exit 2", patience).unwrap_err(), "/bin/sh: who are you");
         assert!(shell("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn what_it_has_started_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
+        assert!(shell(&script, Duration::from_secs(1)).unwrap_err().contains("no answer"));
+        let text = String::from_utf8(contents(&pid)).unwrap();
+        let gone = || {
+            let stat = contents(std::path::Path::new(&format!("/proc/{}/stat", text.trim())));
+            stat.is_empty() || String::from_utf8_lossy(&stat).contains(") Z ")
+        };
+        let started = Instant::now();
+        while !gone() && started.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(gone());
+    }
+
+    /// A file's bytes; none where it is not there.
+    fn contents(path: &std::path::Path) -> Vec<u8> {
+        use hugewise_host::Source;
+        let source = hugewise_host::source::Live::new();
+        source.read(path.to_str().unwrap()).into_known().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_program_gets_no_more_space_than_it_may_have() {
+        let shell = Client::at("/bin/sh", me()).unwrap().unwrap();
+        let arguments = ["-c".to_owned(), "ulimit -v".to_owned()];
+        let outcome = shell.run_within(Bytes::from_mib(512), &arguments, Duration::from_secs(20)).unwrap();
+        assert_eq!((outcome.success, outcome.answer.trim()), (true, "524288"));
     }
 
     #[test]

@@ -167,9 +167,9 @@ impl Layout {
                 let bitmap = if new { bits } else { 2 * bits };
                 let blocks = self.table_that_fits(cards);
                 let regions = self.table_that_fits(heap / (512 << 10) * 40);
-                self.table_that_fits(bitmap) + blocks + regions + self.starts(heap, self.page, flags)
+                self.table_that_fits(bitmap) + blocks + regions + self.starts(heap, flags)
             }
-            (Collector::Serial, _) => self.starts(heap, 64 << 10, flags),
+            (Collector::Serial, _) => self.starts(heap, flags),
             // Two bitmaps of two bits, and the regions themselves.
             (Collector::Shenandoah, _) => 2 * self.whole(2 * bits) + 1,
             (Collector::Z, _) => 0,
@@ -178,11 +178,11 @@ impl Layout {
 
     /// Where objects start in the old generation, which is two thirds of the heap if nothing else is said: as many whole pages
     /// as fit, the rest on base pages.
-    fn starts(&self, heap: u64, alignment: u64, flags: &Flags) -> u64 {
+    fn starts(&self, heap: u64, flags: &Flags) -> u64 {
         let given = |name| flags.size(name).map(Bytes::get);
         let share = heap / given("NewRatio").unwrap_or(2).saturating_add(1);
         let young = given("MaxNewSize").unwrap_or_else(|| share.max(given("NewSize").unwrap_or(0))).min(heap);
-        (heap - young + young % alignment) / 512 / self.page
+        (heap - young + young % self.page) / 512 / self.page
     }
 }
 
@@ -228,6 +228,7 @@ mod tests {
             ("-XX:+UseParallelGC -Xmx4g", 2234),
             ("-XX:+UseSerialGC -Xmx333m", 287),
             ("-XX:+UseSerialGC -Xmx1g", 632),
+            ("-XX:+UseSerialGC -Xmx1534m", 888),
             ("-XX:+UseSerialGC -Xmx4001m", 2123),
             ("-XX:+UseShenandoahGC -Xmx70m", 160),
             ("-XX:+UseShenandoahGC -Xmx333m", 300),
@@ -257,6 +258,8 @@ mod tests {
             ("-XX:+UseParallelGC -Xmx1300m", 771),
             ("-XX:+UseParallelGC -Xmx4g", 2203),
             ("-XX:+UseSerialGC -Xmx512m", 377),
+            ("-XX:+UseSerialGC -Xmx1534m", 889),
+            ("-XX:+UseParallelGC -Xmx1534m", 889),
             ("-XX:+UseSerialGC -Xmx4001m", 2124),
             ("-XX:+UseShenandoahGC -Xmx1g", 666),
             ("-XX:+UseShenandoahGC -Xmx4500m", 2514),

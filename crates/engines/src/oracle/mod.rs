@@ -267,13 +267,9 @@ impl Parameters {
 
     /// Adds a file and what it includes; whether it is there.
     fn add(&mut self, scene: &Scene<'_>, door: &mut Door<'_>, pmon: &Process, file: &str, depth: usize) -> bool {
-        if file.starts_with('+') || depth > DEEPEST_INCLUDE {
+        if file.starts_with('+') {
             self.complete = false;
-            let why = if depth > DEEPEST_INCLUDE {
-                "parameter files include each other in a loop"
-            } else {
-                "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read"
-            };
+            let why = "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read";
             door.unread.push(Unread { what: file.to_owned(), why: why.into() });
             return true;
         }
@@ -300,8 +296,16 @@ impl Parameters {
                 let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let included = one.value.replace('?', folder.strip_suffix("/dbs").unwrap_or(folder));
                 let included = if included.starts_with(['/', '+']) { included } else { format!("{folder}/{included}") };
+                let line = one.line;
                 self.read.push((path.clone(), one));
-                self.add(scene, door, pmon, &included, depth + 1);
+                if depth < DEEPEST_INCLUDE {
+                    self.add(scene, door, pmon, &included, depth + 1);
+                    continue;
+                }
+                self.complete = false;
+                let at = if line > 0 { format!("line {line}: ") } else { String::new() };
+                let why = format!("{at}parameter files include each other in a loop");
+                door.unread.push(Unread { what: path.clone(), why });
             } else if SETTINGS.contains(&one.name.as_str()) {
                 self.read.push((path.clone(), one));
             }

@@ -88,6 +88,7 @@ fn source(source: DemandSource) -> String {
     match source {
         DemandSource::Engine => "the server's word".into(),
         DemandSource::Measured => "its mappings".into(),
+        DemandSource::Estimated { error_percent: 0 } => "reckoned, exact".into(),
         DemandSource::Estimated { error_percent } => format!("estimate, {error_percent} % off at most"),
     }
 }

@@ -78,6 +78,7 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     let source = demand.as_ref().map(|demand| match demand.source {
         DemandSource::Engine => "the server's word".to_owned(),
         DemandSource::Measured => "its mappings".to_owned(),
+        DemandSource::Estimated { error_percent: 0 } => "reckoned, exact".to_owned(),
         DemandSource::Estimated { error_percent } => format!("estimate, {error_percent} %"),
     });
     let shown = match standing {

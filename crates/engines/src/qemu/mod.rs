@@ -1,14 +1,16 @@
 //! QEMU: the memory of virtual machines, with or without KVM.
 
+mod described;
+
 use std::collections::BTreeMap;
 
-use hugewise_host::Source;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
 
-use crate::describe::{DescribeError, Described, Description};
-use crate::{Found, Kind, Scene, described, options, segments};
+use crate::{Found, Kind, Scene, options, segments};
+
+pub use described::describe;
 
 /// QEMU.
 pub static KIND: Kind = Kind {
@@ -31,41 +33,6 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
             found.add(instance(scene.host, scene, process));
         }
     }
-}
-
-/// The guest that would be started with these words.
-///
-/// # Errors
-/// There are no words, or a size of memory that is none.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
-    let Description::Qemu { command } = description else {
-        return Err(DescribeError::new("no command line is given", "write it behind --: qemu-system-x86_64 -m 4G"));
-    };
-    if command.is_empty() {
-        return Err(DescribeError::new("the command line is empty", "begin it with the program: qemu-system-x86_64"));
-    }
-    let sane = |size: Option<Bytes>| size.is_some_and(|size| size.get() > 0 && size.get() < 1 << 63);
-    let no_size = |text: &str| {
-        let todo = "write a whole number with K, M, G or T behind it; behind -m one without is mebibytes";
-        Err(DescribeError::new(format!("no size of memory: {text:?}"), todo))
-    };
-    if let Some(text) = values(command, "m").last().filter(|text| !sane(memory_size(text))) {
-        return no_size(text);
-    }
-    for backend in backends(command) {
-        for text in ["size", "hugetlbsize"].into_iter().filter_map(|name| backend.get(name)) {
-            if !sane(size(text, 1)) {
-                return no_size(text);
-            }
-        }
-    }
-    let scene = Scene { host, source };
-    let named = instance(host, &scene, &described::process(command.clone()));
-    let mut described = described::without_process(named);
-    if described.name == "0" {
-        described.name = "guest".into();
-    }
-    Ok(described.into())
 }
 
 /// One `-object memory-backend-*`, or `-mem-path`, which is the same for the whole of the memory.
@@ -376,26 +343,6 @@ mod tests {
         let process = Process { command: Observed::Denied, ..guest("", vec![]) };
         let instance = only(process);
         assert_eq!((instance.asked, instance.setting, instance.demand), (Asked::Unknown, None, None));
-    }
-
-    #[test]
-    fn a_described_guest_is_the_sum_of_its_backends() {
-        let by = |command: &str| {
-            let host = Host { default_huge_page: Observed::Known(PageSize::MIB_2), ..Host::default() };
-            let command = command.split_whitespace().map(str::to_owned).collect();
-            describe(&host, &MapSource::new(), &Description::Qemu { command }).map(|described| described.instance)
-        };
-        let guest = by("qemu-system-x86_64 -m 3G -object memory-backend-memfd,id=a,size=1G,hugetlb=on,hugetlbsize=1G \
-                        -object memory-backend-memfd,id=b,size=1025M,hugetlb=on,hugetlbsize=1G");
-        let guest = guest.unwrap();
-        assert_eq!((guest.asked, guest.pid, guest.name.as_str()), (Asked::Must, 0, "guest"));
-        let demand = guest.demand.unwrap();
-        assert_eq!((demand.page_size, demand.pages), (PageSize::GIB_1, PageCount(3)));
-        let plain = by("qemu-system-x86_64 -name db -m 301").unwrap();
-        assert_eq!((plain.name.as_str(), plain.demand.map(|it| it.pages)), ("db", Some(PageCount(151))));
-        for bad in ["", "kvm -m x", "kvm -m 0", "kvm -m -1", "kvm -object memory-backend-memfd,size=1Q"] {
-            assert!(by(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]
