@@ -196,9 +196,9 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
     let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
     while growths.len() < 3 || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
         let mut held = Held::start(standin, case)?;
-        let before = page_tables()?;
+        let before = settled()?;
         held.go_on()?;
-        growths.push(page_tables()? - before);
+        growths.push(settled()? - before);
         of_processes.push(held.of_processes());
         drop(held);
         // What others do meanwhile is small beside this, and each run takes long.
@@ -206,7 +206,12 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
             break;
         }
     }
-    let runs = growths.len();
+    let (runs, spread) = (growths.len(), spread(&growths));
+    if spread > forecast / 10.0 {
+        let kib = spread / 1024.0;
+        let why = format!("other programs' page tables come and go meanwhile: {kib:.0} KiB between {runs} runs");
+        return Err(Skip(why).into());
+    }
     Ok(Measured { forecast, growth: middle(growths), of_processes: middle(of_processes), runs })
 }
 
@@ -217,6 +222,17 @@ fn middle(mut values: Vec<f64>) -> f64 {
     let half = values.get(quarter..values.len() - quarter).unwrap_or_default();
     let count = u32::try_from(half.len()).unwrap_or(1);
     half.iter().sum::<f64>() / f64::from(count)
+}
+
+/// How far the middle half of them reaches.
+fn spread(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    match values.get(quarter..values.len() - quarter) {
+        Some([first, .., last]) => last - first,
+        _ => 0.0,
+    }
 }
 
 /// `page_tables_bytes` of the line for so many sessions and that page size.
@@ -231,6 +247,20 @@ fn forecast(hugewise: &Path, mut arguments: Vec<OsString>, page: PageSize, sessi
     };
     let row = rows.iter().find(is).ok_or_else(|| format!("no line for {sessions} sessions on {page:?}"))?;
     Ok(number(row, "page_tables_bytes"))
+}
+
+/// The host's page tables once two looks agree: those of processes that have ended go a little later.
+fn settled() -> Result<f64, Failure> {
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut before = page_tables()?;
+    loop {
+        std::thread::sleep(Duration::from_millis(30));
+        let now = page_tables()?;
+        if (now - before).abs() < 1.0 || Instant::now() > until {
+            return Ok(now);
+        }
+        before = now;
+    }
 }
 
 /// The host's page tables, in bytes.
@@ -317,7 +347,7 @@ fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Fai
         "CREATE TABLE scanned AS SELECT g AS id, repeat('x', 1100) AS filler FROM generate_series(1, {rows}) g"
     )))?;
     drop(filler);
-    let before = page_tables()?;
+    let before = settled()?;
     let server = up(&cluster)?;
     server::must(&mut cluster.psql("CREATE EXTENSION IF NOT EXISTS pg_prewarm"))?;
     server::must(&mut cluster.psql("SELECT pg_prewarm('scanned')"))?;
@@ -332,7 +362,7 @@ fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Fai
     drop(few);
     for (count, forecast) in forecasts {
         let sessions = Sessions::open(&cluster, &server, count)?;
-        let growth = page_tables()? - before;
+        let growth = settled()? - before;
         let mut pids = server::children(server.pid);
         pids.push(server.pid);
         let measured = Measured { forecast, growth, of_processes: kibibytes_of(&pids), runs: 1 };
