@@ -10,6 +10,8 @@
 mod bench;
 mod deps;
 mod docs;
+mod exactness;
+mod forecast;
 mod fuzz;
 mod shell;
 mod test;
@@ -47,6 +49,10 @@ enum Command {
         #[command(subcommand)]
         what: Bench,
     },
+    /// Compare the pages that hugewise says with those that servers need on this machine (as root).
+    Exactness(exactness::Arguments),
+    /// Compare the page tables that hugewise forecasts with those that the kernel makes (as root).
+    Forecast(forecast::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -77,6 +83,8 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
+        Command::Exactness(arguments) => exactness::run(&arguments),
+        Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };
     match done {

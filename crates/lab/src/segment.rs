@@ -55,7 +55,7 @@ pub enum Kind {
 enum Holds {
     Nothing,
     SystemV { id: libc::c_int, remove: bool },
-    Descriptor(#[allow(dead_code, reason = "held open so that the memory can be passed on")] OwnedFd),
+    Descriptor(OwnedFd),
     File { path: PathBuf, remove: bool },
 }
 
@@ -74,9 +74,10 @@ impl Segment {
     /// The kernel's: `EPERM` without the right to `SHM_HUGETLB`, `ENOMEM` where the pool is short,
     /// `EINVAL` for a page size that it does not offer.
     pub fn create(kind: Kind, size: Bytes, pages: Pages) -> io::Result<Self> {
-        let length = whole_pages(size, pages)?;
         match kind {
             Kind::SystemV => {
+                // The kernel rounds up by itself, and goes on naming the size that was asked for.
+                let length = usize::try_from(size.get()).map_err(io::Error::other)?;
                 let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600 | pages.flags(libc::SHM_HUGETLB);
                 // SAFETY: shmget takes plain numbers and touches no memory of ours.
                 let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, flags) };
@@ -86,11 +87,13 @@ impl Segment {
                 attach_system_v(id, true)
             }
             Kind::AnonymousShared => {
+                let length = whole_pages(size, pages)?;
                 let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | pages.flags(libc::MAP_HUGETLB);
                 let start = map(length, flags, -1)?;
                 Ok(Self { start, length, holds: Holds::Nothing })
             }
             Kind::Memfd => {
+                let length = whole_pages(size, pages)?;
                 let flags = pages.flags(libc::c_int::try_from(libc::MFD_HUGETLB).unwrap_or(0));
                 let flags = libc::MFD_CLOEXEC | libc::c_uint::try_from(flags).unwrap_or(0);
                 // SAFETY: the name is a C string that lives through the call.
@@ -148,7 +151,15 @@ impl Segment {
         }
     }
 
-    /// Its length as the kernel maps it.
+    /// Where other processes find a memory file as long as this process holds it.
+    pub fn path(&self) -> Option<PathBuf> {
+        match &self.holds {
+            Holds::Descriptor(file) => Some(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()),
+            _ => None,
+        }
+    }
+
+    /// Its length as it was asked for, mappings in whole pages.
     pub fn size(&self) -> Bytes {
         Bytes(u64::try_from(self.length).unwrap_or(u64::MAX))
     }

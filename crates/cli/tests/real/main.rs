@@ -23,5 +23,7 @@ mod oracle;
 mod postgresql;
 mod qemu;
 mod redis;
+mod size;
 mod users;
+mod verify;
 mod vm;

@@ -1,6 +1,7 @@
 //! MariaDB of Debian: threads in one process, private memory, and every chunk falls back on its own.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use hugewise_lab::guard::{PoolGuard, Skip};
@@ -10,13 +11,13 @@ use rustix::process::Signal;
 
 use crate::harness::{self, MIB, Server, User, kernel};
 
-struct Installed {
+pub(crate) struct Installed {
     folder: tempfile::TempDir,
     user: User,
 }
 
 impl Installed {
-    fn new() -> Result<Self, Skip> {
+    pub(crate) fn new() -> Result<Self, Skip> {
         harness::program(&["/usr/sbin/mariadbd"])?;
         let (folder, user) = (harness::folder(), User::named("mysql")?);
         let data = folder.path().join("data");
@@ -28,7 +29,12 @@ impl Installed {
         Ok(Self { folder, user })
     }
 
-    fn start(&self, settings: &str) -> Server {
+    /// Its settings, once it was started.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.folder.path().join("my.cnf")
+    }
+
+    pub(crate) fn start(&self, settings: &str) -> Server {
         let folder = self.folder.path().display();
         let file = self.folder.path().join("my.cnf");
         let own = format!("datadir={folder}/data\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n");

@@ -42,7 +42,7 @@ impl Cluster {
     }
 
     /// The registry's PostgreSQL 18, copied to where an ordinary user can run it.
-    fn registry(owner: &str) -> Result<Self, Skip> {
+    pub(crate) fn registry(owner: &str) -> Result<Self, Skip> {
         let (native, owner, folder) = (registry()?, User::named(owner)?, harness::folder());
         harness::must(Command::new("cp").arg("-rL").arg(&native).arg(folder.path().join("native")));
         let native = folder.path().join("native");
@@ -65,6 +65,11 @@ impl Cluster {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Where one of its programs is.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
     }
 
     /// One of its programs, run by its owner.

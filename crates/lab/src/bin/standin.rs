@@ -37,6 +37,15 @@ struct Arguments {
     /// Run as this user and group, without supplementary groups.
     #[arg(long, value_name = "UID:GID", value_parser = user)]
     user: Option<(u32, u32)>,
+    /// No background processes: the sessions alone are there.
+    #[arg(long)]
+    only_sessions: bool,
+    /// Say `made` once the segments are there, and start no process before a line comes on standard input.
+    #[arg(long)]
+    hold: bool,
+    /// The segments are memory files that every process maps, not System V segments.
+    #[arg(long, conflicts_with = "posix_shm")]
+    memfd: bool,
     /// Automatic memory management: the segments are files below /dev/shm.
     #[arg(long)]
     posix_shm: bool,
@@ -81,15 +90,23 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     let segments = create(arguments, &mut output)?;
     let names = segments.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
 
-    let sid = &arguments.look;
-    let mut sessions = Sessions::new()?;
-    // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
-    sessions.start(&format!("ora_pmon_{sid}"), &format!("adopt {} {names}", arguments.touch))?;
-    for role in ["dbw0", "lgwr", "smon"] {
-        sessions.start(&format!("ora_{role}_{sid}"), &format!("attach {} {names}", arguments.touch))?;
+    if arguments.hold {
+        writeln!(output, "made")?;
+        output.flush()?;
+        io::stdin().read_line(&mut String::new())?;
     }
-    for _ in 0..arguments.sessions {
-        sessions.start(&format!("oracle{sid} (LOCAL=NO)"), &format!("attach {} {names}", arguments.touch))?;
+
+    let sid = &arguments.look;
+    let mut titles = Vec::new();
+    if !arguments.only_sessions {
+        titles.extend(["pmon", "dbw0", "lgwr", "smon"].map(|role| format!("ora_{role}_{sid}")));
+    }
+    titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
+    let mut sessions = Sessions::new()?;
+    for (at, title) in titles.iter().enumerate() {
+        // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
+        let does = if at == 0 { "adopt" } else { "attach" };
+        sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
     }
     sessions.wait_until_attached()?;
     // The server itself is nobody's process: only the ones that it started shall be found.
@@ -120,15 +137,19 @@ fn create(arguments: &Arguments, output: &mut impl Write) -> io::Result<Vec<(Str
             "mixed" if at == 0 => Pages::Huge(PageSize::MIB_2),
             _ => Pages::Base,
         };
-        let segment = match Segment::create(Kind::SystemV, *size, pages) {
+        let kind = if arguments.memfd { Kind::Memfd } else { Kind::SystemV };
+        let segment = match Segment::create(kind, *size, pages) {
             Err(error) if arguments.fall_back && pages != Pages::Base => {
                 writeln!(output, "fell back: {error}")?;
-                Segment::create(Kind::SystemV, *size, Pages::Base)?
+                Segment::create(kind, *size, Pages::Base)?
             }
             made => made?,
         };
-        let id = segment.id().unwrap_or(-1);
-        segments.push((id.to_string(), segment));
+        let name = match segment.path() {
+            Some(path) => path.to_string_lossy().into_owned(),
+            None => segment.id().unwrap_or(-1).to_string(),
+        };
+        segments.push((name, segment));
     }
     Ok(segments)
 }

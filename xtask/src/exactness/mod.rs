@@ -1,0 +1,362 @@
+//! `cargo xtask exactness`: the pages that hugewise says, beside those that servers need on this machine.
+//!
+//! Exact means: with N pages free the server starts wholly on huge pages, with N - 1 it does not.
+
+mod java;
+mod mariadb;
+pub(crate) mod postgresql;
+pub(crate) mod server;
+mod system_v;
+mod tools;
+
+pub(crate) use tools::debian;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use hugewise_model::{Bytes, PageCount, PageSize};
+use serde_json::Value;
+
+use crate::{Failure, shell};
+use server::Start;
+
+/// Engines of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// Majors 13 to 18.
+    Postgresql,
+    /// Debian's.
+    Mariadb,
+    /// OpenJDK.
+    Jvm,
+    /// Plain System V segments.
+    Segments,
+}
+
+/// What is to be measured.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A handful of cases.
+    #[arg(long)]
+    quick: bool,
+    /// Only this engine; may be repeated.
+    #[arg(long, value_enum)]
+    engine: Vec<Engine>,
+    /// Measure this hugewise instead of the one of this workspace.
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// One server with one set of settings.
+trait Case {
+    /// `PostgreSQL 15.20`.
+    fn engine(&self) -> String;
+    /// `1GB, 20 connections`.
+    fn settings(&self) -> String;
+    /// The page size that it asks for.
+    fn page(&self) -> PageSize;
+    /// The size that people know of it: `shared_buffers`, the heap.
+    fn memory(&self) -> Bytes;
+    /// Whether a server that is refused one page runs without any, or not at all.
+    fn all_or_nothing(&self) -> bool;
+    /// Writes its settings down, and says how it is described to hugewise.
+    fn describe(&self) -> Result<Vec<OsString>, Failure>;
+    /// Starts it, asking for huge pages or not.
+    fn start(&self, huge: bool) -> Result<Start, Failure>;
+}
+
+type Cases = Vec<Box<dyn Case>>;
+
+/// What was found out of one case.
+struct Row {
+    ours: u64,
+    source: String,
+    /// The smallest pool on which it starts wholly on huge pages.
+    needs: u64,
+    script: u64,
+    ten_percent: u64,
+    peak: Option<u64>,
+    failure: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let hugewise = hugewise(arguments.program.as_deref())?;
+    standin()?;
+    let wanted = |engine| arguments.engine.is_empty() || arguments.engine.contains(&engine);
+    let mut skipped = Vec::new();
+    let mut suites: Vec<Cases> = Vec::new();
+    let mut add = |made: Result<Cases, Failure>, what: &str| match made {
+        Ok(cases) => suites.push(cases),
+        Err(why) => skipped.push(format!("{what}: {why}")),
+    };
+    if wanted(Engine::Segments) {
+        add(system_v::cases(arguments.quick), "System V segments");
+    }
+    if wanted(Engine::Postgresql) {
+        for install in tools::installs(arguments.quick) {
+            let name = format!("PostgreSQL {}", install.major);
+            add(postgresql::cases(install, arguments.quick), &name);
+        }
+    }
+    if wanted(Engine::Mariadb) {
+        add(mariadb::cases(arguments.quick), "MariaDB");
+    }
+    if wanted(Engine::Jvm) {
+        add(java::cases(arguments.quick), "OpenJDK");
+    }
+
+    println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
+    println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
+    let mut rows = Vec::new();
+    let mut failures = Vec::new();
+    for case in suites.iter().flatten() {
+        let title = format!("{}, {}, {} pages", case.engine(), case.settings(), page_name(case.page()));
+        match measure(&hugewise, case.as_ref()) {
+            Ok(row) => {
+                print_row(case.as_ref(), &row);
+                if let Some(why) = &row.failure {
+                    failures.push(format!("{title}: {why}"));
+                }
+                rows.push(row);
+            }
+            Err(Trouble::Skip(Skip(why))) => skipped.push(format!("{title}: {why}")),
+            Err(Trouble::Failure(why)) => {
+                println!("FAILED: {title}: {why}");
+                failures.push(format!("{title}: {why}"));
+            }
+        }
+    }
+    summary(&rows, &skipped, &failures)
+}
+
+fn summary(rows: &[Row], skipped: &[String], failures: &[String]) -> Result<(), Failure> {
+    let all = rows.len();
+    let exact = |said: fn(&Row) -> Option<u64>| rows.iter().filter(|row| said(row) == Some(row.needs)).count();
+    println!();
+    println!("exact: hugewise {} of {all}", rows.iter().filter(|row| row.failure.is_none()).count());
+    println!("       script formula {} of {all}", exact(|row| Some(row.script)));
+    println!("       memory plus 10 percent {} of {all}", exact(|row| Some(row.ten_percent)));
+    println!("       peak VM size {} of {all}", exact(|row| row.peak));
+    for why in skipped {
+        println!("SKIP: {why}");
+    }
+    for why in failures {
+        println!("FAILED: {why}");
+    }
+    if !failures.is_empty() {
+        return Err(format!("{} of {} cases failed", failures.len(), all.max(failures.len())).into());
+    }
+    if all == 0 { Err("nothing could be measured".into()) } else { Ok(()) }
+}
+
+fn print_row(case: &dyn Case, row: &Row) {
+    let peak = row.peak.map_or("-".to_owned(), |pages| pages.to_string());
+    println!(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {peak} | {} |",
+        case.engine(),
+        case.settings(),
+        page_name(case.page()),
+        row.ours,
+        row.source,
+        row.needs,
+        row.script,
+        row.ten_percent,
+        if row.failure.is_none() { "exact" } else { "WRONG" },
+    );
+}
+
+fn page_name(page: PageSize) -> String {
+    match page {
+        PageSize::GIB_1 => "1 GiB".to_owned(),
+        page => format!("{} MiB", page.bytes().get() >> 20),
+    }
+}
+
+enum Trouble {
+    /// This machine cannot do it now.
+    Skip(Skip),
+    Failure(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Skip> for Trouble {
+    fn from(skip: Skip) -> Self {
+        Self::Skip(skip)
+    }
+}
+
+fn measure(hugewise: &Path, case: &dyn Case) -> Result<Row, Trouble> {
+    let page = case.page();
+    let guard = PoolGuard::take()?;
+    // Others' pages stay theirs: what they hold comes on top.
+    let others = committed(page)?;
+    let described = case.describe()?;
+    let (ours, source) = ask(hugewise, &described, page)?;
+    let (script, peak) = rivals(case)?;
+    let mut bench = Bench { guard: &guard, case, page, others, whole: None };
+    if !case.all_or_nothing() {
+        let roomy = bench.with(ours + ours / 8 + 128)?;
+        bench.whole = Some(roomy.mapped);
+    }
+    let enough = bench.with(ours)?;
+    let short = bench.with(ours.saturating_sub(1))?;
+    let failure = if !enough.wholly {
+        Some(format!("{ours} pages are too few: {}", enough.said))
+    } else if short.wholly && ours > 0 {
+        Some(format!("{} pages would do", ours - 1))
+    } else {
+        None
+    };
+    let needs = if failure.is_none() { ours } else { bench.search(ours)? };
+    let bytes = page.bytes().get();
+    let ten_percent = (case.memory().get() / 10 * 11).div_ceil(bytes);
+    let script = script.iter().map(|size| size / bytes).filter(|pages| *pages > 0).map(|pages| pages + 1).sum();
+    let peak = peak.map(|peak| peak.get().div_ceil(bytes));
+    Ok(Row { ours, source, needs, script, ten_percent, peak, failure })
+}
+
+/// A case and its pool.
+struct Bench<'a> {
+    guard: &'a PoolGuard,
+    case: &'a dyn Case,
+    page: PageSize,
+    others: u64,
+    /// Pages that it maps with room to spare, for servers that take what they get.
+    whole: Option<u64>,
+}
+
+/// What a start with a pool came to.
+struct Trial {
+    wholly: bool,
+    mapped: u64,
+    committed: u64,
+    said: String,
+}
+
+impl Bench<'_> {
+    /// Starts it with `pages` pages for itself.
+    fn with(&self, pages: u64) -> Result<Trial, Trouble> {
+        self.guard.set_pool(self.page, PageCount(self.others + pages))?;
+        let trial = match self.case.start(true)? {
+            Start::Refused(said) => Trial { wholly: false, mapped: 0, committed: 0, said },
+            Start::Up(server) => {
+                let mapped = server.mapped_pages(self.page)?;
+                let committed = committed(self.page)?.saturating_sub(self.others);
+                let wholly = mapped > 0 && self.whole.is_none_or(|whole| mapped == whole);
+                let said = format!("it maps {mapped} huge pages, {committed} of the pool");
+                drop(server);
+                Trial { wholly, mapped, committed, said }
+            }
+        };
+        self.settle()?;
+        Ok(trial)
+    }
+
+    /// The smallest pool that works, from what the kernel had set aside with room to spare.
+    fn search(&self, near: u64) -> Result<u64, Trouble> {
+        let roomy = self.with(near + near / 4 + 256)?;
+        if !roomy.wholly {
+            return Err(Failure::from(format!("it does not start with room to spare: {}", roomy.said)).into());
+        }
+        let mut pages = roomy.committed;
+        for _ in 0..16 {
+            if self.with(pages)?.wholly {
+                while pages > 0 && self.with(pages - 1)?.wholly {
+                    pages -= 1;
+                }
+                return Ok(pages);
+            }
+            pages += 1;
+        }
+        Err(Failure::from(format!("more than the {} pages that it holds once up", roomy.committed)).into())
+    }
+
+    /// A process that is gone may still be giving its pages back.
+    fn settle(&self) -> Result<(), Trouble> {
+        let until = Instant::now() + Duration::from_secs(20);
+        while committed(self.page)? != self.others {
+            if Instant::now() > until {
+                return Err(Skip("others take or give pages of the pool meanwhile".into()).into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// What the usual ways look at, with the server on base pages: its System V segments and its peak.
+fn rivals(case: &dyn Case) -> Result<(Vec<u64>, Option<Bytes>), Failure> {
+    match case.start(false)? {
+        Start::Up(server) => Ok((server.system_v_segments(), server.peak())),
+        Start::Refused(said) => Err(format!("it does not start on base pages: {said}").into()),
+    }
+}
+
+/// Pages of the pool that somebody has or was promised.
+pub(crate) fn committed(page: PageSize) -> Result<u64, Failure> {
+    let folder = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page.bytes().get() >> 10);
+    let number = |file: &str| -> Result<u64, Failure> {
+        let path = format!("{folder}/{file}");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        Ok(text.trim().parse()?)
+    };
+    Ok((number("nr_hugepages")? + number("resv_hugepages")?).saturating_sub(number("free_hugepages")?))
+}
+
+/// What hugewise says of the server that is described so.
+fn ask(hugewise: &Path, described: &[OsString], page: PageSize) -> Result<(u64, String), Failure> {
+    let mut arguments: Vec<OsString> = ["--only-described"].map(OsString::from).to_vec();
+    if described.iter().any(|argument| argument == "--segment") {
+        arguments.extend(["--page-size".into(), page.bytes().get().to_string().into()]);
+    }
+    arguments.extend_from_slice(described);
+    let sized = size(hugewise, &arguments)?;
+    let instances = sized.get("instances").and_then(Value::as_array).ok_or("no instances")?;
+    let number = |instance: &Value, name: &str| {
+        instance.get(name).and_then(Value::as_u64).ok_or_else(|| format!("no {name} in {instance:#}"))
+    };
+    let mut pages = 0;
+    let mut source = String::new();
+    for instance in instances {
+        if number(instance, "page_bytes")? != page.bytes().get() {
+            return Err(format!("sized for other pages: {instance:#}").into());
+        }
+        pages += number(instance, "demand_pages")?;
+        instance.get("source").and_then(Value::as_str).unwrap_or_default().clone_into(&mut source);
+    }
+    if instances.is_empty() { Err(format!("nothing sized: {sized:#}").into()) } else { Ok((pages, source)) }
+}
+
+/// Runs `hugewise size --format json` with these arguments.
+pub(crate) fn size(hugewise: &Path, arguments: &[OsString]) -> Result<Value, Failure> {
+    let output = Command::new(hugewise).args(["size", "--format", "json"]).args(arguments).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0 | 1 | 3) if !output.stdout.is_empty() => Ok(serde_json::from_slice(&output.stdout)?),
+        _ => Err(format!("hugewise size {arguments:?} ended with {}: {}", output.status, errors.trim()).into()),
+    }
+}
+
+/// The program under measurement, as it is shipped.
+pub(crate) fn hugewise(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(program) = given {
+        return Ok(fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))?);
+    }
+    shell::run(shell::cargo().args(["build", "--quiet", "--release", "--package", "hugewise"]))?;
+    Ok(shell::target().join("release/hugewise"))
+}
+
+/// The stand-in, built.
+pub(crate) fn standin() -> Result<PathBuf, Failure> {
+    shell::run(shell::cargo().args(["build", "--quiet", "--package", "hugewise-lab", "--bin", "standin"]))?;
+    Ok(shell::target().join("debug/standin"))
+}

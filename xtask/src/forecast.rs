@@ -1,0 +1,432 @@
+//! `cargo xtask forecast`: the page tables that hugewise forecasts, beside those that the kernel makes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use hugewise_model::{Bytes, PageCount, PageSize};
+use serde_json::Value;
+
+use crate::Failure;
+use crate::exactness::postgresql::Cluster;
+use crate::exactness::server::{self, Server, Start};
+use crate::exactness::{self, committed};
+
+/// What a forecast may be off, in percent: processes that touch everything, and sessions of PostgreSQL.
+const BAR: f64 = 5.0;
+const BAR_OF_POSTGRESQL: f64 = 15.0;
+
+/// A case is measured again until so much time has gone, or so often.
+const ENOUGH: Duration = Duration::from_secs(5);
+const OFTEN: usize = 41;
+
+/// What is to be measured.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A handful of cases.
+    #[arg(long)]
+    quick: bool,
+    /// Leave out PostgreSQL.
+    #[arg(long)]
+    no_postgresql: bool,
+    /// Leave out the stand-in.
+    #[arg(long)]
+    no_standin: bool,
+    /// Measure this hugewise instead of the one of this workspace.
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// Sessions around one segment.
+#[derive(Clone, Copy)]
+struct Case {
+    mib: u64,
+    page: PageSize,
+    memfd: bool,
+    sessions: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let hugewise = exactness::hugewise(arguments.program.as_deref())?;
+    let standin = exactness::standin()?;
+    let mut table = Table::default();
+    println!("| memory | page | sessions | forecast KiB | measured KiB | error % | VmPTE of all KiB | runs | |");
+    println!("|---|---|--:|--:|--:|--:|--:|--:|---|");
+    if !arguments.no_standin {
+        for case in cases(arguments.quick) {
+            match measure(&hugewise, &standin, case) {
+                Ok(measured) => table.add(&case.title(), case.page, case.sessions, &measured, BAR),
+                Err(Trouble::Skip(Skip(why))) => table.skipped.push(format!("{}: {why}", case.title())),
+                Err(Trouble::Failure(why)) => table.failed.push(format!("{}: {why}", case.title())),
+            }
+        }
+    }
+    if !arguments.no_postgresql {
+        match postgresql(&hugewise, arguments.quick, &mut table) {
+            Ok(()) => {}
+            Err(why) => table.failed.push(format!("PostgreSQL: {why}")),
+        }
+    }
+    table.end()
+}
+
+fn cases(quick: bool) -> Vec<Case> {
+    let sizes: &[u64] = if quick { &[256, 1024] } else { &[256, 1024, 5120] };
+    let counts: &[u64] = if quick { &[1, 100] } else { &[1, 10, 100, 300] };
+    let pages: &[PageSize] = &[PageSize::MIB_2, PageSize::GIB_1, PageSize::KIB_4];
+    let mut cases = Vec::new();
+    for page in pages {
+        for mib in sizes {
+            for memfd in [false, true] {
+                for sessions in counts {
+                    let case = Case { mib: *mib, page: *page, memfd, sessions: *sessions };
+                    // A segment that is smaller than a page of 1 GiB is one of 1 GiB.
+                    if !(case.page == PageSize::GIB_1 && (*mib < 1024 || quick)) {
+                        cases.push(case);
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn title(&self) -> String {
+        format!("{} {} MiB", if self.memfd { "mmap" } else { "System V" }, self.mib)
+    }
+}
+
+/// Forecast and truth, in bytes.
+struct Measured {
+    forecast: f64,
+    growth: f64,
+    of_processes: f64,
+    runs: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    skipped: Vec<String>,
+    failed: Vec<String>,
+    rows: usize,
+    worst: f64,
+}
+
+impl Table {
+    fn add(&mut self, title: &str, page: PageSize, sessions: u64, measured: &Measured, bar: f64) {
+        let error = (measured.forecast - measured.growth) / measured.growth * 100.0;
+        let good = error.abs() <= bar;
+        println!(
+            "| {title} | {} | {sessions} | {:.0} | {:.0} | {error:+.1} | {:.0} | {} | {} |",
+            page_name(page),
+            measured.forecast / 1024.0,
+            measured.growth / 1024.0,
+            measured.of_processes / 1024.0,
+            measured.runs,
+            if good { "" } else { "OFF" },
+        );
+        self.rows += 1;
+        self.worst = self.worst.max(error.abs());
+        if !good {
+            self.failed.push(format!("{title}, {} pages, {sessions} sessions: {error:+.1} %", page_name(page)));
+        }
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        println!("\n{} cases, the largest error {:.1} %", self.rows, self.worst);
+        for why in &self.skipped {
+            println!("SKIP: {why}");
+        }
+        for why in &self.failed {
+            println!("FAILED: {why}");
+        }
+        match (self.failed.len(), self.rows) {
+            (0, 0) => Err("nothing could be measured".into()),
+            (0, _) => Ok(()),
+            (failed, _) => Err(format!("{failed} cases failed").into()),
+        }
+    }
+}
+
+fn page_name(page: PageSize) -> &'static str {
+    match page {
+        PageSize::GIB_1 => "1 GiB",
+        PageSize::MIB_2 => "2 MiB",
+        _ => "4 KiB",
+    }
+}
+
+enum Trouble {
+    Skip(Skip),
+    Failure(Failure),
+}
+
+impl From<Skip> for Trouble {
+    fn from(skip: Skip) -> Self {
+        Self::Skip(skip)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trouble> {
+    let arguments = ["--only-described".to_owned(), "--segment".to_owned(), format!("{}MiB", case.mib)];
+    let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+    let forecast = forecast(hugewise, arguments, case.page, case.sessions)?;
+    // Base pages come out of no pool, so that others need not wait.
+    let _guard = match case.page {
+        PageSize::KIB_4 => None,
+        page => {
+            let guard = PoolGuard::take()?;
+            let pages = page.pages_for(Bytes::from_mib(case.mib));
+            guard.set_pool(page, PageCount(committed(page)? + pages.get()))?;
+            Some(guard)
+        }
+    };
+    let begun = Instant::now();
+    let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
+    while growths.len() < 3 || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
+        let mut held = Held::start(standin, case)?;
+        let before = settled()?;
+        held.go_on()?;
+        growths.push(settled()? - before);
+        of_processes.push(held.of_processes());
+        drop(held);
+        // What others do meanwhile is small beside this, and each run takes long.
+        if growths.last().is_some_and(|growth| *growth > 128.0 * 1024.0 * 1024.0) {
+            break;
+        }
+    }
+    let (runs, spread) = (growths.len(), spread(&growths));
+    if spread > forecast / 10.0 {
+        let kib = spread / 1024.0;
+        let why = format!("other programs' page tables come and go meanwhile: {kib:.0} KiB between {runs} runs");
+        return Err(Skip(why).into());
+    }
+    Ok(Measured { forecast, growth: middle(growths), of_processes: middle(of_processes), runs })
+}
+
+/// Mean of the middle half: the addresses that processes get fall by chance, and other programs come and go.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    let half = values.get(quarter..values.len() - quarter).unwrap_or_default();
+    let count = u32::try_from(half.len()).unwrap_or(1);
+    half.iter().sum::<f64>() / f64::from(count)
+}
+
+/// How far the middle half of them reaches.
+fn spread(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    match values.get(quarter..values.len() - quarter) {
+        Some([first, .., last]) => last - first,
+        _ => 0.0,
+    }
+}
+
+/// `page_tables_bytes` of the line for so many sessions and that page size.
+fn forecast(hugewise: &Path, mut arguments: Vec<OsString>, page: PageSize, sessions: u64) -> Result<f64, Failure> {
+    arguments.extend(["--sessions".into(), sessions.to_string().into()]);
+    let sized = exactness::size(hugewise, &arguments)?;
+    let rows = sized.get("forecast").and_then(Value::as_array).ok_or("no forecast")?;
+    let number = |row: &Value, name: &str| row.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let is = |row: &&Value| {
+        row.get("sessions").and_then(Value::as_u64) == Some(sessions)
+            && row.get("page_bytes").and_then(Value::as_u64) == Some(page.bytes().get())
+    };
+    let row = rows.iter().find(is).ok_or_else(|| format!("no line for {sessions} sessions on {page:?}"))?;
+    Ok(number(row, "page_tables_bytes"))
+}
+
+/// The host's page tables once two looks agree: those of processes that have ended go a little later.
+fn settled() -> Result<f64, Failure> {
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut before = page_tables()?;
+    loop {
+        std::thread::sleep(Duration::from_millis(30));
+        let now = page_tables()?;
+        if (now - before).abs() < 1.0 || Instant::now() > until {
+            return Ok(now);
+        }
+        before = now;
+    }
+}
+
+/// The host's page tables, in bytes.
+fn page_tables() -> Result<f64, Failure> {
+    // Processors keep counts of their own for up to a second; reading this adds them up.
+    let _ = fs::read("/proc/sys/vm/stat_refresh");
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("PageTables:")).ok_or("no PageTables in meminfo")?;
+    Ok(line.split_ascii_whitespace().next().unwrap_or_default().parse::<f64>()? * 1024.0)
+}
+
+/// The stand-in, its segment made; ended when dropped.
+struct Held {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Held {
+    fn start(standin: &Path, case: Case) -> Result<Self, Failure> {
+        let pages = match case.page {
+            PageSize::GIB_1 => "1G",
+            PageSize::MIB_2 => "2M",
+            _ => "base",
+        };
+        let mut command = Command::new(standin);
+        command.args(["--as", "oracle:CAST", "--only-sessions", "--hold", "--pages", pages]);
+        command.args(["--segments", &format!("{}M", case.mib), "--sessions", &case.sessions.to_string()]);
+        if case.memfd {
+            command.arg("--memfd");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().map(BufReader::new).ok_or("no output")?;
+        let mut held = Self { child, output };
+        held.expect("made")?;
+        Ok(held)
+    }
+
+    /// Starts the sessions, and waits until all have touched everything.
+    fn go_on(&mut self) -> Result<(), Failure> {
+        if let Some(input) = &mut self.child.stdin {
+            input.write_all(b"\n")?;
+        }
+        self.expect("ready")
+    }
+
+    fn expect(&mut self, what: &str) -> Result<(), Failure> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.trim_end() == what { Ok(()) } else { Err(format!("the stand-in said {line:?}, not {what}").into()) }
+    }
+
+    /// Page tables of the sessions, as each of them is charged.
+    fn of_processes(&self) -> f64 {
+        kibibytes_of(&server::children(self.child.id()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn kibibytes_of(pids: &[u32]) -> f64 {
+    let each = pids.iter().filter_map(|pid| server::status(*pid, "VmPTE:"));
+    each.filter_map(|kib| u32::try_from(kib).ok()).map(f64::from).sum::<f64>() * 1024.0
+}
+
+/// PostgreSQL's sessions that ran a full scan: forecast from a few, measured at many.
+fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Failure> {
+    let cluster = Cluster::new(exactness::debian())?;
+    let (buffers, rows, counts): (_, _, &[u64]) =
+        if quick { ("512MB", 330_000, &[10]) } else { ("2GB", 1_300_000, &[1, 10, 40]) };
+    cluster.configure(&format!(
+        "shared_buffers = {buffers}\nhuge_pages = off\nmax_connections = 100\nautovacuum = off\nmax_wal_size = 8GB\n\
+         max_parallel_workers_per_gather = 0\nsynchronize_seqscans = off\nwal_level = minimal\nmax_wal_senders = 0\n\
+         client_connection_check_interval = '100ms'"
+    ))?;
+    // Filled by one server and read by the next, so that every process starts anew.
+    drop(up(&cluster)?);
+    let filler = up(&cluster)?;
+    server::must(&mut cluster.psql(&format!(
+        "CREATE TABLE scanned AS SELECT g AS id, repeat('x', 1100) AS filler FROM generate_series(1, {rows}) g"
+    )))?;
+    drop(filler);
+    let before = settled()?;
+    let server = up(&cluster)?;
+    server::must(&mut cluster.psql("CREATE EXTENSION IF NOT EXISTS pg_prewarm"))?;
+    server::must(&mut cluster.psql("SELECT pg_prewarm('scanned')"))?;
+    let few = Sessions::open(&cluster, &server, 2)?;
+    let name = format!("forecast from {} live sessions", few.clients.len());
+    let instance = instance_of(hugewise, server.pid)?;
+    let mut forecasts = Vec::new();
+    for count in counts {
+        let arguments = ["--instance".into(), instance.clone().into()].to_vec();
+        forecasts.push((*count, forecast(hugewise, arguments, PageSize::KIB_4, *count)?));
+    }
+    drop(few);
+    for (count, forecast) in forecasts {
+        let sessions = Sessions::open(&cluster, &server, count)?;
+        let growth = settled()? - before;
+        let mut pids = server::children(server.pid);
+        pids.push(server.pid);
+        let measured = Measured { forecast, growth, of_processes: kibibytes_of(&pids), runs: 1 };
+        drop(sessions);
+        let title = format!("PostgreSQL {}, {buffers}, {name}", cluster.version);
+        table.add(&title, PageSize::KIB_4, count, &measured, BAR_OF_POSTGRESQL);
+    }
+    Ok(())
+}
+
+fn up(cluster: &Cluster) -> Result<Server, Failure> {
+    match cluster.start()? {
+        Start::Up(server) => Ok(server),
+        Start::Refused(said) => Err(said.into()),
+    }
+}
+
+/// What hugewise calls the server with that main process.
+fn instance_of(hugewise: &Path, pid: u32) -> Result<String, Failure> {
+    let output = Command::new(hugewise).args(["check", "--format", "json"]).output()?;
+    let checked: Value = serde_json::from_slice(&output.stdout)?;
+    let instances = checked.get("instances").and_then(Value::as_array).ok_or("no instances")?;
+    let ours = instances.iter().find(|instance| instance.get("pid").and_then(Value::as_u64) == Some(u64::from(pid)));
+    let name = ours.and_then(|instance| instance.get("name")).and_then(Value::as_str);
+    name.map(|name| format!("postgresql {name}")).ok_or_else(|| "check does not see the server".into())
+}
+
+/// Clients, each in a session that has scanned the table and stays.
+struct Sessions {
+    clients: Vec<Child>,
+    server: u32,
+    /// The server's processes without these sessions.
+    others: usize,
+}
+
+impl Sessions {
+    fn open(cluster: &Cluster, server: &Server, count: u64) -> Result<Self, Failure> {
+        let others = server::children(server.pid).len();
+        let mut sessions = Self { clients: Vec::new(), server: server.pid, others };
+        for _ in 0..count {
+            let mut client = cluster.psql("SELECT count(filler) FROM scanned");
+            client.args(["-c", "SELECT 'scanned'", "-c", "SELECT pg_sleep(600)"]);
+            let mut child = client.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+            let output = child.stdout.take();
+            sessions.clients.push(child);
+            let lines = output.map(BufReader::new).into_iter().flat_map(BufRead::lines);
+            if !lines.map_while(Result::ok).any(|line| line == "scanned") {
+                return Err("a session ended before it had scanned".into());
+            }
+        }
+        let there = server::children(server.pid).len().saturating_sub(others);
+        if there < sessions.clients.len() { Err(format!("{there} sessions of {count}").into()) } else { Ok(sessions) }
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        for client in &mut self.clients {
+            let _ = client.kill();
+            let _ = client.wait();
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while server::children(self.server).len() > self.others && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
