@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
               is 0. The reservation limit fails at the mapping, so that a server can fall back.",
         fix: "Raise the limit to the demand: in Kubernetes as resources limits hugepages-2Mi, otherwise in the cgroup. \
               Or switch huge pages off in the server.",
-        sources: &["Linux Documentation/admin-guide/cgroup-v2.rst, HugeTLB", "Kubernetes issue 71233"],
+        sources: &["Linux Documentation/admin-guide/cgroup-v2.rst, HugeTLB", "kubernetes/kubernetes#71233"],
     },
     check: |facts| RULE.of_each(facts, look),
 };
