@@ -75,6 +75,7 @@ fn a_java_virtual_machine() {
 }
 
 #[test]
+#[ignore = "10.11.19 takes other stretches in some starts, with the same settings and pool"]
 fn a_mariadb_server() {
     let installed = require!(mariadb::Installed::new());
     let guard = require!(PoolGuard::take());
