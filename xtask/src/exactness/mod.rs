@@ -22,7 +22,7 @@ use hugewise_model::{Bytes, PageCount, PageSize};
 use serde_json::Value;
 
 use crate::{Failure, shell};
-use server::Start;
+use server::{Server, Start};
 
 /// Engines of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -249,16 +249,39 @@ impl Bench<'_> {
         let trial = match self.case.start(true)? {
             Start::Refused(said) => Trial { wholly: false, mapped: 0, committed: 0, said },
             Start::Up(server) => {
-                let mapped = server.mapped_pages(self.page)?;
+                let mappings = self.settled(&server)?;
+                let mapped = mappings.iter().sum();
                 let committed = committed(self.page)?.saturating_sub(self.others);
                 let wholly = mapped > 0 && self.whole.is_none_or(|whole| mapped == whole);
-                let said = format!("it maps {mapped} huge pages, {committed} of the pool");
+                let said = format!(
+                    "it maps {mappings:?} huge pages, {committed} of the pool; with room to spare {:?}",
+                    self.whole
+                );
                 drop(server);
                 Trial { wholly, mapped, committed, said }
             }
         };
         self.settle()?;
         Ok(trial)
+    }
+
+    /// Its mappings once they stay: some servers give memory back shortly after they are ready.
+    fn settled(&self, server: &Server) -> Result<Vec<u64>, Failure> {
+        let mut before = server.mapped_pages(self.page)?;
+        if self.case.all_or_nothing() {
+            return Ok(before);
+        }
+        let mut same = 0;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(150));
+            let now = server.mapped_pages(self.page)?;
+            same = if now == before { same + 1 } else { 0 };
+            if same == 12 {
+                break;
+            }
+            before = now;
+        }
+        Ok(before)
     }
 
     /// The smallest pool that works, from what the kernel had set aside with room to spare.

@@ -61,19 +61,21 @@ impl Server {
         }
     }
 
-    /// Pages of that size that it maps shared or private, touched or not.
-    pub(crate) fn mapped_pages(&self, page: PageSize) -> Result<u64, Failure> {
+    /// Mappings on pages of that size, shared or private, touched or not, each in pages.
+    pub(crate) fn mapped_pages(&self, page: PageSize) -> Result<Vec<u64>, Failure> {
         let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid))?;
-        let (mut bytes, mut size) = (0, 0);
+        let (mut mappings, mut size) = (Vec::new(), 0);
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();
             match (words.next(), words.next().and_then(|word| word.parse::<u64>().ok())) {
                 (Some("Size:"), Some(kib)) => size = kib << 10,
-                (Some("KernelPageSize:"), Some(kib)) if kib << 10 == page.bytes().get() => bytes += size,
+                (Some("KernelPageSize:"), Some(kib)) if kib << 10 == page.bytes().get() => {
+                    mappings.push(size / page.bytes().get())
+                }
                 _ => {}
             }
         }
-        Ok(bytes / page.bytes().get())
+        Ok(mappings)
     }
 
     /// The most that it ever mapped.

@@ -65,7 +65,8 @@ fn the_log_of_a_failed_start_says_the_pages_that_suffice() {
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();
     let log = &said["logs"][0];
     assert_eq!(log["verdict"], "failed", "{said:#}");
-    let needed = log["needed_pages"].as_u64().unwrap_or_else(|| panic!("no needed_pages: {log:#}"));
+    // PostgreSQL names no page size, and the bytes of whole pages.
+    let needed = log["needed_bytes"].as_u64().unwrap_or_else(|| panic!("no needed_bytes: {log:#}")) / (2 * MIB);
 
     require!(guard.set_pool(PageSize::MIB_2, PageCount(needed)));
     let server = cluster.start("shared_buffers = 256MB\nhuge_pages = on");
