@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
 
+/// How long others may take to give their pages back.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 const LOCK: &str = "/run/lock/hugewise-test.lock";
 const SAVED: &str = "/run/lock/hugewise-test.saved";
 const POOLS: &str = "/sys/kernel/mm/hugepages";
@@ -82,7 +85,10 @@ impl PoolGuard {
         lock.lock().map_err(|error| Skip(format!("{LOCK}: {error}")))?;
         let pool = format!("{POOLS}/hugepages-2048kB/nr_hugepages");
         File::options().write(true).open(&pool).map_err(|error| Skip(format!("{pool}: {error}; run as root")))?;
-        Self::with_lock(lock, PathBuf::from(SAVED)).map_err(|error| Skip(format!("saving the pools: {error}")))
+        let guard = Self::with_lock(lock, PathBuf::from(SAVED));
+        let guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        nobody_holds_pages()?;
+        Ok(guard)
     }
 
     fn with_lock(lock: File, saved: PathBuf) -> io::Result<Self> {
@@ -124,6 +130,25 @@ impl PoolGuard {
             Ok(got) => Err(Skip(format!("{path}: wrote {value}, reads {got}"))),
             Err(error) => Err(Skip(format!("{path}: {error}"))),
         }
+    }
+}
+
+/// A server that is still ending, or one that has nothing to do with us, would have a part of every pool we set.
+fn nobody_holds_pages() -> Result<(), Skip> {
+    let number = |name: &str| {
+        let text = fs::read_to_string(format!("{POOLS}/hugepages-2048kB/{name}")).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or(0)
+    };
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let held = number("nr_hugepages").saturating_sub(number("free_hugepages")) + number("resv_hugepages");
+        if held == 0 {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(Skip(format!("{held} pages of 2 MiB are held by others")));
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -65,6 +65,7 @@ impl Drop for Cgroup {
 /// A reservation limit refuses at once, so a server that may fall back does.
 #[test]
 fn a_reservation_limit_below_the_demand_breaks_the_chain() {
+    let cluster = require!(Cluster::debian("postgres"));
     let guard = require!(PoolGuard::take());
     require!(guard.set_pool(PageSize::MIB_2, PageCount(300)));
     let cgroup = require!(Cgroup::new("rsvd"));
@@ -75,7 +76,6 @@ fn a_reservation_limit_below_the_demand_breaks_the_chain() {
     harness::check().assert_verdict("oracle", oracle.pid, "none", Some("cgroup"));
     drop(oracle);
 
-    let cluster = require!(Cluster::debian("postgres"));
     cluster.configure("shared_buffers = 128MB");
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "echo $$ > \"$1\"/cgroup.procs; shift; exec \"$@\"", "sh"]).arg(cgroup.path());

@@ -203,13 +203,3 @@ fn automatic_memory_management_rules_huge_pages_out() {
     let found = checked.findings_of(instance);
     assert!(found.iter().any(|(_, name)| name.contains("amm") || name.contains("automatic-memory")), "{found:?}");
 }
-
-#[test]
-fn on_pages_of_a_gibibyte() {
-    let guard = require!(PoolGuard::take());
-    require!(guard.set_pool(PageSize::GIB_1, PageCount(1)));
-    let oracle = Oracle::start("GIANT", "", &["--segments", "1G", "--pages", "1G", "--touch", "1"]);
-    let checked = harness::check();
-    checked.assert_verdict("oracle", oracle.pid, "all", None);
-    assert_eq!(checked.instance("oracle", oracle.pid)["segments"][0]["page_bytes"], 1024 * MIB);
-}

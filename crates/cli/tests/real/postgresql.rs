@@ -38,12 +38,15 @@ impl Cluster {
     /// Debian's PostgreSQL in a fresh cluster of that owner.
     pub(crate) fn debian(owner: &str) -> Result<Self, Skip> {
         let programs = debian()?;
+        // initdb takes huge pages where there are any: those of a test that runs beside this one.
+        let _alone = PoolGuard::take()?;
         Ok(Self::init(harness::folder(), User::named(owner)?, programs, None))
     }
 
     /// The registry's PostgreSQL 18, copied to where an ordinary user can run it.
     pub(crate) fn registry(owner: &str) -> Result<Self, Skip> {
         let (native, owner, folder) = (registry()?, User::named(owner)?, harness::folder());
+        let _alone = PoolGuard::take()?;
         harness::must(Command::new("cp").arg("-rL").arg(&native).arg(folder.path().join("native")));
         let native = folder.path().join("native");
         harness::must(Command::new("chmod").args(["-R", "go=u-w"]).arg(&native));

@@ -8,7 +8,7 @@ use hugewise_lab::require;
 use hugewise_model::{PageCount, PageSize};
 use serde_json::Value;
 
-use crate::harness::{self, MIB, kernel};
+use crate::harness::{self, MIB, kernel, text};
 use crate::postgresql::Cluster;
 use crate::{jvm, mariadb, oracle};
 
@@ -74,8 +74,9 @@ fn a_java_virtual_machine() {
     assert!(require!(java_on(&guard, needed - 1)) < whole);
 }
 
+/// Starts of the same server differ by a few pages: with the stated error on top it is wholly on huge pages, and well
+/// below the demand it is not.
 #[test]
-#[ignore = "10.11.19 takes other stretches in some starts, with the same settings and pool"]
 fn a_mariadb_server() {
     let installed = require!(mariadb::Installed::new());
     let guard = require!(PoolGuard::take());
@@ -85,20 +86,10 @@ fn a_mariadb_server() {
     let on = |pages| {
         guard.set_pool(PageSize::MIB_2, PageCount(pages))?;
         let server = installed.start("large-pages");
-        // It gives some memory back just after it is ready.
-        let mut before = 0;
-        let settled = harness::wait_for("mappings that stay", || {
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            let now = kernel::large_mappings(server.pid, MIB).0;
-            let same = now == before;
-            before = now;
-            same.then_some(now)
-        });
-        Ok::<_, hugewise_lab::guard::Skip>(settled)
+        Ok::<_, hugewise_lab::guard::Skip>(text(&harness::check().instance("mariadb", server.pid)["huge_pages"]))
     };
-    let whole = require!(on(needed + 200));
-    assert_eq!(require!(on(needed)), whole);
-    assert!(require!(on(needed - 1)) < whole);
+    assert_eq!(require!(on(needed + needed.div_ceil(100) * 3)), "all");
+    assert_eq!(require!(on(needed - needed / 10)), "partly");
 }
 
 #[test]

@@ -59,6 +59,9 @@ ulimit -l 64
 standin --segments 16M,64M --pages 2M --fall-back --sessions 3 --user 54321:54321
 case_of group
 stop
+standin --segments 1G --pages 1G --touch 1 --sessions 2
+case_of gibibyte
+stop
 echo "@@done"
 poweroff -f
 "#;
@@ -77,12 +80,12 @@ fn boot() -> Result<String, Skip> {
     let initrd = folder.path().join("initrd");
     fs::write(&initrd, initrd_of(&busybox)).unwrap();
     let mut command = Command::new(qemu);
-    command.args(["-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", "1536", "-smp", "2"]);
-    command.args(["-object", "memory-backend-ram,id=a,size=1G", "-numa", "node,memdev=a,cpus=0"]);
+    command.args(["-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", "4608", "-smp", "2"]);
+    command.args(["-object", "memory-backend-ram,id=a,size=4G", "-numa", "node,memdev=a,cpus=0"]);
     command.args(["-object", "memory-backend-ram,id=b,size=512M", "-numa", "node,memdev=b,cpus=1"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot", "-net", "none"]);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(initrd);
-    command.args(["-append", "console=ttyS0 quiet panic=-1 hugepages=0:100,1:20"]);
+    command.args(["-append", "console=ttyS0 quiet panic=-1 hugepages=0:100,1:20 hugepagesz=1G hugepages=1"]);
     let output = run_at_most(command, Duration::from_secs(240));
     let console = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     assert!(console.contains("@@done"), "the machine did not finish:\n{console}");
@@ -223,6 +226,15 @@ fn an_unequal_pool_is_seen_by_node() {
     assert_eq!((of_node(0), of_node(1)), (100.into(), 20.into()));
     let findings = check.json["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["code"] == "HW701"), "{findings:#?}");
+}
+
+/// In a machine that has just booted, as a long-running host may have no gibibyte in one piece.
+#[test]
+fn pages_of_a_gibibyte() {
+    let console = require!(console());
+    let check = case(console, "gibibyte");
+    assert_eq!(prod(&check)["huge_pages"], "all", "{:#}", prod(&check));
+    assert_eq!(prod(&check)["segments"][0]["page_bytes"], 1 << 30);
 }
 
 #[test]
