@@ -59,6 +59,9 @@ fn from_maven(version: &str) -> Result<PathBuf, Failure> {
     let mut maven = Command::new("mvn");
     maven.args(["-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:unpack"]);
     maven.arg(format!("-Dartifact={artifact}")).arg(format!("-DoutputDirectory={}", unpacked.display()));
+    // Without a project its marker files go to a folder beside it.
+    fs::create_dir_all(&unpacked)?;
+    maven.current_dir(&unpacked);
     server::must(&mut maven)?;
     let tar = archive(&unpacked)?;
     let made = home.with_extension("new");
