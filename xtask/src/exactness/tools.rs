@@ -59,8 +59,7 @@ fn from_maven(version: &str) -> Result<PathBuf, Failure> {
     let mut maven = Command::new("mvn");
     maven.args(["-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:unpack"]);
     maven.arg(format!("-Dartifact={artifact}")).arg(format!("-DoutputDirectory={}", unpacked.display()));
-    // Without a project its marker files go to a folder beside it.
-    fs::create_dir_all(&unpacked)?;
+    // Without a project its marker files go to where it is run.
     maven.current_dir(&unpacked);
     server::must(&mut maven)?;
     let tar = archive(&unpacked)?;
