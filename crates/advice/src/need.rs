@@ -5,6 +5,7 @@ use hugewise_model::{
 };
 
 use crate::Missing;
+use crate::words::pool_file;
 
 /// From here on a segment on base pages is worth a finding. PostgreSQL and MariaDB as installed
 /// (143 and 128 MiB) stay below; at 256 MiB a hundred processes spend 51 MiB on page tables.
@@ -131,4 +132,21 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Missing {
     let page_size = || page_size().map(|reason| format!("page size of the mappings of pid {}: {reason}", instance.pid));
     let unsaid = || format!("page size of the mappings of pid {}: not told", instance.pid);
     Missing::Instance(why.or_else(page_size).unwrap_or_else(unsaid))
+}
+/// What a pool that has pages says of them.
+pub(crate) struct Counts {
+    pub(crate) total: PageCount,
+    pub(crate) free: PageCount,
+    pub(crate) reserved: PageCount,
+}
+
+/// The counts of a pool; none where it is empty, and an error where a count that matters is not known.
+pub(crate) fn counts(pool: &Pool) -> Result<Option<Counts>, Missing> {
+    let count = |fact: &Observed<PageCount>, file| crate::need(fact, &pool_file(pool.page_size, file)).copied();
+    let total = count(&pool.total, "nr_hugepages")?;
+    if total == PageCount::ZERO {
+        return Ok(None);
+    }
+    let (free, reserved) = (count(&pool.free, "free_hugepages")?, count(&pool.reserved, "resv_hugepages")?);
+    Ok(Some(Counts { total, free, reserved }))
 }

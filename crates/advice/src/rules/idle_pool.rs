@@ -1,4 +1,4 @@
-use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, PageCount};
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level};
 
 use crate::chain::is_amm;
 use crate::lead::lead;
@@ -36,12 +36,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in pools {
         let page = pool.page_size;
-        let total = *crate::need(&pool.total, &pool_file(page, "nr_hugepages"))?;
-        if total == PageCount::ZERO {
-            continue;
-        }
-        let free = *crate::need(&pool.free, &pool_file(page, "free_hugepages"))?;
-        let reserved = *crate::need(&pool.reserved, &pool_file(page, "resv_hugepages"))?;
+        let Some(need::Counts { total, free, reserved }) = need::counts(pool)? else { continue };
         let available = free.saturating_sub(reserved);
         let idle = available.of(page);
         if idle < LEAST || idle.part_of(total.of(page)).is_none_or(|part| part < IDLE) {
@@ -96,7 +91,7 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         let mut case = crate::testing::quiet();
         case.pool(4096, 4096);
         // Promised to a server that has not touched them yet: free, but not idle.
-        case.pools()[0].reserved = hugewise_model::Observed::Known(PageCount(4000));
+        case.pools()[0].reserved = hugewise_model::Observed::Known(hugewise_model::PageCount(4000));
         case
     },
     missing: || {

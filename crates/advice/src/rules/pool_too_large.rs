@@ -31,13 +31,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in pools {
         let page = pool.page_size;
-        let total = *crate::need(&pool.total, &pool_file(page, "nr_hugepages"))?;
-        if total == PageCount::ZERO {
-            continue;
-        }
-        crate::need(&pool.free, &pool_file(page, "free_hugepages"))?;
-        crate::need(&pool.reserved, &pool_file(page, "resv_hugepages"))?;
-        let available = pool.available().unwrap_or_default();
+        let Some(need::Counts { total, free, reserved }) = need::counts(pool)? else { continue };
+        let available = free.saturating_sub(reserved);
         let mut wanted = PageCount::ZERO;
         for instance in facts.instances {
             let this_size = need::page_size(facts.host, instance) == Some(page);
