@@ -72,6 +72,18 @@ impl Check {
     }
 }
 
+/// What `look` says, and a figure of the kernel's that was the same before and after it.
+pub(crate) fn steady<T>(figure: impl Fn() -> u64, look: impl Fn() -> T) -> (T, u64) {
+    for _ in 0..20 {
+        let before = figure();
+        let seen = look();
+        if figure() == before {
+            return (seen, before);
+        }
+    }
+    panic!("the kernel's figure does not stand still");
+}
+
 /// A JSON string.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no string")).to_owned()

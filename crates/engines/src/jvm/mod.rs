@@ -29,6 +29,9 @@ const SMALLEST_HEAP: Bytes = Bytes::from_mib(256);
 /// Private mappings below this are not the heap.
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 
+/// Compressed references reach no further, so a heap that may be smaller lies below (HotSpot's `OopEncodingHeapMax`).
+const COMPRESSED_END: u64 = 32 << 30;
+
 /// HotSpot cuts longer strings off (`PerfMaxStringConstLength`, 1024).
 const LONGEST_TOLD: usize = 1000;
 
@@ -147,8 +150,9 @@ fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> V
 }
 
 /// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest
-/// unbroken stretch of private memory that is no larger than the heap may be: with large pages the code cache of
-/// 240 MiB can be larger than a small heap.
+/// unbroken stretch of private memory that is no larger than the heap may be, below the end of compressed references
+/// if there is one: with large pages the code cache of 240 MiB can be larger than a small heap, and the kernel may
+/// place more memory right beside it.
 fn heap<'a>(process: &'a Process, flags: &Flags) -> Vec<&'a Mapping> {
     let mappings: Vec<_> =
         process.mappings.known().into_iter().flatten().filter(|mapping| mapping.accessible).collect();
@@ -174,7 +178,8 @@ fn heap<'a>(process: &'a Process, flags: &Flags) -> Vec<&'a Mapping> {
     let size = |stretch: &Vec<&Mapping>| stretch.iter().map(|mapping| mapping.size()).sum::<Bytes>();
     let limit = flags.size("MaxHeapSize").map_or(Bytes(u64::MAX), |most| most + SMALLEST_PART);
     let fits = |stretch: &&Vec<&Mapping>| (SMALLEST_PART..=limit).contains(&size(stretch));
-    let largest = stretches.iter().filter(fits).max_by_key(|stretch| size(stretch));
+    let compressed = |stretch: &Vec<&Mapping>| stretch.first().is_some_and(|first| first.start < COMPRESSED_END);
+    let largest = stretches.iter().filter(fits).max_by_key(|stretch| (compressed(stretch), size(stretch)));
     largest.cloned().unwrap_or_default()
 }
 

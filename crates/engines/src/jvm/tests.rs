@@ -91,6 +91,16 @@ fn a_code_cache_larger_than_the_heap_is_not_the_heap() {
 }
 
 #[test]
+fn memory_beside_the_code_cache_does_not_make_a_heap_of_it() {
+    let mut mappings = on_huge_pages();
+    mappings[0] = mapping(0xf000_0000, 256, HUGE, PageSize::MIB_2);
+    mappings.insert(4, mapping(0x7fdf_5820_0000, 16, "", PageSize::KIB_4));
+    let instance = only(java(7, "java -XX:+UseLargePages -Xmx256m Main", mappings), &MapSource::new());
+    assert_eq!((instance.segments[0].name.as_str(), instance.segments[0].size), ("heap", Bytes::from_mib(256)));
+    assert_eq!(instance.huge_pages, HugePageUse::All);
+}
+
+#[test]
 fn zgc_maps_its_heap_thrice_and_has_it_once() {
     let view = |start| Mapping {
         shared: true,
