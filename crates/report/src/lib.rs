@@ -16,6 +16,7 @@ pub mod palette;
 pub mod plain;
 pub mod rules;
 pub mod screen;
+mod started;
 pub mod table;
 pub mod text;
 mod verified;
