@@ -17,10 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum as _;
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::vm::{self, Said, When};
 use crate::{Failure, shell};
 use server::{Server, Start};
 
@@ -46,9 +49,15 @@ pub(crate) struct Arguments {
     /// Only this engine; may be repeated.
     #[arg(long, value_enum)]
     engine: Vec<Engine>,
+    /// Where the cases with pages of 1 GiB are run.
+    #[arg(long, value_enum, default_value_t = When::Auto)]
+    vm: When,
     /// Measure this hugewise instead of the one of this workspace.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// As the virtual machine runs it.
+    #[arg(long, hide = true)]
+    inside: bool,
 }
 
 /// Starts of a server whose starts differ.
@@ -79,7 +88,11 @@ trait Case {
 type Cases = Vec<Box<dyn Case>>;
 
 /// What was found out of one case.
+#[derive(Serialize, Deserialize)]
 struct Row {
+    engine: String,
+    settings: String,
+    page_bytes: u64,
     ours: u64,
     source: String,
     /// The smallest pool on which it starts wholly on huge pages.
@@ -92,54 +105,129 @@ struct Row {
     failure: Option<String>,
 }
 
+/// The most pages of 1 GiB that a case takes.
+const MOST_GIBIBYTES: u64 = 7;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = hugewise(arguments.program.as_deref())?;
-    standin()?;
-    let wanted = |engine| arguments.engine.is_empty() || arguments.engine.contains(&engine);
+    if arguments.inside {
+        return inside(&hugewise);
+    }
+    let standin = standin()?;
     let mut skipped = Vec::new();
-    let mut suites: Vec<Cases> = Vec::new();
+    let mut cases = cases(arguments, &mut skipped);
+    let mut elsewhere = false;
+    if cases.iter().any(|case| case.page() == PageSize::GIB_1) && !gibibytes_here(arguments.vm, MOST_GIBIBYTES) {
+        cases.retain(|case| case.page() != PageSize::GIB_1);
+        elsewhere = arguments.vm != When::Never;
+    }
+    println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
+    println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
+    let mut table = Table { rows: Vec::new(), skipped, failures: Vec::new() };
+    for case in &cases {
+        table.add(said(&hugewise, case.as_ref()));
+    }
+    if elsewhere {
+        let command = arguments.engine.iter().fold("exactness".to_owned(), |text, engine| {
+            let name = engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            format!("{text} --engine {name}")
+        });
+        let command = format!("{command} --program '{}'", hugewise.display());
+        let postgresql = arguments.engine.is_empty() || arguments.engine.contains(&Engine::Postgresql);
+        let folders = if postgresql { tools::folders() } else { Vec::new() };
+        let run = vm::run(&command, &[&hugewise, &standin], &folders, &mut |said| table.add(said));
+        run.unwrap_or_else(|why| table.add(Said::Failed(format!("pages of 1 GiB: {why}"))));
+    }
+    table.end()
+}
+
+/// The part with pages of 1 GiB, in a machine that has them.
+fn inside(hugewise: &Path) -> Result<(), Failure> {
+    let arguments = Arguments { quick: false, engine: Vec::new(), vm: When::Never, program: None, inside: true };
+    let mut skipped = Vec::new();
+    for case in cases(&arguments, &mut skipped) {
+        if case.page() == PageSize::GIB_1 {
+            said(hugewise, case.as_ref()).print()?;
+        }
+    }
+    skipped.into_iter().try_for_each(|why| Said::<Row>::Skip(why).print())
+}
+
+fn cases(arguments: &Arguments, skipped: &mut Vec<String>) -> Cases {
+    let quick = arguments.quick;
+    let wanted = |engine| arguments.engine.is_empty() || arguments.engine.contains(&engine);
+    let mut cases = Vec::new();
     let mut add = |made: Result<Cases, Failure>, what: &str| match made {
-        Ok(cases) => suites.push(cases),
+        Ok(mut more) => cases.append(&mut more),
         Err(why) => skipped.push(format!("{what}: {why}")),
     };
     if wanted(Engine::Segments) {
-        add(system_v::cases(arguments.quick), "System V segments");
+        add(system_v::cases(quick), "System V segments");
     }
     if wanted(Engine::Postgresql) {
-        for install in tools::installs(arguments.quick) {
+        // Releases before 14 know pages of the default size only.
+        for install in tools::installs(quick).into_iter().filter(|install| !arguments.inside || install.major > 13) {
             let name = format!("PostgreSQL {}", install.major);
-            add(postgresql::cases(install, arguments.quick), &name);
+            add(postgresql::cases(install, quick), &name);
         }
     }
-    if wanted(Engine::Mariadb) {
-        add(mariadb::cases(arguments.quick), "MariaDB");
+    if wanted(Engine::Mariadb) && !arguments.inside {
+        add(mariadb::cases(quick), "MariaDB");
     }
-    if wanted(Engine::Jvm) {
-        add(java::cases(arguments.quick), "OpenJDK");
+    if wanted(Engine::Jvm) && !arguments.inside {
+        add(java::cases(quick), "OpenJDK");
+    }
+    cases
+}
+
+/// Whether this host gives so many pages of 1 GiB right now.
+pub(crate) fn gibibytes_here(vm: When, pages: u64) -> bool {
+    let give = || {
+        let guard = PoolGuard::take().ok()?;
+        let others = committed(PageSize::GIB_1).ok()?;
+        guard.set_pool(PageSize::GIB_1, PageCount(others + pages)).ok()
+    };
+    vm == When::Never || (vm == When::Auto && give().is_some())
+}
+
+fn said(hugewise: &Path, case: &dyn Case) -> Said<Row> {
+    let title = format!("{}, {}, {} pages", case.engine(), case.settings(), page_name(case.page().bytes().get()));
+    match measure(hugewise, case) {
+        Ok(row) => Said::Row(row),
+        Err(Trouble::Skip(Skip(why))) => Said::Skip(format!("{title}: {why}")),
+        Err(Trouble::Failure(why)) => Said::Failed(format!("{title}: {why}")),
+    }
+}
+
+/// What came out, printed as it comes.
+struct Table {
+    rows: Vec<Row>,
+    skipped: Vec<String>,
+    failures: Vec<String>,
+}
+
+impl Table {
+    fn add(&mut self, said: Said<Row>) {
+        match said {
+            Said::Row(row) => {
+                print_row(&row);
+                if let Some(why) = &row.failure {
+                    let page = page_name(row.page_bytes);
+                    self.failures.push(format!("{}, {}, {page} pages: {why}", row.engine, row.settings));
+                }
+                self.rows.push(row);
+            }
+            Said::Skip(why) => self.skipped.push(why),
+            Said::Failed(why) => {
+                println!("FAILED: {why}");
+                self.failures.push(why);
+            }
+        }
     }
 
-    println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
-    println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
-    let mut rows = Vec::new();
-    let mut failures = Vec::new();
-    for case in suites.iter().flatten() {
-        let title = format!("{}, {}, {} pages", case.engine(), case.settings(), page_name(case.page()));
-        match measure(&hugewise, case.as_ref()) {
-            Ok(row) => {
-                print_row(case.as_ref(), &row);
-                if let Some(why) = &row.failure {
-                    failures.push(format!("{title}: {why}"));
-                }
-                rows.push(row);
-            }
-            Err(Trouble::Skip(Skip(why))) => skipped.push(format!("{title}: {why}")),
-            Err(Trouble::Failure(why)) => {
-                println!("FAILED: {title}: {why}");
-                failures.push(format!("{title}: {why}"));
-            }
-        }
+    fn end(&self) -> Result<(), Failure> {
+        summary(&self.rows, &self.skipped, &self.failures)
     }
-    summary(&rows, &skipped, &failures)
 }
 
 fn summary(rows: &[Row], skipped: &[String], failures: &[String]) -> Result<(), Failure> {
@@ -164,14 +252,14 @@ fn summary(rows: &[Row], skipped: &[String], failures: &[String]) -> Result<(), 
     if all == 0 { Err("nothing could be measured".into()) } else { Ok(()) }
 }
 
-fn print_row(case: &dyn Case, row: &Row) {
+fn print_row(row: &Row) {
     let peak = row.peak.map_or("-".to_owned(), |pages| pages.to_string());
     let needs = row.up_to.map_or_else(|| row.needs.to_string(), |most| format!("{} to {most}", row.needs));
     println!(
         "| {} | {} | {} | {} | {} | {} | {} | {} | {peak} | {} |",
-        case.engine(),
-        case.settings(),
-        page_name(case.page()),
+        row.engine,
+        row.settings,
+        page_name(row.page_bytes),
         row.ours,
         row.source,
         needs,
@@ -185,11 +273,8 @@ fn print_row(case: &dyn Case, row: &Row) {
     );
 }
 
-fn page_name(page: PageSize) -> String {
-    match page {
-        PageSize::GIB_1 => "1 GiB".to_owned(),
-        page => format!("{} MiB", page.bytes().get() >> 20),
-    }
+fn page_name(bytes: u64) -> String {
+    if bytes >= 1 << 30 { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
 }
 
 enum Trouble {
@@ -249,7 +334,8 @@ fn measure(hugewise: &Path, case: &dyn Case) -> Result<Row, Trouble> {
     let ten_percent = (case.memory().get() / 10 * 11).div_ceil(bytes);
     let script = script.iter().map(|size| size / bytes).filter(|pages| *pages > 0).map(|pages| pages + 1).sum();
     let peak = peak.map(|peak| peak.get().div_ceil(bytes));
-    Ok(Row { ours, source, needs, up_to, script, ten_percent, peak, failure })
+    let (engine, settings) = (case.engine(), case.settings());
+    Ok(Row { engine, settings, page_bytes: bytes, ours, source, needs, up_to, script, ten_percent, peak, failure })
 }
 
 /// A case and its pool.

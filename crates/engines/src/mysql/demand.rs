@@ -10,7 +10,7 @@
 //! two have been seen. `Sizes::chance` is the most that this can come to, so that the demand always suffices.
 
 use hugewise_model::instance::{Demand, DemandSource, Segment};
-use hugewise_model::{HugePageUse, PageCount, PageSize};
+use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
 
 use super::cnf;
 use crate::settings::Settings;
@@ -101,6 +101,15 @@ impl Sizes {
         let page = page.bytes().get();
         let taken = self.stretches.iter().filter(|(_, size)| *size >= page);
         PageCount(taken.fold(0, |sum, (count, size)| sum.saturating_add(count.saturating_mul(size.div_ceil(page)))))
+    }
+
+    /// Where `held` bytes on huge pages are fewer than the settings come to, the smallest stretch that may have been refused.
+    /// Only of the release whose stretches are known to the byte.
+    pub(super) fn refused(&self, held: Bytes, page: PageSize) -> Option<Bytes> {
+        let known = self.aligned && self.error_percent == 0;
+        let short = held < self.least_pages(page).of(page);
+        let sizes = self.stretches.iter().map(|(_, size)| *size).filter(|size| *size >= page.bytes().get());
+        sizes.min().filter(|_| known && short).map(Bytes)
     }
 
     /// The most pages that come on top for the sake of alignment.
