@@ -9,20 +9,34 @@ use std::time::{Duration, Instant};
 
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Failure;
 use crate::exactness::postgresql::Cluster;
 use crate::exactness::server::{self, Server, Start};
 use crate::exactness::{self, committed};
+use crate::vm::{self, Said, When};
 
 /// What a forecast may be off, in percent: processes that touch everything, and sessions of PostgreSQL.
 const BAR: f64 = 5.0;
 const BAR_OF_POSTGRESQL: f64 = 15.0;
 
-/// A case is measured again until so much time has gone, or so often.
+/// A case is measured so often at least, and again until so much time has gone, or so often.
+const RUNS: usize = 3;
 const ENOUGH: Duration = Duration::from_secs(5);
 const OFTEN: usize = 41;
+
+/// A run is thrown away where other programs' page tables changed meanwhile by more than this part of what grew, or by more
+/// than a process has at least.
+const NOISE: f64 = 0.005;
+const LEAST_NOISE: f64 = 8.0 * 1024.0;
+
+/// The topmost table of a process, which is in `PageTables` and not in `VmPTE` (Linux 6.18).
+const TOP: f64 = 4096.0;
+
+/// How many runs may be thrown away.
+const PATIENCE: usize = 60;
 
 /// What is to be measured.
 #[derive(clap::Args)]
@@ -36,9 +50,45 @@ pub(crate) struct Arguments {
     /// Leave out the stand-in.
     #[arg(long)]
     no_standin: bool,
+    /// Only memory of this page size.
+    #[arg(long, value_enum)]
+    page: Option<Page>,
+    /// Only segments of so many MiB.
+    #[arg(long, value_name = "MIB")]
+    size: Option<u64>,
+    /// Where the cases with pages of 1 GiB are run.
+    #[arg(long, value_enum, default_value_t = When::Auto)]
+    vm: When,
     /// Measure this hugewise instead of the one of this workspace.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// As the virtual machine runs it.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+/// Page sizes of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Page {
+    /// 4 KiB.
+    #[value(name = "4K")]
+    Kib4,
+    /// 2 MiB.
+    #[value(name = "2M")]
+    Mib2,
+    /// 1 GiB.
+    #[value(name = "1G")]
+    Gib1,
+}
+
+impl Page {
+    const fn size(self) -> PageSize {
+        match self {
+            Self::Kib4 => PageSize::KIB_4,
+            Self::Mib2 => PageSize::MIB_2,
+            Self::Gib1 => PageSize::GIB_1,
+        }
+    }
 }
 
 /// Sessions around one segment.
@@ -50,28 +100,52 @@ struct Case {
     sessions: u64,
 }
 
+/// The most pages of 1 GiB that a case takes.
+const MOST_GIBIBYTES: u64 = 5;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
+    let mut cases = if arguments.no_standin { Vec::new() } else { cases(arguments.quick) };
+    cases.retain(|case| arguments.page.is_none_or(|page| page.size() == case.page));
+    cases.retain(|case| arguments.size.is_none_or(|mib| mib == case.mib));
+    if arguments.inside {
+        let standin = exactness::built_standin();
+        return cases.iter().try_for_each(|case| said(&hugewise, &standin, *case).print());
+    }
     let standin = exactness::standin()?;
+    let (mut elsewhere, gibibytes) = (false, |case: &Case| case.page == PageSize::GIB_1);
+    if cases.iter().any(gibibytes) && !exactness::gibibytes_here(arguments.vm, MOST_GIBIBYTES) {
+        cases.retain(|case| !gibibytes(case));
+        elsewhere = arguments.vm != When::Never;
+    }
     let mut table = Table::default();
     println!("| memory | page | sessions | forecast KiB | measured KiB | error % | VmPTE of all KiB | runs | |");
     println!("|---|---|--:|--:|--:|--:|--:|--:|---|");
-    if !arguments.no_standin {
-        for case in cases(arguments.quick) {
-            match measure(&hugewise, &standin, case) {
-                Ok(measured) => table.add(&case.title(), case.page, case.sessions, &measured, BAR),
-                Err(Trouble::Skip(Skip(why))) => table.skipped.push(format!("{}: {why}", case.title())),
-                Err(Trouble::Failure(why)) => table.failed.push(format!("{}: {why}", case.title())),
-            }
-        }
+    for case in cases {
+        table.take(said(&hugewise, &standin, case));
+    }
+    if elsewhere {
+        let size = arguments.size.map(|mib| format!(" --size {mib}")).unwrap_or_default();
+        let command = format!("forecast --page 1G{size} --program '{}'", hugewise.display());
+        let run = vm::run(&command, &[&hugewise, &standin], &[], &mut |said| table.take(said));
+        run.unwrap_or_else(|why| table.take(Said::Failed(format!("pages of 1 GiB: {why}"))));
     }
     if !arguments.no_postgresql {
-        match postgresql(&hugewise, arguments.quick, &mut table) {
-            Ok(()) => {}
-            Err(why) => table.failed.push(format!("PostgreSQL: {why}")),
-        }
+        postgresql(&hugewise, arguments.quick, &mut table)
+            .unwrap_or_else(|why| table.take(Said::Failed(format!("PostgreSQL: {why}"))));
     }
     table.end()
+}
+
+fn said(hugewise: &Path, standin: &Path, case: Case) -> Said<Row> {
+    let title = case.title();
+    match measure(hugewise, standin, case) {
+        Ok(measured) => {
+            Said::Row(Row { title, page_bytes: case.page.bytes().get(), sessions: case.sessions, measured, bar: BAR })
+        }
+        Err(Trouble::Skip(Skip(why))) => Said::Skip(format!("{title}: {why}")),
+        Err(Trouble::Failure(why)) => Said::Failed(format!("{title}: {why}")),
+    }
 }
 
 fn cases(quick: bool) -> Vec<Case> {
@@ -101,7 +175,19 @@ impl Case {
     }
 }
 
+/// One line of the table.
+#[derive(Serialize, Deserialize)]
+struct Row {
+    title: String,
+    page_bytes: u64,
+    sessions: u64,
+    measured: Measured,
+    /// What it may be off, in percent.
+    bar: f64,
+}
+
 /// Forecast and truth, in bytes.
+#[derive(Serialize, Deserialize)]
 struct Measured {
     forecast: f64,
     growth: f64,
@@ -118,12 +204,21 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, title: &str, page: PageSize, sessions: u64, measured: &Measured, bar: f64) {
+    fn take(&mut self, said: Said<Row>) {
+        match said {
+            Said::Row(row) => self.add(&row),
+            Said::Skip(why) => self.skipped.push(why),
+            Said::Failed(why) => self.failed.push(why),
+        }
+    }
+
+    fn add(&mut self, row: &Row) {
+        let Row { title, page_bytes, sessions, measured, bar } = row;
         let error = (measured.forecast - measured.growth) / measured.growth * 100.0;
-        let good = error.abs() <= bar;
+        let good = error.abs() <= *bar;
         println!(
             "| {title} | {} | {sessions} | {:.0} | {:.0} | {error:+.1} | {:.0} | {} | {} |",
-            page_name(page),
+            page_name(*page_bytes),
             measured.forecast / 1024.0,
             measured.growth / 1024.0,
             measured.of_processes / 1024.0,
@@ -133,7 +228,7 @@ impl Table {
         self.rows += 1;
         self.worst = self.worst.max(error.abs());
         if !good {
-            self.failed.push(format!("{title}, {} pages, {sessions} sessions: {error:+.1} %", page_name(page)));
+            self.failed.push(format!("{title}, {} pages, {sessions} sessions: {error:+.1} %", page_name(*page_bytes)));
         }
     }
 
@@ -153,11 +248,11 @@ impl Table {
     }
 }
 
-fn page_name(page: PageSize) -> &'static str {
-    match page {
-        PageSize::GIB_1 => "1 GiB",
-        PageSize::MIB_2 => "2 MiB",
-        _ => "4 KiB",
+const fn page_name(bytes: u64) -> &'static str {
+    match bytes >> 20 {
+        0 => "4 KiB",
+        1..1024 => "2 MiB",
+        _ => "1 GiB",
     }
 }
 
@@ -193,26 +288,45 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
         }
     };
     let begun = Instant::now();
-    let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
-    while growths.len() < 3 || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
+    let (mut growths, mut of_processes, mut noisy) = (Vec::new(), Vec::new(), 0);
+    while growths.len() < RUNS || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
         let mut held = Held::start(standin, case)?;
-        let before = settled()?;
+        let before = Look::take(held.child.id())?;
         held.go_on()?;
-        growths.push(settled()? - before);
-        of_processes.push(held.of_processes());
+        let after = Look::take(held.child.id())?;
+        let own = held.of_processes();
         drop(held);
-        // What others do meanwhile is small beside this, and each run takes long.
-        if growths.last().is_some_and(|growth| *growth > 128.0 * 1024.0 * 1024.0) {
-            break;
+        let growth = after.page_tables - before.page_tables;
+        if (after.of_others - before.of_others).abs() > (growth * NOISE).max(LEAST_NOISE) {
+            noisy += 1;
+            if noisy > PATIENCE {
+                return Err(Skip(format!("other programs come and go in each of {noisy} runs")).into());
+            }
+            continue;
         }
+        growths.push(growth);
+        of_processes.push(own);
     }
-    let (runs, spread) = (growths.len(), spread(&growths));
-    if spread > forecast / 10.0 {
-        let kib = spread / 1024.0;
-        let why = format!("other programs' page tables come and go meanwhile: {kib:.0} KiB between {runs} runs");
-        return Err(Skip(why).into());
+    Ok(Measured { forecast, runs: growths.len(), growth: middle(growths), of_processes: middle(of_processes) })
+}
+
+/// The host's page tables at one moment.
+struct Look {
+    page_tables: f64,
+    /// Those of processes that have nothing to do with this.
+    of_others: f64,
+}
+
+impl Look {
+    /// Once two looks agree. `server` and what it has started are ours.
+    fn take(server: u32) -> Result<Self, Failure> {
+        let page_tables = settled()?;
+        let ours = [&server::children(server)[..], &[server, std::process::id()]].concat();
+        let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let others: Vec<u32> = pids.filter(|pid| !ours.contains(pid)).collect();
+        let tops = f64::from(u32::try_from(others.len())?) * TOP;
+        Ok(Self { page_tables, of_others: kibibytes_of(&others) + tops })
     }
-    Ok(Measured { forecast, growth: middle(growths), of_processes: middle(of_processes), runs })
 }
 
 /// Mean of the middle half: the addresses that processes get fall by chance, and other programs come and go.
@@ -222,17 +336,6 @@ fn middle(mut values: Vec<f64>) -> f64 {
     let half = values.get(quarter..values.len() - quarter).unwrap_or_default();
     let count = u32::try_from(half.len()).unwrap_or(1);
     half.iter().sum::<f64>() / f64::from(count)
-}
-
-/// How far the middle half of them reaches.
-fn spread(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let quarter = values.len() / 4;
-    match values.get(quarter..values.len() - quarter) {
-        Some([first, .., last]) => last - first,
-        _ => 0.0,
-    }
 }
 
 /// `page_tables_bytes` of the line for so many sessions and that page size.
@@ -347,7 +450,8 @@ fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Fai
         "CREATE TABLE scanned AS SELECT g AS id, repeat('x', 1100) AS filler FROM generate_series(1, {rows}) g"
     )))?;
     drop(filler);
-    let before = settled()?;
+    // Nothing is its child before it runs.
+    let before = Look::take(std::process::id())?;
     let server = up(&cluster)?;
     server::must(&mut cluster.psql("CREATE EXTENSION IF NOT EXISTS pg_prewarm"))?;
     server::must(&mut cluster.psql("SELECT pg_prewarm('scanned')"))?;
@@ -361,14 +465,20 @@ fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Fai
     }
     drop(few);
     for (count, forecast) in forecasts {
-        let sessions = Sessions::open(&cluster, &server, count)?;
-        let growth = settled()? - before;
-        let mut pids = server::children(server.pid);
-        pids.push(server.pid);
-        let measured = Measured { forecast, growth, of_processes: kibibytes_of(&pids), runs: 1 };
-        drop(sessions);
+        let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let _sessions = Sessions::open(&cluster, &server, count)?;
+            let after = Look::take(server.pid)?;
+            // It takes too long to begin anew for each: what others have more by now, the clients among them, is taken off.
+            growths.push(after.page_tables - before.page_tables - (after.of_others - before.of_others));
+            let mut pids = server::children(server.pid);
+            pids.push(server.pid);
+            of_processes.push(kibibytes_of(&pids));
+        }
+        let measured = Measured { forecast, runs: RUNS, growth: middle(growths), of_processes: middle(of_processes) };
         let title = format!("PostgreSQL {}, {buffers}, {name}", cluster.version);
-        table.add(&title, PageSize::KIB_4, count, &measured, BAR_OF_POSTGRESQL);
+        let page_bytes = PageSize::KIB_4.bytes().get();
+        table.add(&Row { title, page_bytes, sessions: count, measured, bar: BAR_OF_POSTGRESQL });
     }
     Ok(())
 }

@@ -40,6 +40,17 @@ pub(crate) enum Engine {
     Segments,
 }
 
+/// Page sizes of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Page {
+    /// 2 MiB.
+    #[value(name = "2M")]
+    Mib2,
+    /// 1 GiB.
+    #[value(name = "1G")]
+    Gib1,
+}
+
 /// What is to be measured.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -49,6 +60,9 @@ pub(crate) struct Arguments {
     /// Only this engine; may be repeated.
     #[arg(long, value_enum)]
     engine: Vec<Engine>,
+    /// Only pages of this size.
+    #[arg(long, value_enum)]
+    page: Option<Page>,
     /// Where the cases with pages of 1 GiB are run.
     #[arg(long, value_enum, default_value_t = When::Auto)]
     vm: When,
@@ -111,11 +125,16 @@ const MOST_GIBIBYTES: u64 = 7;
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = hugewise(arguments.program.as_deref())?;
     if arguments.inside {
-        return inside(&hugewise);
+        return inside(&hugewise, arguments);
     }
     let standin = standin()?;
     let mut skipped = Vec::new();
     let mut cases = cases(arguments, &mut skipped);
+    match arguments.page {
+        Some(Page::Mib2) => cases.retain(|case| case.page() == PageSize::MIB_2),
+        Some(Page::Gib1) => cases.retain(|case| case.page() == PageSize::GIB_1),
+        None => {}
+    }
     let mut elsewhere = false;
     if cases.iter().any(|case| case.page() == PageSize::GIB_1) && !gibibytes_here(arguments.vm, MOST_GIBIBYTES) {
         cases.retain(|case| case.page() != PageSize::GIB_1);
@@ -142,10 +161,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The part with pages of 1 GiB, in a machine that has them.
-fn inside(hugewise: &Path) -> Result<(), Failure> {
-    let arguments = Arguments { quick: false, engine: Vec::new(), vm: When::Never, program: None, inside: true };
+fn inside(hugewise: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let mut skipped = Vec::new();
-    for case in cases(&arguments, &mut skipped) {
+    for case in cases(arguments, &mut skipped) {
         if case.page() == PageSize::GIB_1 {
             said(hugewise, case.as_ref()).print()?;
         }
@@ -497,5 +515,10 @@ pub(crate) fn hugewise(given: Option<&Path>) -> Result<PathBuf, Failure> {
 /// The stand-in, built.
 pub(crate) fn standin() -> Result<PathBuf, Failure> {
     shell::run(shell::cargo().args(["build", "--quiet", "--package", "hugewise-lab", "--bin", "standin"]))?;
-    Ok(shell::target().join("debug/standin"))
+    Ok(built_standin())
+}
+
+/// Where the stand-in is once it is built.
+pub(crate) fn built_standin() -> PathBuf {
+    shell::target().join("debug/standin")
 }
