@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugewise_lab::guard::Skip;
-use hugewise_lab::machine::{Files, Machine};
+use hugewise_lab::machine::{Files, GIVES_BACK_OPTIONS, Machine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +16,7 @@ use crate::{Failure, shell};
 /// Its memory: eight pages of 1 GiB and what the servers need besides.
 const MEMORY_MIB: u64 = 12 << 10;
 
-/// What this host has to have available for it: it takes only what it touches.
+/// What this host has to have available for it: it takes what it touches, and gives back what it has freed.
 const ROOM_KIB: u64 = 9 << 20;
 
 /// Emulated servers take their time.
@@ -82,7 +82,8 @@ pub(crate) fn run<T: DeserializeOwned>(
         executables.extend(binaries(folder));
     }
     files.libraries_of(&executables.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
-    files.file("init", 0o755, init(&own, command).as_bytes());
+    let gives_back = files.gives_back().map_err(|Skip(why)| why)?;
+    files.file("init", 0o755, init(&own, command, &gives_back).as_bytes());
     files.file(
         "etc/passwd",
         0o644,
@@ -94,7 +95,7 @@ pub(crate) fn run<T: DeserializeOwned>(
     let machine = Machine {
         files,
         memory_mib: MEMORY_MIB,
-        options: Vec::new(),
+        options: GIVES_BACK_OPTIONS.map(str::to_owned).to_vec(),
         kernel_arguments: "hugepagesz=1G hugepages=0".into(),
     };
     let mut listen = |line: &str| {
@@ -149,7 +150,7 @@ fn binaries(folder: &Path) -> Vec<PathBuf> {
     files.collect()
 }
 
-fn init(own: &Path, command: &str) -> String {
+fn init(own: &Path, command: &str, gives_back: &str) -> String {
     let (own, target) = (own.display(), shell::target());
     let target = target.display();
     format!(
@@ -161,6 +162,7 @@ fn init(own: &Path, command: &str) -> String {
          mkdir -p /dev/shm\n\
          mount -t tmpfs shm /dev/shm\n\
          chmod 1777 /tmp /dev/shm\n\
+         {gives_back}\
          ifconfig lo 127.0.0.1 up\n\
          echo 1 > /proc/sys/vm/overcommit_memory\n\
          export PATH=/usr/bin:/bin LANG=C TZ=UTC HOME=/ CARGO_TARGET_DIR='{target}'\n\

@@ -108,6 +108,24 @@ impl Files {
         Ok(())
     }
 
+    /// What the kernel needs to give memory that it has freed back to this host: commands for `/init`.
+    ///
+    /// # Errors
+    /// Where the kernel's modules are not installed.
+    pub fn gives_back(&mut self) -> Result<String, Skip> {
+        let kernel = kernel()?;
+        let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let version = name.trim_start_matches("vmlinuz-");
+        let mut commands = String::new();
+        for module in GIVES_BACK {
+            let from = format!("/lib/modules/{version}/kernel/drivers/virtio/{module}.ko");
+            let to = format!("/lib/modules/{module}.ko");
+            self.copy_as(Path::new(&from), &to).map_err(|error| Skip(format!("{from}: {error}")))?;
+            commands.push_str(&format!("insmod {to}\n"));
+        }
+        Ok(commands)
+    }
+
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
         self.count += 1;
         let (number, size, name_size) = (self.count, content.len(), name.len() + 1);
@@ -131,6 +149,13 @@ impl Files {
         self.bytes
     }
 }
+
+/// What the machine's kernel needs to give memory that it has freed back to this host, in the order in which `/init` loads it.
+const GIVES_BACK: [&str; 6] =
+    ["virtio", "virtio_ring", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "virtio_balloon"];
+
+/// QEMU's part of it.
+pub const GIVES_BACK_OPTIONS: [&str; 2] = ["-device", "virtio-balloon-pci,free-page-reporting=on"];
 
 /// What the machine is to be.
 #[derive(Debug)]
