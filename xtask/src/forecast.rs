@@ -135,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         run.unwrap_or_else(|why| table.take(Said::Failed(format!("pages of 1 GiB: {why}"))));
     }
     if !arguments.no_postgresql {
-        postgresql(&hugewise, arguments.quick, &mut table)
+        postgresql(&hugewise, arguments, &mut table)
             .unwrap_or_else(|why| table.take(Said::Failed(format!("PostgreSQL: {why}"))));
     }
     table.end()
@@ -467,54 +467,100 @@ fn kibibytes_of(pids: &[u32]) -> f64 {
 }
 
 /// PostgreSQL's sessions that ran a full scan: forecast from a few, measured at many.
-fn postgresql(hugewise: &Path, quick: bool, table: &mut Table) -> Result<(), Failure> {
+fn postgresql(hugewise: &Path, arguments: &Arguments, table: &mut Table) -> Result<(), Failure> {
     let cluster = Cluster::new(exactness::debian())?;
-    let (buffers, rows, counts): (_, _, &[u64]) =
-        if quick { ("512MB", 330_000, &[10]) } else { ("2GB", 1_300_000, &[1, 10, 40]) };
-    cluster.configure(&format!(
-        "shared_buffers = {buffers}\nhuge_pages = off\nmax_connections = 100\nautovacuum = off\nmax_wal_size = 8GB\n\
-         max_parallel_workers_per_gather = 0\nsynchronize_seqscans = off\nwal_level = minimal\nmax_wal_senders = 0\n\
-         client_connection_check_interval = '100ms'"
-    ))?;
+    let scan = if arguments.quick {
+        Scan { buffers: "512MB", pages: 300, counts: &[10] }
+    } else {
+        Scan { buffers: "2GB", pages: 1100, counts: &[1, 10, 40] }
+    };
+    scan.configure(&cluster, PageSize::KIB_4)?;
     // Filled by one server and read by the next, so that every process starts anew.
     drop(up(&cluster)?);
     let filler = up(&cluster)?;
+    let rows = if arguments.quick { 330_000 } else { 1_300_000 };
     server::must(&mut cluster.psql(&format!(
         "CREATE TABLE scanned AS SELECT g AS id, repeat('x', 1100) AS filler FROM generate_series(1, {rows}) g"
     )))?;
-    drop(filler);
-    // Nothing is its child before it runs.
-    let before = Look::take(std::process::id())?;
-    let server = up(&cluster)?;
     server::must(&mut cluster.psql("CREATE EXTENSION IF NOT EXISTS pg_prewarm"))?;
-    server::must(&mut cluster.psql("SELECT pg_prewarm('scanned')"))?;
-    let few = Sessions::open(&cluster, &server, 2)?;
-    let name = format!("forecast from {} live sessions", few.clients.len());
-    let instance = instance_of(hugewise, server.pid)?;
-    let mut forecasts = Vec::new();
-    for count in counts {
-        let arguments = ["--instance".into(), instance.clone().into()].to_vec();
-        forecasts.push((*count, forecast(hugewise, arguments, PageSize::KIB_4, *count)?));
-    }
-    drop(few);
-    for (count, forecast) in forecasts {
-        let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
-        for _ in 0..RUNS {
-            let _sessions = Sessions::open(&cluster, &server, count)?;
-            let after = Look::take(server.pid)?;
-            // It takes too long to begin anew for each: what others have more by now, the clients among them, is taken off.
-            growths.push(after.page_tables - before.page_tables - (after.of_others - before.of_others));
-            let mut pids = server::children(server.pid);
-            pids.push(server.pid);
-            of_processes.push(kibibytes_of(&pids));
+    drop(filler);
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        if arguments.page.is_some_and(|wanted| wanted.size() != page) {
+            continue;
         }
-        let (growth, of_processes) = (middle(growths), middle(of_processes));
-        let measured = Measured { forecast, runs: RUNS, growth, of_processes, counts_all: counts_all_levels()? };
-        let title = format!("PostgreSQL {}, {buffers}, {name}", cluster.version);
-        let page_bytes = PageSize::KIB_4.bytes().get();
-        table.add(&Row { title, page_bytes, sessions: count, measured, bar: BAR_OF_POSTGRESQL });
+        match scan.measure(hugewise, &cluster, page, table) {
+            Ok(()) => {}
+            Err(Trouble::Skip(Skip(why))) => {
+                table.skipped.push(format!("PostgreSQL on pages of {}: {why}", page_name(page.bytes().get())));
+            }
+            Err(Trouble::Failure(why)) => return Err(why),
+        }
     }
     Ok(())
+}
+
+/// What is scanned, and by how many.
+struct Scan {
+    buffers: &'static str,
+    /// Pages of 2 MiB that hold all of it.
+    pages: u64,
+    counts: &'static [u64],
+}
+
+impl Scan {
+    fn configure(&self, cluster: &Cluster, page: PageSize) -> Result<(), Failure> {
+        let huge = if page == PageSize::KIB_4 { "off" } else { "on" };
+        cluster.configure(&format!(
+            "shared_buffers = {}\nhuge_pages = {huge}\nmax_connections = 100\nautovacuum = off\nmax_wal_size = 8GB\n\
+             max_parallel_workers_per_gather = 0\nsynchronize_seqscans = off\nwal_level = minimal\nmax_wal_senders = 0\n\
+             client_connection_check_interval = '100ms'",
+            self.buffers
+        ))
+    }
+
+    fn measure(&self, hugewise: &Path, cluster: &Cluster, page: PageSize, table: &mut Table) -> Result<(), Trouble> {
+        self.configure(cluster, page)?;
+        let _guard = match page {
+            PageSize::KIB_4 => None,
+            page => {
+                let guard = PoolGuard::take()?;
+                guard.set_pool(page, PageCount(committed(page)? + self.pages))?;
+                Some(guard)
+            }
+        };
+        // Nothing is its child before it runs.
+        let before = Look::take(std::process::id())?;
+        let server = up(cluster)?;
+        server::must(&mut cluster.psql("SELECT pg_prewarm('scanned')"))?;
+        let few = Sessions::open(cluster, &server, 2)?;
+        let name = format!("forecast from {} live sessions", few.clients.len());
+        let instance = instance_of(hugewise, server.pid)?;
+        let forecasts = self.counts.iter().map(|count| {
+            let arguments = ["--instance".into(), instance.clone().into()].to_vec();
+            forecast(hugewise, arguments, page, *count).map(|forecast| (*count, forecast))
+        });
+        let forecasts: Vec<(u64, f64)> = forecasts.collect::<Result<_, _>>()?;
+        drop(few);
+        for (count, forecast) in forecasts {
+            let (mut growths, mut of_processes) = (Vec::new(), Vec::new());
+            for _ in 0..RUNS {
+                let _sessions = Sessions::open(cluster, &server, count)?;
+                let after = Look::take(server.pid)?;
+                // It takes too long to begin anew for each: what others have more by now, the clients among them, is taken off.
+                growths.push(after.page_tables - before.page_tables - (after.of_others - before.of_others));
+                let mut pids = server::children(server.pid);
+                pids.push(server.pid);
+                of_processes.push(kibibytes_of(&pids));
+            }
+            let (growth, of_processes) = (middle(growths), middle(of_processes));
+            let counts_all = counts_all_levels()?;
+            let measured = Measured { forecast, runs: RUNS, growth, of_processes, counts_all };
+            let title = format!("PostgreSQL {}, {}, {name}", cluster.version, self.buffers);
+            let page_bytes = page.bytes().get();
+            table.add(&Row { title, page_bytes, sessions: count, measured, bar: BAR_OF_POSTGRESQL });
+        }
+        Ok(())
+    }
 }
 
 fn up(cluster: &Cluster) -> Result<Server, Failure> {
