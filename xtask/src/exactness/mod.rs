@@ -2,11 +2,13 @@
 //!
 //! Exact means: with N pages free the server starts wholly on huge pages, with N - 1 it does not.
 
+mod bench;
 mod java;
 mod mariadb;
 pub(crate) mod postgresql;
 pub(crate) mod server;
 mod system_v;
+mod table;
 mod tools;
 
 pub(crate) use tools::debian;
@@ -15,17 +17,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::vm::{self, Said, When};
 use crate::{Failure, shell};
-use server::{Server, Start};
+use bench::Bench;
+use server::Start;
+use table::{Row, Table, page_name};
 
 /// Engines of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -101,24 +103,6 @@ trait Case {
 
 type Cases = Vec<Box<dyn Case>>;
 
-/// What was found out of one case.
-#[derive(Serialize, Deserialize)]
-struct Row {
-    engine: String,
-    settings: String,
-    page_bytes: u64,
-    ours: u64,
-    source: String,
-    /// The smallest pool on which it starts wholly on huge pages.
-    needs: u64,
-    /// Where starts differ: the most that one was seen to take.
-    up_to: Option<u64>,
-    script: u64,
-    ten_percent: u64,
-    peak: Option<u64>,
-    failure: Option<String>,
-}
-
 /// The most pages of 1 GiB that a case takes.
 const MOST_GIBIBYTES: u64 = 7;
 
@@ -142,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
     println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
-    let mut table = Table { rows: Vec::new(), skipped, failures: Vec::new() };
+    let mut table = Table::new(skipped);
     for case in &cases {
         table.add(said(&hugewise, case.as_ref()));
     }
@@ -217,84 +201,6 @@ fn said(hugewise: &Path, case: &dyn Case) -> Said<Row> {
     }
 }
 
-/// What came out, printed as it comes.
-struct Table {
-    rows: Vec<Row>,
-    skipped: Vec<String>,
-    failures: Vec<String>,
-}
-
-impl Table {
-    fn add(&mut self, said: Said<Row>) {
-        match said {
-            Said::Row(row) => {
-                print_row(&row);
-                if let Some(why) = &row.failure {
-                    let page = page_name(row.page_bytes);
-                    self.failures.push(format!("{}, {}, {page} pages: {why}", row.engine, row.settings));
-                }
-                self.rows.push(row);
-            }
-            Said::Skip(why) => self.skipped.push(why),
-            Said::Failed(why) => {
-                println!("FAILED: {why}");
-                self.failures.push(why);
-            }
-        }
-    }
-
-    fn end(&self) -> Result<(), Failure> {
-        summary(&self.rows, &self.skipped, &self.failures)
-    }
-}
-
-fn summary(rows: &[Row], skipped: &[String], failures: &[String]) -> Result<(), Failure> {
-    let all = rows.len();
-    let exact = |said: fn(&Row) -> Option<u64>| rows.iter().filter(|row| said(row) == Some(row.needs)).count();
-    let of_chance = rows.iter().filter(|row| row.up_to.is_some());
-    println!();
-    println!("exact: hugewise {} of {all}", rows.iter().filter(|row| row.failure.is_none()).count());
-    println!("       (of them, starts differ and the pages always suffice: {})", of_chance.count());
-    println!("       script formula {} of {all}", exact(|row| Some(row.script)));
-    println!("       memory plus 10 percent {} of {all}", exact(|row| Some(row.ten_percent)));
-    println!("       peak VM size {} of {all}", exact(|row| row.peak));
-    for why in skipped {
-        println!("SKIP: {why}");
-    }
-    for why in failures {
-        println!("FAILED: {why}");
-    }
-    if !failures.is_empty() {
-        return Err(format!("{} of {} cases failed", failures.len(), all.max(failures.len())).into());
-    }
-    if all == 0 { Err("nothing could be measured".into()) } else { Ok(()) }
-}
-
-fn print_row(row: &Row) {
-    let peak = row.peak.map_or("-".to_owned(), |pages| pages.to_string());
-    let needs = row.up_to.map_or_else(|| row.needs.to_string(), |most| format!("{} to {most}", row.needs));
-    println!(
-        "| {} | {} | {} | {} | {} | {} | {} | {} | {peak} | {} |",
-        row.engine,
-        row.settings,
-        page_name(row.page_bytes),
-        row.ours,
-        row.source,
-        needs,
-        row.script,
-        row.ten_percent,
-        match row {
-            Row { failure: Some(_), .. } => "WRONG",
-            Row { up_to: Some(_), .. } => "always",
-            _ => "exact",
-        },
-    );
-}
-
-fn page_name(bytes: u64) -> String {
-    if bytes >= 1 << 30 { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
-}
-
 enum Trouble {
     /// This machine cannot do it now.
     Skip(Skip),
@@ -354,100 +260,6 @@ fn measure(hugewise: &Path, case: &dyn Case) -> Result<Row, Trouble> {
     let peak = peak.map(|peak| peak.get().div_ceil(bytes));
     let (engine, settings) = (case.engine(), case.settings());
     Ok(Row { engine, settings, page_bytes: bytes, ours, source, needs, up_to, script, ten_percent, peak, failure })
-}
-
-/// A case and its pool.
-struct Bench<'a> {
-    guard: &'a PoolGuard,
-    case: &'a dyn Case,
-    page: PageSize,
-    others: u64,
-    /// The fewest pages that it maps with room to spare, for servers that take what they get.
-    whole: Option<u64>,
-}
-
-/// What a start with a pool came to.
-struct Trial {
-    wholly: bool,
-    mapped: u64,
-    committed: u64,
-    said: String,
-}
-
-impl Bench<'_> {
-    /// Starts it with `pages` pages for itself.
-    fn with(&self, pages: u64) -> Result<Trial, Trouble> {
-        self.guard.set_pool(self.page, PageCount(self.others + pages))?;
-        let trial = match self.case.start(true)? {
-            Start::Refused(said) => Trial { wholly: false, mapped: 0, committed: 0, said },
-            Start::Up(server) => {
-                let mappings = self.settled(&server)?;
-                let mapped: u64 = mappings.iter().sum();
-                let committed = committed(self.page)?.saturating_sub(self.others);
-                // What may be refused is larger than what starts differ by.
-                let wholly = mapped > 0
-                    && self.whole.is_none_or(|whole| (whole..=whole + self.case.by_chance()).contains(&mapped));
-                let said = format!(
-                    "it maps {mappings:?} huge pages, {committed} of the pool; with room to spare {:?}",
-                    self.whole
-                );
-                drop(server);
-                Trial { wholly, mapped, committed, said }
-            }
-        };
-        self.settle()?;
-        Ok(trial)
-    }
-
-    /// Its mappings once they stay: some servers give memory back shortly after they are ready.
-    fn settled(&self, server: &Server) -> Result<Vec<u64>, Failure> {
-        let mut before = server.mapped_pages(self.page)?;
-        if self.case.all_or_nothing() {
-            return Ok(before);
-        }
-        let mut same = 0;
-        for _ in 0..100 {
-            std::thread::sleep(Duration::from_millis(150));
-            let now = server.mapped_pages(self.page)?;
-            same = if now == before { same + 1 } else { 0 };
-            if same == 12 {
-                break;
-            }
-            before = now;
-        }
-        Ok(before)
-    }
-
-    /// The smallest pool that works, from what the kernel had set aside with room to spare.
-    fn search(&self, near: u64) -> Result<u64, Trouble> {
-        let roomy = self.with(near + near / 4 + 256)?;
-        if !roomy.wholly {
-            return Err(Failure::from(format!("it does not start with room to spare: {}", roomy.said)).into());
-        }
-        let mut pages = roomy.committed;
-        for _ in 0..16 {
-            if self.with(pages)?.wholly {
-                while pages > 0 && self.with(pages - 1)?.wholly {
-                    pages -= 1;
-                }
-                return Ok(pages);
-            }
-            pages += 1;
-        }
-        Err(Failure::from(format!("more than the {} pages that it holds once up", roomy.committed)).into())
-    }
-
-    /// A process that is gone may still be giving its pages back.
-    fn settle(&self) -> Result<(), Trouble> {
-        let until = Instant::now() + Duration::from_secs(20);
-        while committed(self.page)? != self.others {
-            if Instant::now() > until {
-                return Err(Skip("others take or give pages of the pool meanwhile".into()).into());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
 }
 
 /// What the usual ways look at, with the server on base pages: its System V segments and its peak.
