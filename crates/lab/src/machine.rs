@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -144,9 +144,15 @@ impl Files {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    fn into_bytes(mut self) -> Vec<u8> {
+    /// The archive as a file that has no name any more.
+    fn into_archive(mut self) -> io::Result<fs::File> {
         self.entry("TRAILER!!!", 0, &[]);
-        self.bytes
+        let path = std::env::temp_dir().join(format!("hugewise-machine-{}-{:p}", std::process::id(), &raw const self));
+        let mut archive = fs::File::options().read(true).write(true).create_new(true).open(&path)?;
+        fs::remove_file(&path)?;
+        archive.write_all(&self.bytes)?;
+        archive.rewind()?;
+        Ok(archive)
     }
 }
 
@@ -181,27 +187,33 @@ impl Machine {
     pub fn run(self, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
         let qemu = installed(&[QEMU])?;
         let kernel = kernel()?;
-        let at = |error: io::Error| Skip(format!("the files of a virtual machine: {error}"));
-        // The archive is gone once QEMU has read it, and this process with it.
-        let path = std::env::temp_dir().join(format!("hugewise-machine-{}-{:p}", std::process::id(), &raw const self));
-        let mut archive = fs::File::options().write(true).create_new(true).open(&path).map_err(at)?;
-        let written = archive.write_all(&self.files.into_bytes());
-        let mut command = Command::new(qemu);
+        let archive = self.files.into_archive().map_err(|error| Skip(format!("a machine's files: {error}")))?;
+        // Whatever ends this process, the machine goes with it.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig=KILL", "--"]).arg(qemu);
         command.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2"]);
         command.args(["-m", &self.memory_mib.to_string()]).args(&self.options);
-        command.args(["-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot", "-net", "none"]);
-        command.arg("-kernel").arg(kernel).arg("-initrd").arg(&path);
+        command.args([
+            "-display",
+            "none",
+            "-monitor",
+            "none",
+            "-serial",
+            "file:/dev/stdout",
+            "-no-reboot",
+            "-net",
+            "none",
+        ]);
+        command.arg("-kernel").arg(kernel).args(["-initrd", "/dev/stdin"]);
         command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {}", self.kernel_arguments)]);
-        let started = written.and_then(|()| Running::start(&mut command));
-        let done = started.and_then(|mut running| running.listen(limit, said));
-        let _ = fs::remove_file(&path);
+        let done = Running::start(command.stdin(archive)).and_then(|mut running| running.listen(limit, said));
         done.map_err(|error| Skip(format!("a virtual machine: {error}")))
     }
 }
 
 impl Running {
     fn start(command: &mut Command) -> io::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().map(Self)
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().map(Self)
     }
 
     fn listen(&mut self, limit: Duration, said: &mut dyn FnMut(&str)) -> io::Result<()> {
@@ -266,10 +278,8 @@ mod tests {
         files.file("/app/home/name", 0o640, b"content\n");
         files.file("app/other", 0o755, b"");
         let folder = tempfile::tempdir().unwrap();
-        let archive = folder.path().join("archive");
-        fs::write(&archive, files.into_bytes()).unwrap();
         let mut cpio = Command::new("busybox");
-        cpio.args(["cpio", "-idu"]).current_dir(folder.path()).stdin(fs::File::open(&archive).unwrap());
+        cpio.args(["cpio", "-idu"]).current_dir(folder.path()).stdin(files.into_archive().unwrap());
         assert!(cpio.stderr(Stdio::null()).status().unwrap().success());
         assert_eq!(fs::read(folder.path().join("app/home/name")).unwrap(), b"content\n");
         let mode = |path: &str| fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;

@@ -41,7 +41,7 @@ pub(super) fn counts_all_levels() -> Result<bool, Failure> {
 
 /// The host's page tables once two looks agree: those of processes that have ended go a little later.
 fn settled() -> Result<f64, Failure> {
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + Duration::from_millis(500);
     let mut before = page_tables()?;
     loop {
         std::thread::sleep(Duration::from_millis(30));
@@ -74,4 +74,14 @@ pub(super) fn middle(mut values: Vec<f64>) -> f64 {
     let half = values.get(quarter..values.len() - quarter).unwrap_or_default();
     let count = u32::try_from(half.len()).unwrap_or(1);
     half.iter().sum::<f64>() / f64::from(count)
+}
+
+/// How far the middle half of them reaches.
+pub(super) fn spread(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    match values.get(quarter..values.len() - quarter) {
+        Some([first, .., last]) => last - first,
+        _ => 0.0,
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
 
-use super::look::{Look, TOP, counts_all_levels, kibibytes_of, middle};
+use super::look::{Look, TOP, counts_all_levels, kibibytes_of, middle, spread};
 use super::{Measured, RUNS, Row, Trouble, forecast};
 use crate::Failure;
 use crate::exactness::{committed, server};
@@ -26,13 +26,16 @@ const OFTEN: usize = 41;
 const PROCESSES: u64 = 30;
 const SMALL: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// A run is thrown away where other programs' page tables changed meanwhile by more than this part of what grew, or by more
-/// than a process has at least.
-const NOISE: f64 = 0.005;
-const LEAST_NOISE: f64 = 8.0 * 1024.0;
+/// What other programs' page tables changed by meanwhile is taken off. A run is thrown away where that is more than what grew,
+/// and more than a large process has.
+const LEAST_NOISE: f64 = 1024.0 * 1024.0;
+
+/// How far the middle half of the runs may lie apart, over the root of their number, as a part of what grew: what others do
+/// between two readings is not known.
+const SPREAD: f64 = 0.05;
 
 /// How many runs may be thrown away.
-const PATIENCE: usize = 60;
+const PATIENCE: usize = 20;
 
 /// Sessions around one segment.
 #[derive(Clone, Copy)]
@@ -107,7 +110,8 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
         let after = Look::take(held.child.id())?;
         let own = held.of_processes();
         drop(held);
-        let mut growth = after.page_tables - before.page_tables;
+        let of_others = after.of_others - before.of_others;
+        let mut growth = after.page_tables - before.page_tables - of_others;
         if !counts_all {
             // As far as the kernel counts them it must not be more.
             let whole = own + f64::from(u32::try_from(case.sessions).map_err(Failure::from)?) * TOP;
@@ -116,7 +120,7 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
             }
             growth = whole;
         }
-        if (after.of_others - before.of_others).abs() > (growth * NOISE).max(LEAST_NOISE) {
+        if of_others.abs() > (growth).max(LEAST_NOISE) {
             noisy += 1;
             if noisy > PATIENCE {
                 return Err(Skip(format!("other programs come and go in each of {noisy} runs")).into());
@@ -126,8 +130,12 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
         growths.push(growth);
         of_processes.push(own);
     }
-    let runs = growths.len();
-    Ok(Measured { forecast, runs, growth: middle(growths), of_processes: middle(of_processes), counts_all })
+    let (runs, growth, apart) = (growths.len(), middle(growths.clone()), spread(growths));
+    let uncertain = apart / f64::from(u32::try_from(runs).unwrap_or(u32::MAX)).sqrt();
+    if uncertain > growth * SPREAD {
+        return Err(Skip(format!("other programs come and go: {:.0} KiB between {runs} runs", apart / 1024.0)).into());
+    }
+    Ok(Measured { forecast, runs, growth, of_processes: middle(of_processes), counts_all })
 }
 
 /// The stand-in, its segment made; ended when dropped.
