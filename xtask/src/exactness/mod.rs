@@ -13,6 +13,7 @@ mod tools;
 
 pub(crate) use tools::debian;
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -147,10 +148,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The part with pages of 1 GiB, in a machine that has them.
 fn inside(hugewise: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let mut skipped = Vec::new();
-    for case in cases(arguments, &mut skipped) {
-        if case.page() == PageSize::GIB_1 {
-            said(hugewise, case.as_ref()).print()?;
-        }
+    let mut cases = cases(arguments, &mut skipped);
+    cases.retain(|case| case.page() == PageSize::GIB_1);
+    // The longer it runs, the fewer gibibytes are in one piece: those that take most come first.
+    cases.sort_by_key(|case| Reverse(case.memory()));
+    for case in cases {
+        said(hugewise, case.as_ref()).print()?;
     }
     skipped.into_iter().try_for_each(|why| Said::<Row>::Skip(why).print())
 }
