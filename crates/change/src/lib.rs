@@ -14,6 +14,10 @@ pub mod outcome;
 pub mod plan;
 mod restore;
 pub mod system;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod values;
 
