@@ -357,7 +357,9 @@ fn journals_are_kept_and_listed() {
     assert_eq!(states(), [("1".into(), State::Undone), ("2".into(), State::Undone)]);
     assert_eq!((machine.get(SYSCTL), recover(&machine, &mut |_| {})), (None, Ok(None)));
     let mode = |path: &str| {
-        fs::metadata(machine.path(path)).map(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions())).unwrap()
+        fs::symlink_metadata(machine.path(path))
+            .map(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()))
+            .unwrap()
     };
     assert_eq!(mode("/var/lib/hugewise/journal") & 0o7777, 0o700);
     assert_eq!(mode("/var/lib/hugewise/journal/0001.journal") & 0o7777, 0o600);
