@@ -10,6 +10,7 @@ use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
 pub mod date;
+pub mod formats;
 pub mod json;
 pub mod nagios;
 pub mod palette;
