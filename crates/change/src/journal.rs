@@ -1,0 +1,3 @@
+//! x
+/// Where journals are.
+pub const FOLDER: &str = "/var/lib/hugewise/journal";
