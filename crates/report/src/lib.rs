@@ -19,11 +19,13 @@ pub mod rules;
 pub mod screen;
 pub mod table;
 pub mod text;
+mod changed;
 mod verified;
 
 #[cfg(test)]
 mod samples;
 
+pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, UndoneReport};
 pub use palette::Palette;
 pub use verified::{Disagreement, Verified};
 

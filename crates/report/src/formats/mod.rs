@@ -15,6 +15,8 @@ mod shell;
 mod yaml;
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use ansible::ansible;
@@ -95,6 +97,12 @@ fn command_words(change: &CommandChange) -> Vec<&str> {
     }
     words.extend(change.command.iter().map(String::as_str));
     words
+}
+
+/// A command as people read it.
+pub(crate) fn shown_words(change: &CommandChange) -> String {
+    let quoted = |text: &str| word(text).unwrap_or_else(|_| format!("'{}'", clean(text)));
+    command_words(change).into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// Lines of a comment, each behind `# ` and harmless.

@@ -13,6 +13,8 @@ mod findings;
 mod host;
 mod instances;
 mod nothing;
+pub(crate) mod applied;
+pub(crate) mod plan;
 pub(crate) mod size;
 pub(crate) mod verify;
 
