@@ -4,15 +4,23 @@
 //! [`apply()`] carries it out with a journal; [`undo()`] takes it back. An apply or undo that was killed at any moment is
 //! brought to its end by [`recover`], which [`apply()`] does by itself: call it before the host is read for a new plan.
 
+mod allowed;
 pub mod apply;
 pub mod diff;
+mod drift;
 mod error;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+mod restore;
 pub mod system;
+mod undo;
+mod values;
 
+pub use apply::apply;
+pub use drift::prepare;
 pub use error::{Error, Failure};
 pub use outcome::{Applied, End, Event, Progress, Undone};
 pub use plan::{Change, Plan, Risk, Step, When};
 pub use system::{Live, System};
+pub use undo::{recover, undo};

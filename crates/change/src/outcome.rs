@@ -134,6 +134,8 @@ pub struct Undone {
     pub journal: String,
     /// Whether everything is as before.
     pub complete: bool,
+    /// What has to happen before servers or host run with what is restored.
+    pub risk: Risk,
     /// What was done, in this order.
     pub restored: Vec<Restored>,
     /// What else has to be known, one sentence each.
