@@ -61,18 +61,8 @@ pub(crate) struct Arguments {
 }
 
 /// What shapes a plan has no say where one is given.
-const PLANNING: [&str; 10] = [
-    "instance",
-    "restart",
-    "page_size",
-    "headroom",
-    "sessions",
-    "only",
-    "early",
-    "shrink",
-    "overcommit",
-    "connect",
-];
+const PLANNING: [&str; 10] =
+    ["instance", "restart", "page_size", "headroom", "sessions", "only", "early", "shrink", "overcommit", "connect"];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let system = live()?;
@@ -91,11 +81,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if !arguments.yes && !plan.steps.is_empty() && !agreed(arguments, &plan, &host, &unread)? {
         return Err(Failure::new("nothing was changed"));
     }
-    let options = Options {
-        force: arguments.force,
-        keep_going: arguments.keep_going,
-        keep_partial: arguments.keep_partial,
-    };
+    let options =
+        Options { force: arguments.force, keep_going: arguments.keep_going, keep_partial: arguments.keep_partial };
     let applied = apply(&plan, &system, options, &mut say).map_err(failed);
     clear();
     let applied = applied?;
@@ -241,9 +228,8 @@ fn expectations(plan: &Plan, applied: &Applied, seen: &Seen) -> Vec<Expectation>
 }
 
 fn is_made(applied: &Applied, id: &str) -> bool {
-    let made = |result: &StepResult| {
-        matches!(result, StepResult::Done | StepResult::AlreadySo | StepResult::Partial { .. })
-    };
+    let made =
+        |result: &StepResult| matches!(result, StepResult::Done | StepResult::AlreadySo | StepResult::Partial { .. });
     applied.steps.iter().any(|step| step.id == id && made(&step.result))
 }
 
@@ -261,9 +247,11 @@ const RESTART: &str = "restart";
 fn expectation(plan: &Plan, applied: &Applied, seen: &Seen, expected: &Expected) -> Expectation {
     let about = |code: &str, instance: Option<&String>| code == expected.code && instance == expected.instance.as_ref();
     let finding = seen.assessment.findings.iter().find(|it| about(it.code, it.instance.as_ref()));
-    let unknown = seen.assessment.unknown.iter().find(|it| {
-        it.code == expected.code && (it.instance.is_none() || it.instance == expected.instance)
-    });
+    let unknown = seen
+        .assessment
+        .unknown
+        .iter()
+        .find(|it| it.code == expected.code && (it.instance.is_none() || it.instance == expected.instance));
     let (proof, says) = match (finding, unknown, expected.when) {
         (Some(finding), _, When::Restart) if !restarted(plan, applied, expected) => {
             (Proof::WaitsForRestart, finding.summary.clone())

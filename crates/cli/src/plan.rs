@@ -205,12 +205,7 @@ pub(crate) fn live() -> Result<hugewise_change::Live, Failure> {
 
 impl Wishes {
     /// Looks at a host and makes its plan.
-    pub(crate) fn make(
-        &self,
-        source: &dyn Source,
-        system: &dyn System,
-        keep_partial: bool,
-    ) -> Result<Made, Failure> {
+    pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, keep_partial: bool) -> Result<Made, Failure> {
         let Seen { host, instances, assessment, unread } = Seen::read(source, self.connect);
         let options = self.options(keep_partial);
         let sizing = self.size(&host, &planner::to_size(&instances, &assessment, &options))?;

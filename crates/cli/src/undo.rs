@@ -59,5 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if undone.complete {
         return Ok(Outcome::Fine);
     }
-    Err(Failure::new(format!("apply {} is not wholly undone; hugewise undo {} tries again", undone.journal, undone.journal)))
+    Err(Failure::new(format!(
+        "apply {} is not wholly undone; hugewise undo {} tries again",
+        undone.journal, undone.journal
+    )))
 }

@@ -9,6 +9,7 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
+mod changed;
 pub mod date;
 pub mod formats;
 pub mod json;
@@ -19,7 +20,6 @@ pub mod rules;
 pub mod screen;
 pub mod table;
 pub mod text;
-mod changed;
 mod verified;
 
 #[cfg(test)]

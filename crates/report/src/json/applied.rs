@@ -92,6 +92,9 @@ pub struct UndoneDocument {
     pub journal: String,
     /// Whether everything is as before.
     pub complete: bool,
+    /// What has to happen before that shows.
+    #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
+    pub risk: &'static str,
     /// What was done, in this order.
     pub restored: Vec<Restored>,
     /// What else has to be known.
@@ -204,6 +207,7 @@ impl From<&Undone> for UndoneDocument {
             schema: UNDONE_SCHEMA,
             journal: undone.journal.clone(),
             complete: undone.complete,
+            risk: undone.risk.as_str(),
             restored: restored.collect(),
             notes: undone.notes.clone(),
         }

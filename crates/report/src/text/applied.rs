@@ -124,12 +124,21 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
         entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
     }
     screen.blank()?;
+    let id = &undone.journal;
+    let then = match undone.risk {
+        Risk::Safe => "",
+        Risk::Restart => " What it changed of servers is as before when they have been restarted.",
+        Risk::Reboot => " What it changed for the boot is as before when the host has been rebooted.",
+    };
     let last = match undone.complete {
-        true => Spans::new().add(Role::Good, &format!("Apply {} is undone: everything is as before it.", undone.journal)),
-        false => Spans::new().add(
-            Role::Error,
-            &format!("Apply {} is not wholly undone; hugewise undo {} tries again.", undone.journal, undone.journal),
-        ),
+        true => {
+            let text = format!("Apply {id} is undone: every file and value is as before it.");
+            Spans::new().add(Role::Good, &text).add(Role::Text, then)
+        }
+        false => {
+            let text = format!("Apply {id} is not wholly undone; hugewise undo {id} tries again.");
+            Spans::new().add(Role::Error, &text)
+        }
     };
     screen.flow(0, &last)
 }
@@ -185,7 +194,13 @@ pub(crate) mod tests {
     pub(crate) fn expectations() -> Vec<Expectation> {
         let expected = testing::plan().steps.remove(0).expects.remove(0);
         let of = |proof| Expectation { expected: expected.clone(), proof, says: "1.0 GiB on 4 KiB pages".into() };
-        vec![of(Proof::Gone), of(Proof::WaitsForRestart), of(Proof::WaitsForReboot), of(Proof::Remains), of(Proof::Unknown)]
+        vec![
+            of(Proof::Gone),
+            of(Proof::WaitsForRestart),
+            of(Proof::WaitsForReboot),
+            of(Proof::Remains),
+            of(Proof::Unknown),
+        ]
     }
 
     fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -215,6 +230,7 @@ pub(crate) mod tests {
         Undone {
             journal: "7".into(),
             complete: false,
+            risk: Risk::Reboot,
             restored: vec![
                 restored("/etc/sysctl.d/zz.conf", RestoreResult::Restored),
                 restored("/usr/sbin/update-grub", RestoreResult::Ran),

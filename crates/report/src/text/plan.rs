@@ -169,8 +169,12 @@ fn memory(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
     let budget = &plan.budget;
     let Some(total) = budget.total_bytes.filter(|_| budget.pools_bytes > 0) else { return Ok(()) };
     let left = match (budget.left_bytes, budget.short_bytes) {
-        (Some(left), 0) => format!("leaves {} beyond the {} that have to stay free", Bytes(left), Bytes(budget.floor_bytes)),
-        (_, short) => format!("{} too little, with the {} that have to stay free", Bytes(short), Bytes(budget.floor_bytes)),
+        (Some(left), 0) => {
+            format!("leaves {} beyond the {} that have to stay free", Bytes(left), Bytes(budget.floor_bytes))
+        }
+        (_, short) => {
+            format!("{} too little, with the {} that have to stay free", Bytes(short), Bytes(budget.floor_bytes))
+        }
     };
     let mut text = format!(
         "  of {}: pools {}, measured needs {}; {left}",
@@ -191,8 +195,12 @@ fn last(planned: &Planned<'_>) -> String {
         (true, Some(path), _) => format!("{path} has it."),
         _ if planned.asking => String::new(),
         (_, _, Some(_)) => "hugewise apply refuses this plan; --force overrules.".into(),
-        (_, Some(path), _) => format!("{path} has it: hugewise apply {path} carries it out, hugewise undo takes it back."),
-        (_, None, _) if !host.live => "--out FILE keeps it, --format shell|ansible|cloud-init writes it for other hands.".into(),
+        (_, Some(path), _) => {
+            format!("{path} has it: hugewise apply {path} carries it out, hugewise undo takes it back.")
+        }
+        (_, None, _) if !host.live => {
+            "--out FILE keeps it, --format shell|ansible|cloud-init writes it for other hands.".into()
+        }
         (_, None, _) => "hugewise apply carries it out, hugewise undo takes it back; --out FILE keeps it.".into(),
     }
 }
@@ -214,7 +222,10 @@ mod tests {
     #[test]
     fn every_change_is_a_diff() {
         let (plan, host) = (testing::plan(), samples::prod().host);
-        insta::assert_snapshot!(text(&Planned { host: &host, plan: &plan, kept: None, asking: false, unread: &[] }, 80));
+        insta::assert_snapshot!(text(
+            &Planned { host: &host, plan: &plan, kept: None, asking: false, unread: &[] },
+            80
+        ));
     }
 
     #[test]
@@ -223,7 +234,8 @@ mod tests {
         (plan.budget.left_bytes, plan.budget.short_bytes) = (Some(0), 3 << 30);
         let reasons = vec!["3.0 GiB more than there is".to_owned()];
         plan.refusal = Some(Refusal { reasons, short_bytes: 3 << 30, largest_pools_bytes: 1 << 30 });
-        let text = text(&Planned { host: &host, plan: &plan, kept: Some("plan.json"), asking: false, unread: &[] }, 100);
+        let text =
+            text(&Planned { host: &host, plan: &plan, kept: Some("plan.json"), asking: false, unread: &[] }, 100);
         let end: Vec<&str> = text.lines().rev().take(3).collect();
         insta::assert_snapshot!(end.into_iter().rev().collect::<Vec<_>>().join("\n"));
     }
