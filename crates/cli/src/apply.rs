@@ -242,7 +242,7 @@ fn restarted(plan: &Plan, applied: &Applied, expected: &Expected) -> bool {
 }
 
 /// How the IDs of steps begin that restart a server.
-const RESTART: &str = "restart";
+const RESTART: &str = "restart-";
 
 fn expectation(plan: &Plan, applied: &Applied, seen: &Seen, expected: &Expected) -> Expectation {
     let about = |code: &str, instance: Option<&String>| code == expected.code && instance == expected.instance.as_ref();
