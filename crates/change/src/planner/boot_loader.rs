@@ -33,7 +33,11 @@ enum Way {
 pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved]) -> Result<BootEntry, Vec<String>> {
     let by_hand = |why: String| {
         let words: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
-        vec![format!("# {why}"), format!("# add to the kernel's command line: {}", words.join(" ")), "# then reboot".into()]
+        vec![
+            format!("# {why}"),
+            format!("# add to the kernel's command line: {}", words.join(" ")),
+            "# then reboot".into(),
+        ]
     };
     let entry = match &ask.host.configuration.boot {
         Observed::Known(entry) => entry,
@@ -68,7 +72,10 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let all: Vec<String> = others.iter().chain(&kept).cloned().collect();
     let read = cmdline::huge_page_words(&all);
     if let Some(lost) = wanted.iter().find(|it| pages(&read, it.page_size) != it.pages) {
-        return Err(by_hand(format!("{} has words that make the kernel ignore those for {}", entry.place, lost.page_size)));
+        return Err(by_hand(format!(
+            "{} has words that make the kernel ignore those for {}",
+            entry.place, lost.page_size
+        )));
     }
     let step = match way(ask, entry).map_err(by_hand)? {
         Way::DropIn(command) => drop_in(ask, draft, entry, &kept, command).map_err(by_hand)?,
@@ -76,7 +83,9 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
             grubby(ask, entry, &kept, &program)
         }
         Way::Grubby(_) => {
-            return Err(by_hand("grubby keeps one word of a name: with several page sizes it takes the others away".into()));
+            return Err(by_hand(
+                "grubby keeps one word of a name: with several page sizes it takes the others away".into(),
+            ));
         }
     };
     draft.step(step);
@@ -113,7 +122,12 @@ const GRUB_ADDS: &str = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX ";
 fn without(words: &[String], run: &[String]) -> Vec<String> {
     let at = words.windows(run.len().max(1)).position(|window| window == run);
     let Some(at) = at.filter(|_| !run.is_empty()) else { return words.to_vec() };
-    words.iter().enumerate().filter(|(place, _)| *place < at || *place >= at + run.len()).map(|(_, word)| word.clone()).collect()
+    words
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| *place < at || *place >= at + run.len())
+        .map(|(_, word)| word.clone())
+        .collect()
 }
 
 fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, String> {
@@ -140,13 +154,16 @@ fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, String> {
             }
         }
         "bls" => program(&["grubby"]).map(Way::Grubby).ok_or_else(|| "grubby is not here".to_owned()),
-        loader => Err(format!("{loader} takes its command line from {}, which is not hugewise's to write", entry.place.file)),
+        loader => {
+            Err(format!("{loader} takes its command line from {}, which is not hugewise's to write", entry.place.file))
+        }
     }
 }
 
 /// The path of a program of root's.
 pub(super) fn find_program(source: &dyn Source, names: &[&str]) -> Option<String> {
-    let there = |folder: &str, name: &str| source.list(folder).known().is_some_and(|all| all.iter().any(|it| it == name));
+    let there =
+        |folder: &str, name: &str| source.list(folder).known().is_some_and(|all| all.iter().any(|it| it == name));
     let paths = names.iter().flat_map(|name| ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|folder| (folder, *name)));
     paths.into_iter().find(|(folder, name)| there(folder, name)).map(|(folder, name)| format!("{folder}/{name}"))
 }
@@ -190,8 +207,11 @@ fn later_drop_in(ask: &Ask<'_>) -> Option<String> {
 fn grubby(ask: &Ask<'_>, entry: &BootEntry, kept: &[String], program: &str) -> Step {
     let words = kept.join(" ");
     let all = "--update-kernel=ALL".to_owned();
-    let mut command = CommandChange::new([program.to_owned(), all.clone(), format!("--args={words}")], "grubby keeps the command lines")
-        .undone_by([program.to_owned(), all, format!("--remove-args={words}")]);
+    let mut command = CommandChange::new(
+        [program.to_owned(), all.clone(), format!("--args={words}")],
+        "grubby keeps the command lines",
+    )
+    .undone_by([program.to_owned(), all, format!("--remove-args={words}")]);
     let mut files: Vec<String> = Vec::new();
     if entry.loader == "bls" {
         let folder = entry.place.file.rsplit_once('/').map_or("/boot/loader/entries", |(folder, _)| folder);

@@ -1,8 +1,10 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
 use hugewise_advice::fix;
-use hugewise_model::{Asked, Engine, Level};
+use hugewise_advice::words::shell_word;
+use hugewise_model::{Asked, Engine, Finding, Level, PageCount};
 
+use super::memlock::LOCK;
 use super::{Ask, Draft};
 use crate::plan::Risk;
 
@@ -13,8 +15,8 @@ const SET_UP: [&str; 13] = [
 
 /// Rules whose missing facts leave steps out.
 const STEPS_NEED: [&str; 16] = [
-    "HW201", "HW203", "HW204", "HW209", "HW301", "HW302", "HW303", "HW304", "HW401", "HW403", "HW405", "HW501", "HW601",
-    "HW602", "HW206", "HW207",
+    "HW201", "HW203", "HW204", "HW209", "HW301", "HW302", "HW303", "HW304", "HW401", "HW403", "HW405", "HW501",
+    "HW601", "HW602", "HW206", "HW207",
 ];
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -71,6 +73,38 @@ fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
-        draft.instruct(title, &finding.fix, risk, finding.instance.clone());
+        if let Some(lines) = fix_beside_a_plan(ask, draft, finding) {
+            draft.instruct(title, &lines, risk, finding.instance.clone());
+        }
+    }
+}
+
+/// A finding's own fix, where it does not work against the plan.
+fn fix_beside_a_plan(ask: &Ask<'_>, draft: &Draft<'_>, finding: &Finding) -> Option<Vec<String>> {
+    // A pool's findings name its page size in their first sentence and nowhere else.
+    let mut pools = draft.pools.iter().filter(|goal| finding.summary.contains(&format!("pages of {}", goal.page_size)));
+    let of_pool = pools.next();
+    match finding.code {
+        // Servers to come will take it, or one's own cause comes first.
+        "HW202" | "HW205" if of_pool.is_some_and(|goal| goal.needed.get().saturating_mul(2) > goal.goal.get()) => None,
+        "HW202" if finding.fix.iter().any(|line| line.contains("the fix of its")) => None,
+        "HW302" if draft.instructions.iter().any(|it| it.instance == finding.instance && it.title.ends_with(LOCK)) => {
+            None
+        }
+        "HW202" | "HW205" => Some(vec![
+            "# give them back, if no server that uses them is down just now:".into(),
+            "hugewise plan --shrink".into(),
+        ]),
+        "HW601" if of_pool.is_some_and(|goal| goal.needed == PageCount::ZERO) => None,
+        "HW402" => {
+            let title = finding.instance.as_deref()?;
+            let instance = ask.instances.iter().find(|instance| instance.title() == title)?;
+            let sql = finding.fix.iter().filter(|line| line.contains("sqlplus") || line.contains("ALTER SYSTEM"));
+            let mut lines: Vec<String> = sql.filter(|line| !line.contains("shutdown")).cloned().collect();
+            lines.push("# restart it, then plan its pages:".into());
+            lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
+            Some(lines)
+        }
+        _ => Some(finding.fix.clone()),
     }
 }

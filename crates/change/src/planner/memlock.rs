@@ -28,7 +28,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
             continue;
         }
-        if instance.engine == Engine::Oracle && is_clustered(ask.host) {
+        if instance.engine == Engine::Oracle && is_clustered(ask.host, instance) {
             clustered(draft, instance);
             continue;
         }
@@ -43,34 +43,37 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// How the titles of what is to be done by hand end.
+pub(super) const LOCK: &str = "lock its memory";
+
 fn title(instance: &Instance) -> String {
-    format!("let {} lock its memory", instance.title())
+    format!("let {} {LOCK}", instance.title())
 }
 
 /// Whether its next start may come with too small a limit, on a kernel or for a server that looks at it.
 fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
     let looks = instance.engine == Engine::Oracle
-        || !matches!(
-            hugewise_advice::permission::memlock(ask.host),
-            hugewise_advice::permission::Memlock::Useless(_)
-        );
+        || !matches!(hugewise_advice::permission::memlock(ask.host), hugewise_advice::permission::Memlock::Useless(_));
     let off = instance.huge_pages != hugewise_model::HugePageUse::All;
     looks && off && super::shm::is_big(instance) && chain::memlock_of(ask.host, instance).1 == Some(false)
 }
 
-/// Oracle Clusterware starts its databases itself, with the limits that it was started with.
-fn is_clustered(host: &Host) -> bool {
-    let of_the_cluster = ["ohasd.bin", "crsd.bin", "ohasd.bi", "crsd.bi"];
-    host.processes.known().into_iter().flatten().any(|process| of_the_cluster.contains(&process.name.as_str()))
+/// Oracle Clusterware starts its databases itself, with limits of its own.
+fn is_clustered(host: &Host, instance: &Instance) -> bool {
+    let of_the_cluster = ["ohasd.bin", "crsd.bin"];
+    let its_unit = instance.unit.as_deref().is_some_and(|unit| unit.contains("ohasd"));
+    its_unit || host.processes.known().into_iter().flatten().any(|it| of_the_cluster.contains(&it.name.as_str()))
 }
 
 fn clustered(draft: &mut Draft<'_>, instance: &Instance) {
     let lines = [
-        "# Oracle Clusterware starts this database with the limits that it was started with itself.".to_owned(),
-        "# As root, on each node: set CRS_LIMIT_MEMLOCK=unlimited in".to_owned(),
-        "# $GRID_HOME/crs/install/s_crsconfig_$(hostname -s)_env.txt, then stop and start the cluster there:".to_owned(),
-        "# crsctl stop crs, crsctl start crs".to_owned(),
+        "# Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in limits.d or a",
+        "# drop-in for its unit may not reach it. Raise memlock to unlimited as the documentation of this Grid",
+        "# Infrastructure says, and start it anew on this node, as root:",
+        "crsctl stop crs",
+        "crsctl start crs",
     ];
+    let lines: Vec<String> = lines.map(str::to_owned).to_vec();
     draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
 }
 
@@ -108,7 +111,8 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
             step.expects.extend(expects);
         }
         None => {
-            let why = format!("{needs} of huge pages count against the limit where the server is started from a log-in");
+            let why =
+                format!("{needs} of huge pages count against the limit where the server is started from a log-in");
             let title = format!("no memlock limit for log-ins of {owner}");
             let mut step = Step::new("memlock-log-ins", title, Risk::Restart, why).change(change);
             step.expects = expects;
@@ -161,13 +165,14 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
     match memlock(&trial) {
         Some((limit, _)) if limit.allows(needs) => {}
         Some((limit, place)) => {
-            return draft.warn(format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there"));
+            return draft
+                .warn(format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there"));
         }
         None => return draft.warn(format!("the memlock limit of {unit} is left as it is: its files cannot be read")),
     }
     let why = "limits.conf does not reach services: systemd sets their limits".to_owned();
-    let mut step =
-        Step::new(format!("memlock-{unit}"), format!("no memlock limit for {unit}"), Risk::Restart, why).of(instance.title());
+    let mut step = Step::new(format!("memlock-{unit}"), format!("no memlock limit for {unit}"), Risk::Restart, why)
+        .of(instance.title());
     step.expects = ask.found("HW302", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
     let Some(change) = draft.write(&path, &text) else { return };
     let reload = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "systemd reads its units anew");

@@ -109,8 +109,10 @@ pub(crate) fn is_named(instance: &Instance, name: &str) -> bool {
     instance.name == name || instance.title() == name
 }
 
-/// The rules that speak of a server that asks, or should, and is not wholly on huge pages.
+/// The rules that speak of a server that asks for huge pages and does not have them all.
 const CAUSES: [&str; 5] = ["HW201", "HW203", "HW204", "HW209", "HW405"];
+/// The same where they warn.
+const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
 
 /// The instances that pools are planned for, for [`hugewise_advice::sizing::size`]: those that are named; without
 /// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
@@ -132,7 +134,7 @@ fn is_kept_off(assessment: &Assessment, instance: &Instance) -> bool {
     let title = instance.title();
     let about = assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&title));
     let mut about = about.filter(|finding| {
-        CAUSES.contains(&finding.code) || (finding.code == "HW403" && finding.level >= Level::Warn)
+        CAUSES.contains(&finding.code) || (CAUSES_THAT_WARN.contains(&finding.code) && finding.level >= Level::Warn)
     });
     about.next().is_some()
 }
@@ -179,15 +181,18 @@ pub fn plan(
     restart::plan(&ask, &mut draft);
     by_hand::plan(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
-    let mut plan = Plan::new(identity(host), made_at(host));
+    let mut plan = Plan::new(identity(host, source), made_at(host));
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
     plan.refusal = refusal(&ask, &draft);
     (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
     Ok(plan)
 }
 
-fn identity(host: &Host) -> HostIdentity {
+fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
+    let machine_id = source.read("/etc/machine-id").into_known();
+    let machine_id = machine_id.and_then(|bytes| String::from_utf8(bytes).ok()).map(|id| id.trim().to_owned());
     HostIdentity {
+        machine_id: machine_id.filter(|id| !id.is_empty()),
         name: host.name.known().cloned().unwrap_or_default(),
         kernel: host.kernel.known().map(|kernel| kernel.text.clone()).unwrap_or_default(),
         ..HostIdentity::default()
@@ -225,6 +230,11 @@ impl<'a> Ask<'a> {
     /// Whether somebody named it.
     fn is_asked_for(&self, instance: &Instance) -> bool {
         self.options.instances.iter().any(|name| is_named(instance, name))
+    }
+
+    /// When the effect of a kernel setting shows.
+    fn at_once(&self) -> When {
+        if self.options.now { When::Now } else { When::Reboot }
     }
 
     /// A finding about an instance.

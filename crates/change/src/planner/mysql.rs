@@ -31,14 +31,14 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
             let why = "its settings don't ask for huge pages; it falls back without them where they don't reach";
             let id = format!("{}-{}", instance.engine, instance.name);
             let mut step = Step::new(id, format!("{title}: large_pages = ON"), Risk::Restart, why).of(title);
-            step.expects = ask.found("HW403", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
+            step.expects =
+                ask.found("HW403", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
             draft.step(step.change(change));
         }
         Ok(None) => {}
         Err(why) => {
             let mut lines = vec![format!("# {why}")];
             lines.extend(fix::ask(instance, false));
-            lines.extend(fix::restart(instance));
             draft.instruct(format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(title));
         }
     }

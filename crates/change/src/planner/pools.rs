@@ -62,9 +62,7 @@ pub(super) fn goals(ask: &Ask<'_>, warnings: &mut Vec<String>) -> Vec<Goal> {
         }
         goal.not_now = match free {
             _ if !ask.options.now => Some("only the next boot is planned for".into()),
-            Some(free) if extra > free => {
-                Some(format!("{extra} more are needed and {free} can be had of memory now"))
-            }
+            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
             Some(free) if is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
@@ -128,7 +126,7 @@ fn gives_back(ask: &Ask<'_>, pool: &Pool, needed: PageCount) -> bool {
 
 /// Pages that the files ask for where the kernel gave fewer (HW207) and the host can carry them.
 fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
-    if ask.findings("HW207").next().is_none() {
+    if ask.findings("HW207").next().is_none() || ask.options.shrink {
         return now;
     }
     let steps = boot::pool(ask.host, page).unwrap_or_default();

@@ -154,7 +154,9 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
             let of_pool = |path: &&str| there.iter().any(|write| write.path == **path);
             let paths = [own_file.as_str(), "/proc/sys/vm/nr_hugepages"];
-            writes.extend(paths.iter().copied().filter(|path| of_pool(&path)).map(|path| (path.to_owned(), value.clone())));
+            writes.extend(
+                paths.iter().copied().filter(|path| of_pool(&path)).map(|path| (path.to_owned(), value.clone())),
+            );
         } else {
             writes.push((own_file, value));
         }
@@ -186,7 +188,8 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
 
 /// Notes the findings that the steps for the next boot end.
 fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
-    let Some(step) = draft.steps.iter().position(|step| step.id == "pools-boot" || step.id == "pools-command-line") else {
+    let Some(step) = draft.steps.iter().position(|step| step.id == "pools-boot" || step.id == "pools-command-line")
+    else {
         return;
     };
     let settled = |goal: &Goal| {

@@ -13,13 +13,13 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         match &goal.not_now {
-            None => draft.steps.push(step(ask, &goal)),
+            None => draft.steps.push(step(ask, &goal, &draft.pools)),
             Some(why) => draft.instructions.push(later(ask, &goal, why)),
         }
     }
 }
 
-fn step(ask: &Ask<'_>, goal: &Goal) -> Step {
+fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
     let id = format!("pool-{}-now", boot_name(page));
@@ -36,7 +36,8 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Step {
     if grows {
         step.expects = pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Now)).collect();
     } else {
-        let given_back = ["HW202", "HW205", "HW206"].into_iter().flat_map(|code| ask.findings(code));
+        let idle = if leaves_none_idle(ask, all) { Some("HW202") } else { None };
+        let given_back = ["HW205", "HW206"].into_iter().chain(idle).flat_map(|code| ask.findings(code));
         step.expects = given_back.map(|finding| expected(finding, When::Now)).collect();
     }
     if grows && !goal.nodes.is_empty() {
@@ -47,6 +48,14 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Step {
         return step;
     }
     step.change(ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()))
+}
+
+/// Whether the pools then hold little that is free: pages that are kept for servers to come are free until they start.
+fn leaves_none_idle(ask: &Ask<'_>, goals: &[Goal]) -> bool {
+    let mut pools = goals.iter().filter_map(|goal| Some((goal, ask.host.pool(goal.page_size)?.committed()?)));
+    pools.all(|(goal, committed)| {
+        goal.goal.get() <= committed.get().saturating_mul(2).saturating_sub(1) || goal.goal == PageCount::ZERO
+    })
 }
 
 fn saved(goal: &Goal) -> hugewise_model::Bytes {

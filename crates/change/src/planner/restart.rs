@@ -38,7 +38,10 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<(), Str
     }
     let goal = draft.pool(sized.page_size).ok_or("the pools are not known")?;
     if !goal.is_there() {
-        return Err(format!("its pages are not there before the next boot: {}", goal.not_now.as_deref().unwrap_or_default()));
+        return Err(format!(
+            "its pages are not there before the next boot: {}",
+            goal.not_now.as_deref().unwrap_or_default()
+        ));
     }
     let suffers = super::is_kept_off(ask.assessment, instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(()) } else { Err("it is not what this plan is about".into()) }

@@ -7,7 +7,7 @@ use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
 use super::sysctl::{Setting, set};
 use super::{Ask, Draft, expected, ours};
-use crate::plan::{Risk, Step, When};
+use crate::plan::{Risk, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     group(ask, draft);
@@ -79,7 +79,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let mut step = Step::new("shm-group", format!("vm.hugetlb_shm_group = {group} ({name})"), Risk::Restart, why);
     for instance in &lacking {
         if groups(ask, instance).contains(&group) {
-            step.expects.extend(ask.found("HW303", instance).map(|finding| expected(finding, When::Now)));
+            step.expects.extend(ask.found("HW303", instance).map(|finding| expected(finding, ask.at_once())));
         } else {
             draft.warn(format!(
                 "vm.hugetlb_shm_group takes one group: {} is not in {name}; add it with usermod -aG",
@@ -115,7 +115,8 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
     }
     let base = ask.host.base_page.get();
-    let all: Option<u64> = base.map(|base| sizes.iter().fold(0, |sum, size| base.pages_for(*size).get().saturating_add(sum)));
+    let all: Option<u64> =
+        base.map(|base| sizes.iter().fold(0, |sum, size| base.pages_for(*size).get().saturating_add(sum)));
     let pages = all.max(planned.and_then(|limits| limits.shmall_pages.needed)).unwrap_or_default();
     match &settings.shmall_pages {
         Observed::Known(now) if *now < pages => {
@@ -131,7 +132,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let names: Vec<String> = wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
     let why = "shmget refuses a segment beyond them: the server cuts its memory into pieces, or does not start";
     let mut step = Step::new("shm-limits", names.join(", "), Risk::Safe, why);
-    step.expects = ask.findings("HW304").map(|finding| expected(finding, When::Now)).collect();
+    step.expects = ask.findings("HW304").map(|finding| expected(finding, ask.at_once())).collect();
     let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
     draft.step(step);
 }

@@ -36,7 +36,9 @@ pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &s
 }
 
 fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
-    let kept = |files: &Overlay<'_>| settings.iter().all(|it| winner(files, it.key).is_some_and(|(value, _)| value == it.value));
+    let kept = |files: &Overlay<'_>| {
+        settings.iter().all(|it| winner(files, it.key).is_some_and(|(value, _)| value == it.value))
+    };
     if kept(&draft.after) {
         return Ok(None);
     }

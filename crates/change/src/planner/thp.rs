@@ -49,7 +49,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let named = policy.against.iter().map(|(instance, _)| *instance);
     let named = titles(named.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied()));
-    let why = format!("what {named} ask for in their versions; it holds for memory that is mapped from then on");
+    let why = format!("the advice for {named}, by version; it holds for memory that is mapped from then on");
     let mut step = Step::new("thp", format!("transparent huge pages: {}", wanted.enabled), Risk::Safe, why);
     if ask.options.now && wanted.now {
         let top = ask.host.thp.enabled.known() != Some(&wanted.enabled);

@@ -53,7 +53,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         && strict
         && limit.enough == Some(false)
     {
-        draft.warn(format!("CommitLimit shrinks with the pools and would no longer hold what is committed: {}", limit.evidence));
+        draft.warn(format!(
+            "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
+            limit.evidence
+        ));
     }
 }
 
