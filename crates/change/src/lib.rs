@@ -15,6 +15,10 @@ pub mod plan;
 pub mod planner;
 mod restore;
 pub mod system;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod values;
 
