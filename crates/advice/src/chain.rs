@@ -248,6 +248,6 @@ pub(crate) fn seen_on_base(host: &Host, instance: &Instance) -> String {
 }
 
 /// Names of instances, for a sentence.
-pub(crate) fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
+pub fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
     list(&instances.into_iter().map(Instance::title).collect::<Vec<_>>())
 }

@@ -8,7 +8,7 @@ pub mod boot;
 mod cgroup;
 pub mod chain;
 pub mod docs;
-mod fix;
+pub mod fix;
 pub mod forecast;
 mod lead;
 pub mod login;

@@ -1,6 +1,6 @@
 //! The host as a plan found it, and as it is now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::diff::{self, Difference, FileView};
 use crate::plan::{Change, CommandChange, FileChange, NewFile, Plan, Step, ValueChange};
@@ -11,6 +11,8 @@ struct Ahead<'a> {
     system: &'a dyn System,
     values: BTreeMap<String, String>,
     files: BTreeMap<String, Option<NewFile>>,
+    /// Paths that are as the whole plan leaves them.
+    so: BTreeSet<String>,
 }
 
 /// What is to be done with a change.
@@ -24,7 +26,7 @@ pub(crate) enum Need {
 
 impl<'a> Ahead<'a> {
     fn new(system: &'a dyn System) -> Self {
-        Self { system, values: BTreeMap::new(), files: BTreeMap::new() }
+        Self { system, values: BTreeMap::new(), files: BTreeMap::new(), so: BTreeSet::new() }
     }
 
     fn value(&self, change: &ValueChange) -> Result<Option<String>, Failure> {
@@ -50,6 +52,29 @@ impl<'a> Ahead<'a> {
             None => self.system.text(&unless.path).ok().flatten(),
         };
         text.is_some_and(|text| text.lines().any(|line| line.trim() == unless.line))
+    }
+
+    /// What a plan changes more than once, and what is as after the last time already, is not changed at all.
+    fn skip_what_is_so(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let mut last: BTreeMap<&str, &Change> = BTreeMap::new();
+        for (_, change) in plan.changes() {
+            match change {
+                Change::Value(value) => last.insert(&value.path, change),
+                Change::File(file) => last.insert(&file.path, change),
+                Change::Command(_) => None,
+            };
+        }
+        for (path, change) in last {
+            let so = match change {
+                Change::Value(value) => self.value(value)?.as_deref() == Some(&*values::normal(&value.after)),
+                Change::File(file) => self.file(path)? == file.after,
+                Change::Command(_) => false,
+            };
+            if so {
+                self.so.insert(path.to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn after(&mut self, change: &Change) {
@@ -126,6 +151,7 @@ fn fill(change: &mut FileChange, ahead: &Ahead<'_>) -> Result<bool, Failure> {
 /// [`Error::Drifted`] with everything that is neither as before nor as after; or something cannot be read.
 pub(crate) fn needs(plan: &Plan, system: &dyn System, applied_before: bool) -> Result<Vec<Vec<Need>>, Error> {
     let mut ahead = Ahead::new(system);
+    ahead.skip_what_is_so(plan)?;
     let mut differences = Vec::new();
     let mut needs = Vec::new();
     for step in &plan.steps {
@@ -145,6 +171,11 @@ fn needs_of(
     let mut needs = Vec::new();
     for change in &step.changes {
         let needed = match change {
+            Change::Value(ValueChange { path, .. }) | Change::File(FileChange { path, .. })
+                if ahead.so.contains(path) =>
+            {
+                false
+            }
             Change::Value(value) => {
                 let now = ahead.value(value)?;
                 let so = now.as_deref() == Some(&*values::normal(&value.after));
@@ -167,7 +198,9 @@ fn needs_of(
             Change::Command(command) => changed && !ahead.holds(command),
         };
         changed |= needed;
-        ahead.after(change);
+        if needed {
+            ahead.after(change);
+        }
         needs.push(if needed { Need::Make } else { Need::AlreadySo });
     }
     Ok(needs)

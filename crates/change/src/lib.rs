@@ -12,8 +12,13 @@ mod error;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+pub mod planner;
 mod restore;
 pub mod system;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod values;
 

@@ -80,8 +80,10 @@ impl<'a> Restorer<'a> {
         let mut overlay = Overlay::default();
         let mut differences = Vec::new();
         for entry in self.order(None) {
-            if let Found::Foreign(difference) = self.look(entry, &overlay) {
-                differences.push(difference);
+            match self.look(entry, &overlay) {
+                Found::AsBefore => continue,
+                Found::Ours => {}
+                Found::Foreign(difference) => differences.push(difference),
             }
             self.lay_over(entry, &mut overlay);
         }
@@ -109,11 +111,11 @@ impl<'a> Restorer<'a> {
         };
         match (self.log.change(entry), &entry.intent.before) {
             (Some(Change::Value(change)), Before::Value { value, parts }) => {
-                let found = self.look_at_value(change, value, parts, entry.after.as_ref(), overlay);
+                let found = self.look_at_value(entry, change, (value, parts), overlay);
                 found.unwrap_or_else(|failure| unreadable(&change.path, failure))
             }
-            (Some(Change::File(change)), Before::File { file, .. }) => {
-                let found = self.look_at_file(change, file.as_ref(), overlay);
+            (Some(Change::File(change)), Before::File { .. }) => {
+                let found = self.look_at_file(entry, change, overlay);
                 found.unwrap_or_else(|failure| unreadable(&change.path, failure))
             }
             (Some(Change::Command(command)), Before::Command { files }) => {
@@ -123,12 +125,24 @@ impl<'a> Restorer<'a> {
         }
     }
 
+    /// Entries that changed the same path: those up to this one, and those from it on.
+    fn neighbours(&self, entry: &Entry, path: &str) -> (Vec<&'a Entry>, Vec<&'a Entry>) {
+        let place = self.log.entries.iter().position(|other| std::ptr::eq(other, entry)).unwrap_or_default();
+        let same = |other: &&Entry| match self.log.change(other) {
+            Some(Change::Value(change)) => change.path == path,
+            Some(Change::File(change)) => change.path == path,
+            _ => false,
+        };
+        let (earlier, later) = self.log.entries.split_at(place);
+        let earlier = earlier.iter().filter(same).chain(later.first()).collect();
+        (earlier, later.iter().filter(same).collect())
+    }
+
     fn look_at_value(
         &self,
+        entry: &Entry,
         change: &ValueChange,
-        before: &str,
-        parts: &[(PoolRef, u64)],
-        after: Option<&After>,
+        (before, parts): (&str, &[(PoolRef, u64)]),
         overlay: &Overlay<'_>,
     ) -> Result<Found, Failure> {
         let now = match overlay.values.get(change.path.as_str()) {
@@ -137,20 +151,27 @@ impl<'a> Restorer<'a> {
         };
         // Another kernel was booted, or a node is gone: there is nothing to take back.
         let Some(now) = now else { return Ok(Found::AsBefore) };
+        let (earlier, later) = self.neighbours(entry, &change.path);
+        let befores = earlier.iter().filter_map(|entry| match &entry.intent.before {
+            Before::Value { value, .. } => Some(value),
+            _ => None,
+        });
         let spread = || parts.iter().all(|(part, pages)| self.part(*part).is_none_or(|now| now == *pages));
-        if now == before {
-            return Ok(if spread() { Found::AsBefore } else { Found::Ours });
+        if befores.into_iter().any(|before| now == *before) {
+            return Ok(if now != before || spread() { Found::AsBefore } else { Found::Ours });
         }
-        let expected = match after {
-            Some(After::Value(Some(obtained))) => obtained.clone(),
-            _ => values::normal(&change.after),
+        let expected = |entry: &Entry| match (&entry.after, self.log.change(entry)) {
+            (Some(After::Value(Some(obtained))), _) => obtained.clone(),
+            (_, Some(Change::Value(change))) => values::normal(&change.after),
+            _ => String::new(),
         };
-        let unsure = self.killed || self.rebooted || after.is_none();
-        if now == expected || (unsure && change.pool.is_some() && between(&now, before, &values::normal(&change.after)))
-        {
+        let left: Vec<String> = later.iter().map(|entry| expected(entry)).collect();
+        let unsure = self.killed || self.rebooted || entry.after.is_none();
+        let halfway = |after: &String| change.pool.is_some() && between(&now, before, after);
+        if left.contains(&now) || (unsure && left.iter().any(halfway)) {
             return Ok(Found::Ours);
         }
-        let diff = diff::of_values(&change.path, Some(&expected), Some(&now));
+        let diff = diff::of_values(&change.path, left.last().map(String::as_str), Some(&now));
         Ok(Found::Foreign(Difference { path: change.path.clone(), diff }))
     }
 
@@ -158,12 +179,7 @@ impl<'a> Restorer<'a> {
         values::read(self.system, &values::pool_path(part), Some(part)).ok()??.parse().ok()
     }
 
-    fn look_at_file(
-        &self,
-        change: &FileChange,
-        before: Option<&FileState>,
-        overlay: &Overlay<'_>,
-    ) -> Result<Found, Failure> {
+    fn look_at_file(&self, entry: &Entry, change: &FileChange, overlay: &Overlay<'_>) -> Result<Found, Failure> {
         let read;
         let now = match overlay.files.get(change.path.as_str()) {
             Some(file) => *file,
@@ -172,15 +188,24 @@ impl<'a> Restorer<'a> {
                 read.as_ref()
             }
         };
-        let (now, before) = (now.map(FileView::from), before.map(FileView::from));
-        let after = change.after.as_ref().map(FileView::from);
-        if now == before {
+        let now = now.map(FileView::from);
+        let (earlier, later) = self.neighbours(entry, &change.path);
+        let mut befores = earlier.iter().filter_map(|entry| match &entry.intent.before {
+            Before::File { file, .. } => Some(file.as_ref().map(FileView::from)),
+            _ => None,
+        });
+        if befores.any(|before| now == before) {
             return Ok(Found::AsBefore);
         }
-        if now == after {
+        let afters = later.iter().filter_map(|entry| match self.log.change(entry) {
+            Some(Change::File(change)) => Some(change.after.as_ref().map(FileView::from)),
+            _ => None,
+        });
+        let afters: Vec<_> = afters.collect();
+        if afters.contains(&now) {
             return Ok(Found::Ours);
         }
-        let diff = diff::of_files(&change.path, after, now);
+        let diff = diff::of_files(&change.path, afters.last().copied().flatten(), now);
         Ok(Found::Foreign(Difference { path: change.path.clone(), diff }))
     }
 
