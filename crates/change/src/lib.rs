@@ -12,6 +12,7 @@ mod error;
 pub mod journal;
 pub mod outcome;
 pub mod plan;
+pub mod planner;
 mod restore;
 pub mod system;
 #[cfg(test)]
