@@ -31,7 +31,7 @@ not reach; 2 it could not do its work; 3 a server was left out because facts cou
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Plan for what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["connect", "out"])]
+    #[arg(long, value_name = "PATH", conflicts_with = "connect")]
     root: Option<PathBuf>,
     #[command(flatten)]
     wishes: Wishes,
