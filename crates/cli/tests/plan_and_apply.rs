@@ -108,16 +108,16 @@ fn every_captured_host_has_a_plan_in_every_format() {
 
 #[test]
 fn a_plan_that_does_not_fit_is_shown_and_written_by_force_alone() {
-    let said = plan("starved-host", &["--headroom", "100"]);
-    if said.code == 0 {
-        panic!("it fits: {}", said.out);
-    }
+    let many = ["--sessions", "20000"];
+    let said = plan("no-pool-postgresql", &many);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);
-    assert!(said.out.contains("refused") && said.out.contains("--force"), "{}", said.out);
-    let script = plan("starved-host", &["--headroom", "100", "--format", "shell"]);
-    assert_eq!((script.code, script.out.as_str()), (1, ""));
-    assert!(script.err.contains("should not be applied"), "{}", script.err);
-    assert_eq!(plan("starved-host", &["--headroom", "100", "--format", "shell", "--force"]).code, 1);
+    assert!(said.out.contains("refused") && said.out.contains("--force overrules"), "{}", said.out);
+    let script = |more: &[&str]| plan("no-pool-postgresql", &[&many, &["--format", "shell"], more].concat());
+    let refused = script(&[]);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    assert!(refused.err.contains("should not be applied"), "{}", refused.err);
+    let forced = script(&["--force"]);
+    assert!(forced.code == 1 && forced.out.starts_with("#!/bin/sh"), "{}", forced.err);
 }
 
 #[test]

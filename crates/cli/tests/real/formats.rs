@@ -78,7 +78,10 @@ fn boot_loader() {
     fs::write("/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n").unwrap();
     let script = "#!/bin/sh\nset -e\n. /etc/default/grub\nfor file in /etc/default/grub.d/*.cfg; do\n  \
                   [ ! -f \"$file\" ] || . \"$file\"\ndone\n\
-                  echo \"linux /vmlinuz root=/dev/vda $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\" >/boot/grub/grub.cfg\n";
+                  cat >/boot/grub/grub.cfg <<END\n\
+                  menuentry 'Debian GNU/Linux' --class debian {\n\
+                  \tlinux\t/boot/vmlinuz root=/dev/vda ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\n\
+                  \tinitrd\t/boot/initrd.img\n}\nEND\n";
     for program in ["/usr/sbin/update-grub", "/usr/sbin/grub-mkconfig"] {
         fs::write(program, script).unwrap();
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
