@@ -1,6 +1,7 @@
 //! Plan, apply and undo on real servers: from no pool to verified, and back to every byte and value.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -218,6 +219,43 @@ fn mariadb_from_no_pool_to_verified_and_back() {
     assert_same(&before, &State::etc());
     let server = installed.start(settings);
     assert_eq!(kernel::hugetlb_bytes(server.pid), 0);
+}
+
+/// Runs it on a terminal of its own where somebody answers; what the terminal shows, and the exit code.
+fn on_a_terminal(arguments: &str, answer: &str) -> (String, Option<i32>) {
+    let line = format!("{} {arguments}", harness::HUGEWISE);
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
+}
+
+#[test]
+fn it_asks_on_a_terminal() {
+    if !require!(namespace::inside("change::it_asks_on_a_terminal")) {
+        return;
+    }
+    require!(harness::program(&["/usr/bin/script"]));
+    let cluster = require!(DebianCluster::new("hugewise", ""));
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
+    cluster.control("start");
+    let before = State::etc();
+    for answer in ["n\n", "\n", "yesterday\n"] {
+        let (shown, code) = on_a_terminal("apply", answer);
+        assert!(shown.contains(&format!("+++ b{POOL}")) && shown.contains("Carry this out? [y/N]"), "{shown}");
+        assert!(shown.contains("nothing was changed"), "{shown}");
+        assert_eq!(code, Some(2), "{shown}");
+        assert_same(&before, &State::etc());
+    }
+    let (shown, code) = on_a_terminal("apply", "y\n");
+    assert!(shown.contains("Everything is done.") && shown.contains("hugewise undo 1"), "{shown}");
+    assert_eq!(code, Some(0), "{shown}");
+    assert_ne!(pool(), 0);
+    run(&["undo"], 0);
+    assert_same(&before, &State::etc());
 }
 
 #[test]
