@@ -5,6 +5,7 @@ use std::io;
 
 use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
+use hugewise_change::plan::Instruction;
 use hugewise_change::{End, Undone};
 use hugewise_model::PageCount;
 use schemars::JsonSchema;
@@ -38,6 +39,10 @@ pub struct Applied {
     pub steps: Vec<StepOutcome>,
     /// The findings that it was to end, looked at again.
     pub findings: Vec<Expectation>,
+    /// What is left to people.
+    pub instructions: Vec<Instruction>,
+    /// What copies these settings or works against them.
+    pub warnings: Vec<String>,
     /// What else has to be known.
     pub notes: Vec<String>,
     /// Everything that is there and could not be read.
@@ -164,6 +169,8 @@ impl From<&AppliedReport<'_>> for Applied {
             end,
             steps: applied.steps.iter().map(StepOutcome::from).collect(),
             findings: expectations.collect(),
+            instructions: report.plan.instructions.clone(),
+            warnings: report.plan.warnings.clone(),
             notes: applied.notes.clone(),
             unread: report.unread.iter().map(UnreadFact::from).collect(),
         }

@@ -8,6 +8,7 @@ use hugewise_change::{End, Risk, Undone};
 
 use super::plan::{finding, role as role_of};
 use super::{closing, counted};
+use crate::formats::whose;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
@@ -40,6 +41,17 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     }
     for note in &report.applied.notes {
         entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
+    }
+    for instruction in &report.plan.instructions {
+        let of = whose(instruction).map(|instance| format!(" ({instance})")).unwrap_or_default();
+        entry(screen, Role::Strong, "by hand", &Spans::from(format!("{}{of}", instruction.title).as_str()))?;
+        for line in instruction.text.lines() {
+            let role = if line.trim_start().starts_with('#') { Role::Quiet } else { Role::Text };
+            screen.line(&Spans::from(" ".repeat(WORD).as_str()).add(role, line))?;
+        }
+    }
+    for warning in &report.plan.warnings {
+        entry(screen, Role::Warn, "mind", &Spans::from(warning.as_str()))?;
     }
     let mut last = Spans::new().add(end_role(report.applied.end), &end(report));
     if let Some(id) = &report.applied.journal
