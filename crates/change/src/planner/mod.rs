@@ -278,7 +278,7 @@ fn made_at(host: &Host) -> String {
 /// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
 fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
     let refusal = ask.sizing?.refusal.as_ref()?;
-    draft.pools.iter().any(|pool| pool.goal > pool.now).then(|| Refusal::from(refusal))
+    draft.pools.iter().any(pools::Goal::grows).then(|| Refusal::from(refusal))
 }
 
 /// What is looked at.

@@ -29,6 +29,11 @@ impl Goal {
         self.goal <= self.now || self.not_now.is_none()
     }
 
+    /// Whether it is to have more pages than there are.
+    pub(super) fn grows(&self) -> bool {
+        self.goal > self.now
+    }
+
     /// Memory to be taken from the host now.
     pub(super) fn extra(&self) -> Bytes {
         self.goal.saturating_sub(self.now).of(self.page_size)

@@ -10,7 +10,7 @@ use super::world::{World, holds, shown};
 use crate::plan::{Change, Plan, Risk, Step};
 use crate::planner::{Options, PlanError, plan, to_size};
 
-fn source(fixture: &str) -> Box<dyn Source> {
+pub(super) fn source(fixture: &str) -> Box<dyn Source> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
     hugewise_host::source::open(Some(&path)).unwrap()
 }
