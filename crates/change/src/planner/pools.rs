@@ -29,6 +29,11 @@ impl Goal {
         self.goal <= self.now || self.not_now.is_none()
     }
 
+    /// Whether it is to have more pages than there are.
+    pub(super) fn grows(&self) -> bool {
+        self.goal > self.now
+    }
+
     /// Memory to be taken from the host now.
     pub(super) fn extra(&self) -> Bytes {
         self.goal.saturating_sub(self.now).of(self.page_size)
@@ -148,7 +153,12 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         let waits = asks || is_kept_off(ask.assessment, instance);
         waits && !planned && need::page_size(ask.host, instance) == Some(page)
     };
-    let more = |instance| need::more(ask.host, instance).map(|demand| demand.pages);
+    let more = |instance: &Instance| {
+        // One on pages of another size needs them all.
+        let moves = instance.huge_pages == HugePageUse::All && need::held(instance, page) == PageCount::ZERO;
+        let demand = if moves { need::demand(ask.host, instance) } else { need::more(ask.host, instance) };
+        demand.map(|demand| demand.pages)
+    };
     committed + ask.instances.iter().filter(asks).filter_map(more).sum()
 }
 

@@ -4,7 +4,7 @@ use hugewise_advice::fix;
 use hugewise_model::{Engine, HugePageUse, Instance};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, expected, is_named, pools};
+use super::{Ask, Draft, expected, is_named};
 use crate::plan::{CommandChange, Risk, Step, When};
 
 /// Findings about a server that end with its next start on huge pages.
@@ -86,9 +86,4 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     if instance.huge_pages != HugePageUse::All {
         draft.instruct(format!("restart {title}"), &fix::restart(instance), Risk::Restart, Some(title));
     }
-}
-
-/// Whether any pool grows.
-pub(super) fn grows(goal: &pools::Goal) -> bool {
-    goal.goal > goal.now
 }

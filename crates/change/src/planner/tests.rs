@@ -12,4 +12,5 @@
 mod any_hosts;
 mod fixtures;
 mod made_hosts;
+mod real_parsers;
 mod world;

@@ -10,7 +10,7 @@ use super::world::{World, holds, shown};
 use crate::plan::{Change, Plan, Risk, Step};
 use crate::planner::{Options, PlanError, plan, to_size};
 
-fn source(fixture: &str) -> Box<dyn Source> {
+pub(super) fn source(fixture: &str) -> Box<dyn Source> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
     hugewise_host::source::open(Some(&path)).unwrap()
 }
@@ -454,4 +454,129 @@ fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let seen = world.look();
     let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);
     assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 takes pages of the default size alone: none of 1 GiB");
+}
+
+/// A second node with half of the memory of the first.
+fn put_second_node(world: &mut World<'_>) {
+    let folder = |node: u32| format!("/sys/devices/system/node/node{node}");
+    let meminfo = world.text(&format!("{}/meminfo", folder(0)));
+    let halved = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let amount = words[3].parse::<u64>().unwrap() / 2;
+        format!("Node 1 {} {amount} kB\n", words[2])
+    };
+    let small: String = meminfo.lines().filter(|line| line.ends_with("kB")).map(halved).collect();
+    world.put(&format!("{}/meminfo", folder(1)), small);
+    for size in ["2048", "1048576"] {
+        for file in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
+            world.put(&format!("{}/hugepages/hugepages-{size}kB/{file}", folder(1)), "0\n");
+        }
+    }
+}
+
+#[test]
+fn pools_are_set_by_node_where_there_are_several() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    put_second_node(&mut world);
+    let (options, request) = defaults();
+    let (plan, after) = holds("nodes", &world, &options, &request);
+    let values: Vec<(String, String)> = step(&plan, "pool-2M-now")
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::Value(value) => (value.path.clone(), value.after.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    // The one page that is over goes where more memory is free.
+    assert_eq!(values, [(file(0), "269".to_owned()), (file(1), "268".to_owned())]);
+    let pool = after.look().host.pool(PageSize::MIB_2).cloned().unwrap();
+    assert_eq!(pool.total.get(), Some(PageCount(537)));
+    // An even spread is the kernel's own: no lines for nodes.
+    assert!(
+        !has(&plan, "pools-boot")
+            || plan.changes().all(|(_, change)| match change {
+                Change::File(file) => !file.path.starts_with("/etc/tmpfiles.d"),
+                _ => true,
+            })
+    );
+}
+
+#[test]
+fn a_node_that_is_too_small_gets_fewer_pages_now_and_at_boot() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    put_second_node(&mut world);
+    let meminfo = "/sys/devices/system/node/node1/meminfo";
+    world.put(meminfo, "Node 1 MemTotal: 262144 kB\nNode 1 MemFree: 260000 kB\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("uneven nodes", &world, &options, &request);
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    // 80 % of 256 MiB are 102 pages.
+    assert!(lines.contains(&format!("w {} - - - - 435\n", file(0))), "{lines}");
+    assert!(lines.contains(&format!("w {} - - - - 102\n", file(1))), "{lines}");
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
+}
+
+#[test]
+fn pools_that_would_starve_the_host_are_refused_with_numbers() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let meminfo = world.text("/proc/meminfo");
+    let line = |line: &str| match line.split_once(':').unwrap().0 {
+        "MemTotal" => "MemTotal: 1200000 kB\n".to_owned(),
+        _ => format!("{line}\n"),
+    };
+    world.put("/proc/meminfo", meminfo.lines().map(line).collect::<String>());
+    let plan = world.plan(&Options::default(), &Request::default());
+    let refusal = plan.refusal.expect("1.0 GiB of 1.1 GiB");
+    assert!(refusal.reasons.iter().any(|it| it.contains("more than 80 %")), "{refusal:?}");
+    assert!(refusal.short_bytes > 0 && refusal.largest_pools_bytes < 1_200_000 << 10, "{refusal:?}");
+    assert_eq!(plan.budget.total_bytes, Some(1_200_000 << 10));
+}
+
+#[test]
+fn a_size_of_thp_that_is_always_follows_the_top_switch_again() {
+    let base = source("two-clusters-one-too-big");
+    let mut world = World::new(&*base);
+    let file = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+    world.put(file, "[always] inherit madvise never\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("a size", &world, &options, &request);
+    assert!(step(&plan, "thp").expects.iter().any(|it| it.code == "HW501"));
+    assert_eq!(after.text(file), "always [inherit] madvise never\n");
+    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf").contains(&format!("w {file} - - - - inherit\n")));
+}
+
+#[test]
+fn a_java_heap_is_asked_for_by_hand() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put_process(950, "java");
+    world.put("/proc/950/cmdline", "/usr/bin/java\0-Xms4g\0-Xmx4g\0-jar\0app.jar\0");
+    world.put("/proc/950/maps", "700000000-800000000 rw-p 00000000 00:00 0 \n");
+    let found = world.look().instances.into_iter().find(|it| it.engine == hugewise_model::Engine::Jvm);
+    let found = found.expect("a JVM");
+    let options = Options { instances: vec![found.title()], ..Options::default() };
+    let (plan, _) = holds("java", &world, &options, &Request::default());
+    let by_hand = plan.instructions.iter().find(|it| it.title.ends_with("have it ask for huge pages")).unwrap();
+    assert!(by_hand.text.contains("-XX:+UseLargePages"), "{}", by_hand.text);
+    assert!(has(&plan, "pool-2M-now"), "{}", shown(&plan));
+}
+
+#[test]
+fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/proc/cmdline", "quiet crashkernel=512M\n");
+    world.put("/etc/rear/local.conf", "OUTPUT=ISO\n");
+    world.put_process(950, "kubelet");
+    let (options, request) = defaults();
+    let (plan, _) = holds("copies", &world, &options, &request);
+    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image made of this host", "kubelet"] {
+        assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
+    }
 }

@@ -307,10 +307,12 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     let mut after = world.clone();
     after.apply(&plan);
     let seen = after.look();
+    let allowed = crate::allowed::check(&plan).err().map(|error| format!("apply would not take it: {error}"));
     // A restart that a step did is not in the files.
     let by_restart =
         |it: &Expected| plan.steps.iter().any(|step| step.id.starts_with("restart-") && step.expects.contains(it));
-    let mut problems = still_there(&plan, &seen, &[When::Now], by_restart);
+    let mut problems: Vec<String> = allowed.into_iter().collect();
+    problems.extend(still_there(&plan, &seen, &[When::Now], by_restart));
     let restart_promised =
         plan.instructions.iter().any(|it| it.title.starts_with("restart ")) || !after.restarted.is_empty();
     let new = new_errors(&errors_before, &seen).into_iter().filter(|it| !(it.starts_with("HW209") && restart_promised));
@@ -334,7 +336,13 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
 }
 
 fn new_errors(before: &[String], seen: &Seen) -> Vec<String> {
-    seen.codes(Level::Error).into_iter().filter(|code| !before.contains(code)).collect()
+    // The same trouble goes by another name when another pool is emptied or filled.
+    let lacks = |code: &str| ["HW201", "HW203", "HW204", "HW405"].iter().any(|it| code.starts_with(it));
+    let of = |code: &str| code.split_once(' ').map(|(_, instance)| instance.to_owned());
+    let known = |code: &String| {
+        before.contains(code) || (lacks(code) && before.iter().any(|other| lacks(other) && of(other) == of(code)))
+    };
+    seen.codes(Level::Error).into_iter().filter(|code| !known(code)).collect()
 }
 
 fn still_there(plan: &Plan, seen: &Seen, when: &[When], but: impl Fn(&Expected) -> bool) -> Vec<String> {
