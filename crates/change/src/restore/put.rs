@@ -128,11 +128,12 @@ impl Restorer<'_> {
             return done.add(line, Err(changed_since(difference)));
         }
         let now: Vec<_> = files.iter().map(|(path, _)| self.system.file(path)).collect();
-        let as_before = |((_, before), now): (&(String, Option<FileState>), &Result<Option<FileState>, Failure>)| {
-            now.as_ref().is_ok_and(|now| same(now.as_ref(), before.as_ref()))
-        };
+        let as_before = files.iter().zip(&now).all(|((_, before), now)| {
+            let now = now.as_ref().map(Option::as_ref);
+            now.is_ok_and(|now| same(now, before.as_ref()))
+        });
         // It was killed before it had changed anything.
-        let untouched = entry.after.is_none() && !files.is_empty() && files.iter().zip(&now).all(as_before);
+        let untouched = entry.after.is_none() && !files.is_empty() && as_before;
         let mut undo_failed = None;
         if let Some(undo) = command.undo.as_ref().filter(|_| !untouched) {
             progress(&Event::TakingBack { what: &line });
