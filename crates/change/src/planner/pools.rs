@@ -148,7 +148,8 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
 /// Pages that are held, and those that servers that nothing is planned for will ask for at their next start.
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &&Instance| {
-        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+        // One whose settings cannot be read may ask.
+        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
         let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
         let waits = asks || is_kept_off(ask.assessment, instance);
         waits && !planned && need::page_size(ask.host, instance) == Some(page)

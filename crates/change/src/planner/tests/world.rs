@@ -5,7 +5,7 @@ use hugewise_advice::sizing::{self, PageSizeChoice, Request, Sizing};
 use hugewise_host::Source;
 use hugewise_host::config::cmdline;
 use hugewise_model::{
-    Asked, Engine, Host, HugePageUse, Instance, Level, Limit, Observed, PageCount, PageSize, process::SoftHard,
+    Asked, Host, HugePageUse, Instance, Level, Limit, Observed, PageCount, PageSize, process::SoftHard,
 };
 
 use crate::plan::{Change, CommandChange, Expected, Plan, PoolRef, When};
@@ -302,7 +302,9 @@ pub(super) fn holds<'a>(name: &str, world: &World<'a>, options: &Options, reques
 
 /// The same with everything that went wrong.
 pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request) -> (Plan, World<'a>, Vec<String>) {
-    let errors_before = world.look().codes(Level::Error);
+    let mut errors_before = world.look().codes(Level::Error);
+    // A warning about permission becomes the error that it is once nothing else stands before it.
+    errors_before.extend(world.look().codes(Level::Info).into_iter().filter(|code| code.starts_with("HW30")));
     let plan = world.plan(options, request);
     let mut after = world.clone();
     after.apply(&plan);
@@ -325,8 +327,11 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     let new = new_errors(&errors_before, &restarted);
     problems
         .extend(new.into_iter().map(|code| format!("the plan makes an error that shows after the restart: {code}")));
-    let insists = restarted.instances.iter().filter(|it| it.asked == Asked::Must && it.engine == Engine::PostgreSql);
-    for instance in insists.filter(|_| plan.steps.iter().any(|step| step.title.contains("huge_pages = on"))) {
+    let set_by_us = |it: &&Instance| {
+        let mut own = plan.steps.iter().filter(|step| step.instance.as_ref() == Some(&it.title()));
+        own.any(|step| step.title.contains("huge_pages = on"))
+    };
+    for instance in restarted.instances.iter().filter(set_by_us) {
         let need = hugewise_advice::need::demand(&restarted.host, instance).unwrap();
         if after.pages_after_boot(need.page_size) < need.pages {
             problems.push(format!("{} would not start after a boot", instance.title()));
