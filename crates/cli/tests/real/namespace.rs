@@ -16,6 +16,12 @@ use crate::harness;
 /// Set in the namespace.
 const INSIDE: &str = "HUGEWISE_TEST_NAMESPACE";
 
+/// statfs(2).
+const OVERLAYFS: rustix::fs::FsWord = 0x794c_7630;
+
+/// Said when all is mounted.
+const READY: &str = "namespace is ready";
+
 /// Folders of which the test sees a copy: what it writes goes to a tmpfs.
 const COPIED: [&str; 5] = ["/etc", "/boot", "/var/lib", "/var/log", "/usr/sbin"];
 
@@ -24,6 +30,9 @@ const COPIED: [&str; 5] = ["/etc", "/boot", "/var/lib", "/var/log", "/usr/sbin"]
 /// `test` is the test's name as the test runner has it.
 pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     if std::env::var_os(INSIDE).is_some() {
+        // Nothing here may ever touch this machine's own files.
+        let system = rustix::fs::statfs("/etc").unwrap();
+        assert_eq!(system.f_type, OVERLAYFS, "{INSIDE} is set outside of a namespace");
         return Ok(true);
     }
     harness::program(&["/usr/bin/unshare"])?;
@@ -40,7 +49,7 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
         ));
     }
     // The mount point itself is on the disk of this machine, and empty.
-    mounts.push_str("trap 'umount -l $base; rmdir $base' EXIT\n\"$@\"\n");
+    mounts.push_str(&format!("trap 'umount -l $base; rmdir $base' EXIT\necho {READY}\n\"$@\"\n"));
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", &mounts, "sh"])
@@ -48,6 +57,9 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(INSIDE, "1");
     let output = command.output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !out.contains(READY) {
+        return Err(Skip(format!("no namespace with folders of its own: {}", errors.trim())));
+    }
     assert!(out.contains("running 1 test"), "no test is called {test}\n{out}\n{errors}");
     assert!(output.status.success(), "{out}\n{errors}");
     eprint!("{errors}");
