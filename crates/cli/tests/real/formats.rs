@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use hugewise_change::plan::{FileChange, HostIdentity, PoolRef, ValueChange};
+use hugewise_change::{Plan, Risk, Step};
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_lab::require;
 use hugewise_model::{PageCount, PageSize};
@@ -188,4 +190,37 @@ fn each_ends_where_apply_ends() {
     with_own_run(|| cloud_init(&config));
     assert_same(&applied, &scene.state());
     scene.restore(&before);
+}
+
+#[test]
+fn a_script_leaves_the_memory_that_has_to_stay_and_follows_no_link() {
+    if !require!(namespace::inside("formats::a_script_leaves_the_memory_that_has_to_stay_and_follows_no_link")) {
+        return;
+    }
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
+    let folder = harness::folder();
+    let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
+    let drop_in = "/etc/sysctl.d/zz-hugewise-pool.conf";
+    let mut plan = Plan::new(HostIdentity::default(), "2026-03-01T12:00:00Z");
+    plan.steps = vec![Step::new("pool-2M-now", "pool", Risk::Safe, "why").change(ValueChange::pool(pool, 10))];
+    plan.budget.floor_bytes = 1 << 50;
+    let fails = |plan: &Plan, said: &str| {
+        let before = State::etc();
+        let script = folder.path().join("script");
+        fs::write(&script, hugewise_report::formats::shell(plan, false).unwrap()).unwrap();
+        let output = Command::new("sh").arg(&script).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(said), "{errors}");
+        assert_same(&before, &State::etc());
+    };
+    fails(&plan, "have to stay free");
+
+    plan.steps = vec![Step::new("pools-boot", "boot", Risk::Safe, "why").change(FileChange::write(drop_in, OLD))];
+    std::os::unix::fs::symlink("/etc/passwd", drop_in).unwrap();
+    fails(&plan, "is a symbolic link");
+    fs::remove_file(drop_in).unwrap();
+    harness::must(Command::new("mount").args(["-t", "tmpfs", "-o", "size=4k,mode=755", "full", "/etc/sysctl.d"]));
+    fs::write("/etc/sysctl.d/full", [b'#'; 4096]).unwrap();
+    fails(&plan, "cannot be written");
 }

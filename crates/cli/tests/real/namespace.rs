@@ -17,13 +17,15 @@ use crate::harness;
 const INSIDE: &str = "HUGEWISE_TEST_NAMESPACE";
 
 /// statfs(2).
-const OVERLAYFS: rustix::fs::FsWord = 0x794c_7630;
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// Said when all is mounted.
 const READY: &str = "namespace is ready";
 
-/// Folders of which the test sees a copy: what it writes goes to a tmpfs.
-const COPIED: [&str; 5] = ["/etc", "/boot", "/var/lib", "/var/log", "/usr/sbin"];
+/// Folders of which the test sees a copy that nobody else changes meanwhile.
+const COPIED: [&str; 1] = ["/etc"];
+/// Larger ones: what the test writes there goes to a tmpfs.
+const OVERLAID: [&str; 4] = ["/boot", "/var/lib", "/var/log", "/usr/sbin"];
 
 /// Whether this runs inside. If not, the test is run inside, and its failure is this one's.
 ///
@@ -32,7 +34,7 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     if std::env::var_os(INSIDE).is_some() {
         // Nothing here may ever touch this machine's own files.
         let system = rustix::fs::statfs("/etc").unwrap();
-        assert_eq!(system.f_type, OVERLAYFS, "{INSIDE} is set outside of a namespace");
+        assert_eq!(system.f_type, TMPFS, "{INSIDE} is set outside of a namespace");
         return Ok(true);
     }
     harness::program(&["/usr/bin/unshare"])?;
@@ -41,15 +43,20 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     }
     let own = std::env::current_exe().unwrap();
     let mut mounts =
-        String::from("set -e\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n");
-    for (at, folder) in COPIED.iter().filter(|folder| Path::new(folder).is_dir()).enumerate() {
+        String::from("set -eu\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n");
+    for (at, folder) in COPIED.iter().enumerate() {
+        mounts.push_str(&format!("cp -a {folder} $base/c{at}\nmount --bind $base/c{at} {folder}\n"));
+    }
+    for (at, folder) in OVERLAID.iter().filter(|folder| Path::new(folder).is_dir()).enumerate() {
         mounts.push_str(&format!(
             "mkdir $base/u{at} $base/w{at}\n\
              mount -t overlay -o lowerdir={folder},upperdir=$base/u{at},workdir=$base/w{at} overlay {folder}\n"
         ));
     }
     // The mount point itself is on the disk of this machine, and empty.
-    mounts.push_str(&format!("trap 'umount -l $base; rmdir $base' EXIT\necho {READY}\n\"$@\"\n"));
+    mounts.push_str(&format!(
+        "echo {READY}\ncode=0\n\"$@\" || code=$?\numount -l $base && rmdir $base || :\nexit $code\n"
+    ));
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", &mounts, "sh"])

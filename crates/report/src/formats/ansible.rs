@@ -23,7 +23,7 @@ pub fn ansible(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     text += "  vars:\n";
     text += &format!(
         "    hugewise_tools: !unsafe {}\n",
-        yaml::text(&format!("{}next=$1\nshift\n\"$@\"\n", tools(plan)), 6)
+        yaml::text(&format!("{}next=$1\nshift\n\"$@\"\n", tools(plan, force)), 6)
     );
     text += "  tasks:\n";
     text += &no_links(plan)?;

@@ -23,7 +23,7 @@ pub fn cloud_init(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     // Beside user data that has these lists too, they are joined.
     text +=
         "merge_how:\n  - {name: list, settings: [append]}\n  - {name: dict, settings: [no_replace, recurse_list]}\n";
-    let mut commands = Commands { plan, anchored: false, next: 1 };
+    let mut commands = Commands { plan, force, anchored: false, next: 1 };
     let boot = commands.values()?;
     let files = files(plan)?;
     let run = commands.rest()?;
@@ -55,6 +55,7 @@ fn files(plan: &Plan) -> Result<String, Unwritable> {
 
 struct Commands<'a> {
     plan: &'a Plan,
+    force: bool,
     /// Whether the tools stand in the text already.
     anchored: bool,
     next: usize,
@@ -115,7 +116,7 @@ impl Commands<'_> {
         if self.anchored {
             text += "*tools\n";
         } else {
-            let tools = format!("{}next=$1\nshift\n\"$@\"\n", tools(self.plan));
+            let tools = format!("{}next=$1\nshift\n\"$@\"\n", tools(self.plan, self.force));
             text += &format!("&tools {}\n", yaml::text(&tools, 6));
             self.anchored = true;
         }

@@ -56,9 +56,10 @@ fn kept(plan: &Plan) -> String {
     format!("/var/lib/hugewise/plans/{}", if sum.is_empty() { "unsealed" } else { &sum })
 }
 
-/// The tools with their folder set.
-fn tools(plan: &Plan) -> String {
-    format!("kept={}\n{TOOLS}", kept(plan))
+/// The tools with their folder set, and the memory in kB that has to stay beside pools that grow.
+fn tools(plan: &Plan, force: bool) -> String {
+    let floor = if force { 0 } else { plan.budget.floor_bytes >> 10 };
+    format!("kept={}\nfloor={floor}\n{TOOLS}", kept(plan))
 }
 
 /// A plan that may be written: one that says itself that it should not be applied is not, but by `force`.

@@ -15,7 +15,7 @@ pub fn shell(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     text += &header(plan, "Run it as root; run again it changes nothing. It stops at the first thing that goes wrong.");
     text += &comment("", &format!("Values and files as they were before are kept in {kept}."));
     text += "\nset -eu\numask 022\nLC_ALL=C\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport LC_ALL PATH\n";
-    text += &tools(plan);
+    text += &tools(plan, force);
     text += "\n[ \"$(id -u)\" = 0 ] || fail \"run this as root\"\n";
     text += "next=1\n";
     let mut next = 1;

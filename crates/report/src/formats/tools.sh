@@ -53,6 +53,13 @@ set_pool() {
     echo "ok: $1 is $2"
     return 0
   fi
+  page=${1##*hugepages-}
+  page=${page%%kB*}
+  free=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
+  grows=$((($2 - now) * page))
+  if [ "$grows" -gt 0 ] && [ "$floor" -gt 0 ] && [ -n "$free" ] && [ $((grows + floor)) -gt "$free" ]; then
+    fail "$1: $2 pages take $grows kB more, of $free kB available, and $floor kB have to stay free"
+  fi
   keep_folder
   printf '%s\t%s\n' "$1" "$now" >>"$kept/values"
   for again in 1 2 3 4 5; do
