@@ -1,7 +1,8 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
-use hugewise_advice::words::boot_name;
-use hugewise_model::PageCount;
+use hugewise_advice::sizing::Sized;
+use hugewise_advice::words::{boot_name, one_line, pool_file, shell_word};
+use hugewise_model::{Engine, HugePageUse, Instance, PageCount};
 
 use super::pools::{self, Goal};
 use super::{Ask, Draft, expected};
@@ -65,19 +66,34 @@ fn saved(goal: &Goal) -> hugewise_model::Bytes {
     goal.now.saturating_sub(goal.goal).of(goal.page_size)
 }
 
-/// The running kernel would come out short: what somebody can do about it.
+/// The running kernel would come out short: what somebody can do about it. A server that is stopped is not planned for,
+/// so the pages are set by hand between its stop and its start.
 fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let page = goal.page_size;
     let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
     let pages: PageCount = goal.goal;
-    let text = format!(
-        "# {why}: {at_boot}.\n\
-         # To have them before: stop what holds the memory, plan and apply again, and start it then.\n\
-         hugewise plan"
-    );
+    let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
+    let service = |instance: &Instance| {
+        let unit = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))?;
+        (instance.engine != Engine::Oracle && !instance.containered).then(|| shell_word(unit))
+    };
+    let each = |verb: &str| -> Vec<String> {
+        let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
+            Some(unit) => format!("systemctl {verb} {unit}"),
+            None => format!("# {verb} {}", one_line(&instance.title())),
+        };
+        waiting().map(line).collect()
+    };
+    let file = pool_file(page, "nr_hugepages");
+    let mut lines =
+        vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
+    lines.extend(each("stop"));
+    lines.push(format!("echo {} > {file}", pages.get()));
+    lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
+    lines.extend(each("start"));
     Instruction {
         title: format!("{pages} pages of {page} don't fit beside what runs now"),
-        text,
+        text: lines.join("\n"),
         risk: Risk::Reboot,
         instance: None,
     }
