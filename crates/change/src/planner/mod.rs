@@ -133,7 +133,10 @@ const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
 pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
     let named = |instance: &Instance| options.instances.iter().any(|name| is_named(instance, name));
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
-    let asks = |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let may_ask =
+        |instance: &Instance| instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT;
+    let asks =
+        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
     let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
     if let Some(page) = options.page_size {
         // Of the others nobody said that they should change their page size.
@@ -160,10 +163,11 @@ pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Option
 
 /// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
 fn takes(instance: &Instance, page: PageSize) -> bool {
-    let its_own = instance.asked_page_size.get().is_none_or(|asked| asked == page);
+    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
+    let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
     its_own
         || match instance.engine {
-            Engine::PostgreSql => postgresql::has_huge_page_size(instance),
+            Engine::PostgreSql => instance.asked_page_size.is_known() && postgresql::has_huge_page_size(instance),
             Engine::Jvm | Engine::Qemu | Engine::Other => true,
             Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
                 false
