@@ -387,3 +387,18 @@ fn a_value_that_this_kernel_does_not_have() {
     let why = prepare(Plan { steps, ..plan() }, &machine).unwrap_err().to_string();
     assert_eq!(why, format!("{path}: this kernel has no such value"));
 }
+
+#[test]
+fn a_boot_that_found_fewer_pages_is_nobodys_change() {
+    let machine = machine();
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 300))]);
+    applied(&machine, &plan).unwrap();
+    machine.put(POOL, "250\n");
+    assert!(matches!(undone(&machine), Err(Error::ChangedSince { .. })), "in the same boot it is somebody's");
+    machine.put("/proc/sys/kernel/random/boot_id", "66666666-7777-8888-9999-000000000000\n");
+    machine.put(POOL, "400\n");
+    assert!(matches!(undone(&machine), Err(Error::ChangedSince { .. })), "more than were asked for");
+    machine.put(POOL, "250\n");
+    assert!(undone(&machine).unwrap().complete);
+    assert_eq!(machine.get(POOL).as_deref(), Some("10"));
+}
