@@ -8,6 +8,7 @@ mod boot_loader;
 mod by_hand;
 mod memlock;
 mod mysql;
+mod options;
 pub mod ours;
 mod overcommit;
 pub(crate) mod overlay;
@@ -23,99 +24,14 @@ mod tests;
 mod thp;
 mod warnings;
 
-use std::fmt;
-
 use hugewise_advice::sizing::{Sized, Sizing};
 use hugewise_advice::{Assessment, need};
 use hugewise_host::Source;
 use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
 use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, Refusal, Risk, Step, When};
+pub use options::{Options, PlanError};
 use overlay::Overlay;
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Titles or names of the instances that it is about; empty for all.
-    pub instances: Vec<String>,
-    /// Titles or names of the instances that may be restarted.
-    pub restart: Vec<String>,
-    /// Page size of the pools, where it is not each server's own choice; the same as in the sizing's request.
-    pub page_size: Option<PageSize>,
-    /// Changes that work at once.
-    pub now: bool,
-    /// Changes that the next boot finds.
-    pub boot: bool,
-    /// A pool that gets fewer pages than planned is kept: then no server is set to insist on huge pages.
-    pub keep_partial: bool,
-    /// Pages that nobody uses or asks for are given back. Without it only where the pools starve the host.
-    pub shrink: bool,
-    /// Pools of every size are reserved on the kernel's command line, before memory can be fragmented.
-    pub early: bool,
-    /// Pages that pools may grow by on demand.
-    pub overcommit: Vec<(PageSize, PageCount)>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            instances: Vec::new(),
-            restart: Vec::new(),
-            page_size: None,
-            now: true,
-            boot: true,
-            keep_partial: false,
-            shrink: false,
-            early: false,
-            overcommit: Vec::new(),
-        }
-    }
-}
-
-/// A question that has no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlanError {
-    /// No instance here has that name.
-    NoSuchInstance {
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        there: Vec<String>,
-    },
-    /// A server that was named cannot have pages of the size that was asked for.
-    NotItsPageSize {
-        /// Its title.
-        instance: String,
-        /// What was asked for.
-        asked: PageSize,
-    },
-    /// The processor has no 1 GiB pages.
-    NoGibPages,
-    /// Nothing is known of the processes: nobody knows what runs here.
-    ProcessesUnknown(String),
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchInstance { asked, there } if there.is_empty() => {
-                write!(f, "no instance {asked}: no database server runs here")
-            }
-            Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
-            Self::NotItsPageSize { instance, asked } => {
-                write!(f, "{instance} takes pages of the default size alone: none of {asked}")
-            }
-            Self::NoGibPages => f.write_str(
-                "this processor has no 1 GiB pages (no pdpe1gb in /proc/cpuinfo): the kernel would ignore \
-                 hugepagesz=1G and boot without the pool. Plan with 2 MiB pages, or have the hypervisor pass the \
-                 flag on",
-            ),
-            Self::ProcessesUnknown(why) => write!(f, "what runs here is not known (processes: {why})"),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 /// Whether an instance is the one that somebody named: by its title or its name.
 pub(crate) fn is_named(instance: &Instance, name: &str) -> bool {
@@ -133,7 +49,10 @@ const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
 pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
     let named = |instance: &Instance| options.instances.iter().any(|name| is_named(instance, name));
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
-    let asks = |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let may_ask =
+        |instance: &Instance| instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT;
+    let asks =
+        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
     let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
     if let Some(page) = options.page_size {
         // Of the others nobody said that they should change their page size.
@@ -160,10 +79,11 @@ pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Option
 
 /// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
 fn takes(instance: &Instance, page: PageSize) -> bool {
-    let its_own = instance.asked_page_size.get().is_none_or(|asked| asked == page);
+    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
+    let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
     its_own
         || match instance.engine {
-            Engine::PostgreSql => postgresql::has_huge_page_size(instance),
+            Engine::PostgreSql => instance.asked_page_size.is_known() && postgresql::has_huge_page_size(instance),
             Engine::Jvm | Engine::Qemu | Engine::Other => true,
             Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
                 false

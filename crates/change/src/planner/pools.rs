@@ -209,7 +209,7 @@ fn nodes(
 /// Findings that end when a pool has its pages: now, or with the next boot.
 pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal) -> Vec<&'a Finding> {
     let here = |instance: &&Instance| {
-        let asks = instance.asked_page_size.get().is_none_or(|asked| asked == goal.page_size);
+        let asks = need::page_size(ask.host, instance) == Some(goal.page_size);
         let mut sized = ask.sized().filter(|(_, sized)| sized.page_size == goal.page_size);
         asks && sized.any(|(of, _)| std::ptr::eq(of, *instance))
     };
