@@ -25,6 +25,8 @@ impl Installed {
         user.own(folder.path());
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--user=mysql", "--skip-test-db", "--auth-root-authentication-method=normal"]);
+        // Names of temporary tables bear a pid, and that of another pid namespace may be the same.
+        install.env("TMPDIR", folder.path());
         harness::must(install.arg(format!("--datadir={}", data.display())));
         Ok(Self { folder, user })
     }
@@ -47,7 +49,9 @@ impl Installed {
     /// Writes its settings: a buffer pool of 256 MiB, then these.
     pub(crate) fn configure(&self, settings: &str) {
         let folder = self.folder.path().display();
-        let own = format!("datadir={folder}/data\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n");
+        let own = format!(
+            "datadir={folder}/data\ntmpdir={folder}\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n"
+        );
         fs::write(self.config(), format!("[mariadbd]\n{own}innodb_buffer_pool_size=256M\n{settings}\n")).unwrap();
     }
 
