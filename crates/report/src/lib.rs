@@ -9,7 +9,9 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
+pub mod chart;
 pub mod date;
+pub mod html;
 pub mod json;
 pub mod nagios;
 pub mod palette;
