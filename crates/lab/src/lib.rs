@@ -7,5 +7,6 @@
 
 pub mod guard;
 pub mod measure;
+pub mod run;
 pub mod segment;
 pub mod session;
