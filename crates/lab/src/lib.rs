@@ -5,8 +5,14 @@
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
+pub mod budget;
+pub mod cancel;
+pub mod experiment;
 pub mod guard;
 pub mod measure;
+pub mod results;
 pub mod run;
 pub mod segment;
 pub mod session;
+pub mod thp;
+pub mod variant;

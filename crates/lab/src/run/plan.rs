@@ -131,11 +131,11 @@ impl Hand<'_> {
             (Some(Allocator::Mimalloc), _) => {
                 self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
                 match self.pages {
-                    Pages::Huge(PageSize::GIB_1) => Err(
-                        "mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
+                    Pages::Huge(PageSize::GIB_1) => {
+                        Err("mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
                          MIMALLOC_RESERVE_HUGE_OS_PAGES=N yourself"
-                            .into(),
-                    ),
+                            .into())
+                    }
                     _ => Ok(()),
                 }
             }
@@ -181,7 +181,8 @@ impl Hand<'_> {
         };
         self.plan.done.push(format!("glibc's malloc: {TUNABLE}={value}; {how}"));
         if self.pages == Pages::Huge(PageSize::GIB_1) {
-            let text = "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
+            let text =
+                "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
             self.plan.caveats.push(text.into());
         }
     }
@@ -207,7 +208,9 @@ impl Hand<'_> {
             Pages::Huge(PageSize::GIB_1) => {
                 (&["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"], "heap and code cache from the pool")
             }
-            Pages::Huge(_) => (&["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"], "heap and code cache from the pool"),
+            Pages::Huge(_) => {
+                (&["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"], "heap and code cache from the pool")
+            }
         };
         self.plan.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.plan.done.push(format!("JVM: {}; {says}. A flag of your own that says otherwise wins", flags.join(" ")));

@@ -208,12 +208,12 @@ fn dynamic<'a, Header: FileHeader<Endian = Endianness>>(data: &'a ReadCache<File
             elf.loader = Some(PathBuf::from(OsStr::from_bytes(loader)));
         }
         for entry in segment.dynamic(endian, data)?.unwrap_or_default() {
-            let value: u64 = entry.d_val(endian).into();
-            match u32::try_from(entry.d_tag(endian).into()) {
-                Ok(DT_NULL) => break,
-                Ok(DT_STRTAB) => strings = value,
-                Ok(DT_STRSZ) => size = value,
-                Ok(DT_NEEDED) => names.push(value),
+            let value = entry.val(endian);
+            match entry.tag(endian) {
+                DT_NULL => break,
+                DT_STRTAB => strings = value,
+                DT_STRSZ => size = value,
+                DT_NEEDED => names.push(value),
                 _ => {}
             }
         }
