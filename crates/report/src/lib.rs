@@ -17,6 +17,7 @@ pub mod nagios;
 pub mod palette;
 pub mod plain;
 pub mod rules;
+pub mod run;
 pub mod screen;
 pub mod table;
 pub mod text;
@@ -26,6 +27,7 @@ mod verified;
 mod samples;
 
 pub use palette::Palette;
+pub use run::{RunReport, Started};
 pub use verified::{Disagreement, Verified};
 
 /// A host that has been checked: what the renderers show.

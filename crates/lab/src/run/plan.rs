@@ -221,7 +221,12 @@ impl Hand<'_> {
             self.plan.caveats.push(format!("PYTHONMALLOC={theirs} is yours and stays"));
             return;
         }
-        let says = "Python: small objects come from malloc, not from arenas of 256 KiB that never see a huge page";
+        let says = "Python: small objects come from malloc, not from arenas of its own that never ask for huge pages";
+        self.plan.caveats.push(
+            "malloc is slower with small objects than Python's own allocator: whether huge pages make up for it, \
+             --compare shows (PYTHONMALLOC=pymalloc in your environment keeps Python's own)"
+                .into(),
+        );
         self.set("PYTHONMALLOC", "malloc", says);
     }
 

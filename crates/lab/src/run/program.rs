@@ -197,7 +197,7 @@ fn read_elf(file: &Path) -> io::Result<Elf> {
     parsed.map_err(|error| io::Error::other(format!("damaged: {error}")))
 }
 
-fn dynamic<'a, Header: FileHeader<Endian = Endianness>>(data: &'a ReadCache<File>) -> object::Result<Elf> {
+fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> object::Result<Elf> {
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let segments = header.program_headers(endian, data)?;

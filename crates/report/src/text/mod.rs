@@ -13,6 +13,7 @@ mod findings;
 mod host;
 mod instances;
 mod nothing;
+pub mod run;
 pub(crate) mod size;
 pub(crate) mod verify;
 
