@@ -14,4 +14,5 @@ pub mod results;
 pub mod segment;
 pub mod session;
 pub mod thp;
+pub mod touch;
 pub mod variant;
