@@ -15,4 +15,5 @@ pub mod run;
 pub mod segment;
 pub mod session;
 pub mod thp;
+pub mod touch;
 pub mod variant;
