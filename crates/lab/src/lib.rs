@@ -8,6 +8,7 @@
 pub mod budget;
 pub mod cancel;
 pub mod experiment;
+pub mod experiments;
 pub mod guard;
 pub mod measure;
 pub mod results;

@@ -1,0 +1,4 @@
+//! The experiments, one file each.
+
+mod arena;
+pub mod sort;
