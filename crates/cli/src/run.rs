@@ -89,7 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let name = name.to_string_lossy();
             let (code, message) = match error.kind() {
                 io::ErrorKind::NotFound => (NOT_FOUND, format!("{name}: no such program")),
-                io::ErrorKind::PermissionDenied => (NOT_EXECUTABLE, format!("{name}: it may not be executed, or not read")),
+                io::ErrorKind::PermissionDenied => {
+                    (NOT_EXECUTABLE, format!("{name}: it may not be executed, or not read"))
+                }
                 _ => (NOT_EXECUTABLE, format!("{name}: {error}")),
             };
             return outcome::complain(&message, Outcome::Ended(code));

@@ -13,6 +13,7 @@ pub mod chart;
 pub mod date;
 pub mod html;
 pub mod json;
+pub mod lab;
 pub mod nagios;
 pub mod palette;
 pub mod plain;
@@ -26,6 +27,7 @@ mod verified;
 #[cfg(test)]
 mod samples;
 
+pub use lab::LabReport;
 pub use palette::Palette;
 pub use run::{RunReport, Started};
 pub use verified::{Disagreement, Verified};

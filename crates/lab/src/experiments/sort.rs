@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hugewise_model::{Bytes, PageSize};
 
 use super::arena::Arena;
-use crate::experiment::{Context, Experiment, Failure, Needs};
+use crate::experiment::{Context, Experiment, Failure, Needs, Random};
 use crate::results::{Reading, median};
 use crate::run::memory;
 use crate::variant::Variant;
@@ -189,7 +189,8 @@ fn sort(settings: &Settings, variant: Variant, extent: u32, context: &Context<'_
     // one, and nobody else has it. It lives as long as `arena`, which is dropped last.
     let pointers = unsafe { std::slice::from_raw_parts_mut(pointers.as_ptr().cast::<Option<Row>>(), count) };
     let mut place: Option<(NonNull<u8>, usize)> = None;
-    let mut keys = Keys(0x9e37_79b9_7f4a_7c15);
+    // The same rows each time.
+    let mut random = Random::new(1);
     for (at, pointer) in pointers.iter_mut().enumerate() {
         if at % STRETCH == 0 {
             context.cancel.check()?;
@@ -200,7 +201,7 @@ fn sort(settings: &Settings, variant: Variant, extent: u32, context: &Context<'_
         };
         // SAFETY: `left` bytes from `start` on are an extent's, of which nothing has been handed out; a row fits.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), row) };
-        keys.write(bytes);
+        write(bytes, &mut random);
         *pointer = Some(Row(start));
         // SAFETY: `row` is at most `left`, so this is in the extent or at its end.
         place = Some((unsafe { start.add(row) }, left - row));
@@ -283,28 +284,15 @@ fn faults() -> io::Result<u64> {
     }
 }
 
-/// Keys in no order, the same ones each time (xorshift64*).
-struct Keys(u64);
-
-impl Keys {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A row: its key, and text.
-    fn write(&mut self, row: &mut [u8]) {
-        let (key, text) = row.split_at_mut(KEY.min(row.len()));
-        for part in key.chunks_mut(8) {
-            let bytes = self.next().to_be_bytes();
-            for (to, from) in part.iter_mut().zip(bytes) {
-                *to = from;
-            }
+/// Writes a row: its key, and text.
+fn write(row: &mut [u8], random: &mut Random) {
+    let (key, text) = row.split_at_mut(KEY.min(row.len()));
+    for part in key.chunks_mut(8) {
+        for (to, from) in part.iter_mut().zip(random.next().to_be_bytes()) {
+            *to = from;
         }
-        text.fill(b'x');
     }
+    text.fill(b'x');
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod closing;
 mod findings;
 mod host;
 mod instances;
+pub(crate) mod lab;
 mod nothing;
 pub mod run;
 pub(crate) mod size;
