@@ -8,11 +8,14 @@
 pub mod budget;
 pub mod cancel;
 pub mod experiment;
+pub mod experiments;
 pub mod guard;
+pub mod load;
 pub mod measure;
 pub mod results;
 pub mod segment;
 pub mod session;
+pub mod standin;
 pub mod thp;
 pub mod touch;
 pub mod variant;
