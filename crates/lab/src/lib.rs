@@ -7,8 +7,11 @@
 
 pub mod budget;
 pub mod cancel;
+pub mod chase;
+pub mod counters;
 pub mod experiment;
 pub mod experiments;
+pub mod fragment;
 pub mod guard;
 pub mod load;
 pub mod measure;
