@@ -16,14 +16,21 @@ use crate::described::size;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
+mod access;
+mod logins;
+mod page_tables;
+mod pool;
+mod server;
 mod sort;
+mod workload;
 
 pub(crate) const AFTER_HELP: &str = "\
 Every experiment first says how long it takes, how much memory, and what of the host it changes; it refuses where \
 the host has no room. Pools and switches are as before at the end, however it ends.
 
-  hugewise lab sort
-  hugewise lab sort --format html --out sort.html
+  hugewise lab page-tables --sessions 200 --segment 4G --format html --out page-tables.html
+  hugewise lab logins
+  hugewise lab sort --pages 4k,2m
 
 Exit codes: 0 measured; 2 it could not do its work, or was not allowed to; 3 it ended before its time.";
 
@@ -35,13 +42,28 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Name {
+    /// Page tables as sessions grow, in all and of each, beside the forecast of size.
+    PageTables(page_tables::Arguments),
+    /// A storm of log-ins: how long each takes, all at once and one by one.
+    Logins(logins::Arguments),
     /// Sort rows in private memory, by page size and extent.
     Sort(sort::Arguments),
+    /// First touch, filling with all cores, random access and fork of private memory.
+    Access(access::Arguments),
+    /// How fast a pool can be had now, from fresh and from fragmented memory, and how far surplus pages get.
+    Pool(pool::Arguments),
+    /// A read-only workload on a PostgreSQL server of its own: transactions, latency, page tables.
+    Workload(workload::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.experiment {
+        Name::PageTables(arguments) => page_tables::run(arguments),
+        Name::Logins(arguments) => logins::run(arguments),
         Name::Sort(arguments) => sort::run(arguments),
+        Name::Access(arguments) => access::run(arguments),
+        Name::Pool(arguments) => pool::run(arguments),
+        Name::Workload(arguments) => workload::run(arguments),
     }
 }
 
@@ -111,6 +133,16 @@ impl Common {
             floor: self.keep_free.unwrap_or_default(),
         }
     }
+}
+
+/// Base pages first, then those of the usual pools.
+pub(crate) fn usual_pages() -> Vec<Variant> {
+    vec![Variant::Base, Variant::MIB_2, Variant::GIB_1]
+}
+
+/// Base pages first, then every kind that memory can stand on.
+pub(crate) fn all_pages() -> Vec<Variant> {
+    vec![Variant::Base, Variant::Thp, Variant::MIB_2, Variant::GIB_1]
 }
 
 /// Plans, asks, measures and prints. `forecasts` sets what was found beside what `size` says.

@@ -9,7 +9,7 @@ use hugewise_host::kernel::{cgroup_hugetlb, meminfo, mounts};
 use hugewise_host::process::cgroup;
 use hugewise_host::source::Live;
 use hugewise_host::{Door, ParseError};
-use hugewise_model::{Bytes, Limit};
+use hugewise_model::{Bytes, Limit, PageSize};
 
 use crate::cancel::Cancel;
 
@@ -139,6 +139,26 @@ impl Gauge {
         let mut door = Door::new(&self.source);
         let all = door.parse("/proc/vmstat", hugewise_host::kernel::vmstat::parse).into_known().unwrap_or_default();
         all.get(name).copied().unwrap_or(0)
+    }
+
+    /// `MemFree` of /proc/meminfo: what may be had without taking a page cache from anybody.
+    pub fn free(&self) -> Option<Bytes> {
+        let mut door = Door::new(&self.source);
+        meminfo::read(&mut door).into_known().and_then(|all| all.memory.free.into_known())
+    }
+
+    /// Memory in free blocks of at least one page of `page`, all zones together; `None` where the kernel keeps no
+    /// lists of blocks so large, or does not tell.
+    pub fn free_in_blocks(&self, page: PageSize, base: PageSize) -> Option<Bytes> {
+        let order = usize::try_from(page.bytes().get().checked_div(base.bytes().get())?.checked_ilog2()?).ok()?;
+        let mut door = Door::new(&self.source);
+        let zones = door.parse("/proc/buddyinfo", hugewise_host::kernel::buddyinfo::parse).into_known()?;
+        let largest = zones.iter().map(|zone| zone.blocks.len()).max()?;
+        let blocks = |zone: &hugewise_model::host::ZoneFreeBlocks| -> Bytes {
+            let orders = (0..).zip(&zone.blocks).skip(order);
+            orders.map(|(order, count): (u32, _)| base.bytes().times(count.saturating_mul(1 << order.min(63)))).sum()
+        };
+        (order < largest).then(|| zones.iter().map(blocks).sum())
     }
 
     /// `PageTables` of /proc/meminfo.
@@ -278,6 +298,11 @@ mod tests {
         assert!(gauge.process_page_tables(std::process::id()).unwrap() > Bytes::ZERO);
         assert!(gauge.process_page_tables(u32::MAX).is_err());
         assert!(gauge.counter("pgfault") > 0);
+        let base = crate::variant::base_page();
+        let (free, blocks) = (gauge.free().unwrap(), gauge.free_in_blocks(base, base).unwrap());
+        // The rest is in the processors' own lists.
+        assert!(blocks > Bytes::ZERO && blocks <= free + Bytes::from_gib(1), "{blocks} of {free}");
+        assert_eq!(gauge.free_in_blocks(PageSize::new(1 << 50).unwrap(), base), None);
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub struct Needs {
     pub huge: Bytes,
     /// Processes that are there at once.
     pub processes: u32,
-    /// Whether transparent huge pages are wanted for shared memory (`shmem_enabled`), or for private memory.
-    pub shared: bool,
+    /// For transparent huge pages: which switches the memory obeys.
+    pub obeys: thp::Memory,
     /// How long one measurement takes, estimated.
     pub time: Duration,
 }
@@ -267,7 +267,7 @@ pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Re
         let needs = experiment.needs(pages);
         let left_out = unavailable(pages, &needs, may_change);
         if left_out.is_none() {
-            let (growth, switches) = (growth(pages, &needs), switches(pages, needs.shared));
+            let (growth, switches) = (growth(pages, &needs), switches(pages, needs.obeys));
             let takes = needs.memory + growth;
             peak = peak.max(takes);
             time += needs.time;
@@ -319,9 +319,9 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
     if !pages.is_transparent() {
         return None;
     }
-    match switches(pages, needs.shared) {
+    match switches(pages, needs.obeys) {
         changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.shared) => Some("this kernel offers no such transparent pages".to_owned()),
+        _ if !thp::offers(pages, needs.obeys) => Some("this kernel offers no such transparent pages".to_owned()),
         _ if !may_change => Some("this host's settings of transparent huge pages keep it away: run as root".to_owned()),
         _ => None,
     }
@@ -336,8 +336,8 @@ fn growth(pages: Variant, needs: &Needs) -> Bytes {
 }
 
 /// The switches that a variant needs turned, with the values they need.
-fn switches(pages: Variant, shared: bool) -> Vec<(String, &'static str)> {
-    if pages.is_transparent() { thp::wanted(pages, shared) } else { Vec::new() }
+fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'static str)> {
+    if pages.is_transparent() { thp::wanted(pages, obeys) } else { Vec::new() }
 }
 
 fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Room, floor: Bytes) -> Option<String> {
@@ -475,7 +475,7 @@ impl<'a> Course<'a> {
             if let Some(page) = pages.pool() {
                 guard.provide(page, page.pages_for(needs.huge))?;
             }
-            for (path, value) in switches(pages, needs.shared) {
+            for (path, value) in switches(pages, needs.obeys) {
                 guard.set_switch(&path, value)?;
             }
         }

@@ -169,19 +169,34 @@ impl PoolGuard {
     /// # Errors
     /// Where the file cannot be written.
     pub fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
-        let path = pool_file(page_size, "nr_hugepages");
-        let failed = |error: io::Error| Skip(format!("{path}: {error}"));
-        let write = || {
-            self.changing(|| fs::write(&path, pages.get().to_string()), |kept| is_pool(&kept.path, page_size))?;
-            number_of(Path::new(&path))
-        };
-        let mut got = write().map_err(failed)?;
-        if got < pages.get() {
+        let mut got = self.ask_once(page_size, pages)?;
+        if got < pages {
             // Memory may be fragmented: once more after compaction.
             let _ = fs::write("/proc/sys/vm/compact_memory", "1");
-            got = write().map_err(failed)?;
+            got = self.ask_once(page_size, pages)?;
         }
-        Ok(PageCount(got))
+        Ok(got)
+    }
+
+    /// The same without compaction in between.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn ask_once(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+        let path = pool_file(page_size, "nr_hugepages");
+        self.changing(|| fs::write(&path, pages.get().to_string()), |kept| is_pool(&kept.path, page_size))
+            .and_then(|()| number_of(Path::new(&path)))
+            .map(PageCount)
+            .map_err(|error| Skip(format!("{path}: {error}")))
+    }
+
+    /// How large the pool is, surplus pages not counted.
+    ///
+    /// # Errors
+    /// Where the kernel has no such page size.
+    pub fn pool(&self, page_size: PageSize) -> Result<PageCount, Skip> {
+        let path = pool_file(page_size, "nr_hugepages");
+        number_of(Path::new(&path)).map(PageCount).map_err(|error| Skip(format!("{path}: {error}")))
     }
 
     /// Grows the pool until `pages` can be had from it, beside what others hold and have reserved.

@@ -7,14 +7,19 @@
 
 pub mod budget;
 pub mod cancel;
+pub mod chase;
+pub mod counters;
 pub mod experiment;
 pub mod experiments;
+pub mod fragment;
 pub mod guard;
+pub mod load;
 pub mod measure;
 pub mod results;
 pub mod run;
 pub mod segment;
 pub mod session;
+pub mod standin;
 pub mod thp;
 pub mod touch;
 pub mod variant;

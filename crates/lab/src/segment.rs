@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use hugewise_model::{Bytes, PageSize};
+use serde::{Deserialize, Serialize};
 
 /// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the logarithm of a huge page's size
 /// stands from this bit up in the flags of shmget, mmap and memfd_create alike.
@@ -40,7 +41,8 @@ impl Pages {
 }
 
 /// How a segment is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `shmget`: lives in the host's ipc namespace until it is removed.
     SystemV,

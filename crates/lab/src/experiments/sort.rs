@@ -117,7 +117,7 @@ impl Experiment for Sort {
         let rows = f64::from(self.settings.rows);
         let sizes = f64::from(u32::try_from(self.settings.extents.len()).unwrap_or(u32::MAX));
         let time = Duration::from_secs_f64(rows * (rows.log2().max(1.0) * 2e-7 + 1e-6) * sizes);
-        Needs { memory, huge, processes: 0, shared: false, time }
+        Needs { memory, huge, time, ..Needs::default() }
     }
 
     fn measure(&mut self, variant: Variant, context: &Context<'_>) -> Result<Vec<Reading>, Failure> {
