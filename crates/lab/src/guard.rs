@@ -17,6 +17,7 @@ use hugewise_model::{PageCount, PageSize};
 
 use crate::budget::Gauge;
 use crate::thp;
+use crate::warden::Warden;
 
 /// How long others may take to give their pages back.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,6 +101,8 @@ pub struct PoolGuard {
     kept: Mutex<Vec<Kept>>,
     saved: PathBuf,
     scope: Scope,
+    /// Declared before the locks, so that it is gone when they are free.
+    warden: Option<Warden>,
     _locks: Vec<File>,
 }
 
@@ -135,7 +138,10 @@ impl PoolGuard {
             Err(TryLockError::Error(error)) => return Err(Skip(format!("{LOCK}: {error}"))),
         }
         let guard = Self::with_locks(vec![lock], PathBuf::from(SAVED), Scope::Ours);
-        guard.map_err(|error| Skip(format!("saving the pools: {error}")))
+        let mut guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        // Where there can be none, the next one to take the guard puts right what a kill has left.
+        guard.warden = Warden::start(put_right).ok();
+        Ok(guard)
     }
 
     /// Whether this process may change pools and switches.
@@ -150,7 +156,7 @@ impl PoolGuard {
         }
         let kept = state()?;
         save(&saved, &kept)?;
-        Ok(Self { kept: Mutex::new(kept), saved, scope, _locks: locks })
+        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, _locks: locks })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -287,6 +293,15 @@ impl PoolGuard {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the warden does: nothing after an ordinary end, which leaves no saved state.
+fn put_right() {
+    if let Ok(text) = fs::read_to_string(SAVED)
+        && restore(&mut from_text(&text), Scope::Ours).is_ok()
+    {
+        let _ = fs::remove_file(SAVED);
     }
 }
 

@@ -22,3 +22,4 @@ pub mod standin;
 pub mod thp;
 pub mod touch;
 pub mod variant;
+mod warden;
