@@ -296,6 +296,17 @@ impl PoolGuard {
     }
 }
 
+/// For a test of what takes the guard by itself: no other test has the host as long as the file is open.
+///
+/// # Errors
+/// Where this is no root.
+pub fn alone() -> Result<File, Skip> {
+    may_write()?;
+    let file = open_lock(TESTS)?;
+    file.lock().map_err(|error| Skip(format!("{TESTS}: {error}")))?;
+    Ok(file)
+}
+
 /// What the warden does: nothing after an ordinary end, which leaves no saved state.
 fn put_right() {
     if let Ok(text) = fs::read_to_string(SAVED)
@@ -509,14 +520,6 @@ fn from_text(text: &str) -> Vec<Kept> {
         Some(Kept { path: PathBuf::from(path), before: before.to_owned(), made })
     };
     text.lines().filter_map(parse).collect()
-}
-
-/// The host for one test of what takes the guard by itself.
-#[cfg(test)]
-pub(crate) fn alone() -> File {
-    let file = open_lock(TESTS).unwrap();
-    file.lock().unwrap();
-    file
 }
 
 #[cfg(test)]
