@@ -285,6 +285,10 @@ pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Re
             left_out,
         });
     }
+    let free = gauge.free().unwrap_or_default().saturating_sub(floor);
+    if peak > free {
+        changes.push(format!("page cache of up to {} makes room", peak.saturating_sub(free)));
+    }
     if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
         refusal = Some("none of the variants can be had here".to_owned());
     }
@@ -575,7 +579,7 @@ mod tests {
 
     /// The experiment has the lock of the pools: other tests wait with theirs.
     fn done(experiment: &mut Counting, options: &Options, cancel: &Cancel) -> Result<(Outcome, u32), Failure> {
-        let _alone = crate::guard::alone();
+        let _alone = crate::guard::alone().unwrap();
         let plan = planned(experiment, options);
         let mut reports = 0;
         run(experiment, options, plan, cancel, &mut |_| reports += 1).map(|outcome| (outcome, reports))

@@ -17,6 +17,7 @@ use hugewise_model::{PageCount, PageSize};
 
 use crate::budget::Gauge;
 use crate::thp;
+use crate::warden::Warden;
 
 /// How long others may take to give their pages back.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,6 +101,8 @@ pub struct PoolGuard {
     kept: Mutex<Vec<Kept>>,
     saved: PathBuf,
     scope: Scope,
+    /// Declared before the locks, so that it is gone when they are free.
+    warden: Option<Warden>,
     _locks: Vec<File>,
 }
 
@@ -135,7 +138,10 @@ impl PoolGuard {
             Err(TryLockError::Error(error)) => return Err(Skip(format!("{LOCK}: {error}"))),
         }
         let guard = Self::with_locks(vec![lock], PathBuf::from(SAVED), Scope::Ours);
-        guard.map_err(|error| Skip(format!("saving the pools: {error}")))
+        let mut guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        // Where there can be none, the next one to take the guard puts right what a kill has left.
+        guard.warden = Warden::start(put_right).ok();
+        Ok(guard)
     }
 
     /// Whether this process may change pools and switches.
@@ -150,7 +156,7 @@ impl PoolGuard {
         }
         let kept = state()?;
         save(&saved, &kept)?;
-        Ok(Self { kept: Mutex::new(kept), saved, scope, _locks: locks })
+        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, _locks: locks })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -287,6 +293,26 @@ impl PoolGuard {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For a test of what takes the guard by itself: no other test has the host as long as the file is open.
+///
+/// # Errors
+/// Where this is no root.
+pub fn alone() -> Result<File, Skip> {
+    may_write()?;
+    let file = open_lock(TESTS)?;
+    file.lock().map_err(|error| Skip(format!("{TESTS}: {error}")))?;
+    Ok(file)
+}
+
+/// What the warden does: nothing after an ordinary end, which leaves no saved state.
+fn put_right() {
+    if let Ok(text) = fs::read_to_string(SAVED)
+        && restore(&mut from_text(&text), Scope::Ours).is_ok()
+    {
+        let _ = fs::remove_file(SAVED);
     }
 }
 
@@ -494,14 +520,6 @@ fn from_text(text: &str) -> Vec<Kept> {
         Some(Kept { path: PathBuf::from(path), before: before.to_owned(), made })
     };
     text.lines().filter_map(parse).collect()
-}
-
-/// The host for one test of what takes the guard by itself.
-#[cfg(test)]
-pub(crate) fn alone() -> File {
-    let file = open_lock(TESTS).unwrap();
-    file.lock().unwrap();
-    file
 }
 
 #[cfg(test)]

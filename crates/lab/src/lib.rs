@@ -23,3 +23,4 @@ pub mod standin;
 pub mod thp;
 pub mod touch;
 pub mod variant;
+mod warden;

@@ -78,11 +78,13 @@ impl Pool {
         }
         let took = begun.elapsed().as_secs_f64();
         guard.give_back()?;
-        Ok(vec![
-            Reading::higher("pool_got", "1", share(got, wanted)).case(case),
-            Reading::lower("pool_time", "s", took).case(case),
-            Reading::higher("pool_growth", "B/s", 0.0).values(rates).case(case),
-        ])
+        let mut readings = vec![Reading::higher("pool_got", "1", share(got, wanted)).case(case)];
+        if got >= wanted {
+            // Half a pool sooner had is not the better one.
+            readings.push(Reading::lower("pool_time", "s", took).case(case));
+            readings.push(Reading::higher("pool_growth", "B/s", 0.0).values(rates).case(case));
+        }
+        Ok(readings)
     }
 
     /// Maps pages that no pool holds: the kernel makes them when they are reserved. Less is tried where it refuses.
