@@ -16,6 +16,7 @@ pub mod guard;
 pub mod load;
 pub mod measure;
 pub mod results;
+pub mod run;
 pub mod segment;
 pub mod session;
 pub mod standin;

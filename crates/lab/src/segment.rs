@@ -28,7 +28,7 @@ pub enum Pages {
 
 impl Pages {
     /// `huge` and the size in bits for a system call that takes both; nothing for base pages.
-    fn flags(self, huge: libc::c_int) -> libc::c_int {
+    pub(crate) fn flags(self, huge: libc::c_int) -> libc::c_int {
         match self {
             Self::Base => 0,
             Self::DefaultHuge => huge,

@@ -9,12 +9,16 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
+pub mod chart;
 pub mod date;
+pub mod html;
 pub mod json;
+pub mod lab;
 pub mod nagios;
 pub mod palette;
 pub mod plain;
 pub mod rules;
+pub mod run;
 pub mod screen;
 pub mod table;
 pub mod text;
@@ -23,7 +27,9 @@ mod verified;
 #[cfg(test)]
 mod samples;
 
+pub use lab::LabReport;
 pub use palette::Palette;
+pub use run::{RunReport, Started};
 pub use verified::{Disagreement, Verified};
 
 /// A host that has been checked: what the renderers show.

@@ -15,6 +15,8 @@ use crate::Checked;
 mod finding;
 mod host;
 mod instance;
+pub mod lab;
+pub mod run;
 pub mod size;
 pub mod verify;
 

@@ -12,7 +12,9 @@ mod closing;
 mod findings;
 mod host;
 mod instances;
+pub(crate) mod lab;
 mod nothing;
+pub mod run;
 pub(crate) mod size;
 pub(crate) mod verify;
 
