@@ -21,7 +21,8 @@ use crate::variant::Variant;
 pub struct Logins {
     /// The pages to compare.
     pub variants: Vec<Variant>,
-    /// The server. Its policy, pages and transparency follow from the variant.
+    /// The server. Its pages and transparency follow from the variant, and its policy too unless it is `True` or `Only`:
+    /// these take the pool as it is.
     pub server: Settings,
     /// Sessions that log in at once.
     pub sessions: u32,
@@ -64,6 +65,7 @@ impl Logins {
         let case = if pace == Pace::AtOnce { "at once" } else { "one by one" };
         let queue = f64::from(u32::try_from(load.longest_queue).unwrap_or(u32::MAX));
         let readings = [
+            Reading::higher("segment_on_huge_pages", "B", server.huge().as_f64()),
             Reading::lower("login_p50", "s", at(50)),
             Reading::lower("login_p95", "s", at(95)),
             Reading::lower("login_p99", "s", at(99)),

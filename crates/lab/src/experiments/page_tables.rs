@@ -15,7 +15,8 @@ use crate::variant::Variant;
 pub struct PageTables {
     /// The pages to compare.
     pub variants: Vec<Variant>,
-    /// The server. Its policy, pages and transparency follow from the variant.
+    /// The server. Its pages and transparency follow from the variant, and its policy too unless it is `True` or `Only`:
+    /// these take the pool as it is.
     pub server: Settings,
     /// Numbers of sessions at which it is measured, growing.
     pub sessions: Vec<u32>,
@@ -62,7 +63,8 @@ impl Experiment for PageTables {
         let mut server = Server::start(&self.program, &settings, context.cancel)?;
         // With the server, which has tables of its own when it has touched the segment: what follows is the sessions'.
         let before = context.gauge.page_tables()?;
-        let mut readings = Vec::new();
+        let on_huge = Reading::higher("segment_on_huge_pages", "B", server.huge().as_f64());
+        let mut readings = vec![on_huge.segment(settings.size.get())];
         let mut present = 0;
         for &sessions in &self.sessions {
             server.log_in(sessions.saturating_sub(present), Pace::AtOnce, context.cancel)?;

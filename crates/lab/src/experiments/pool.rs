@@ -224,11 +224,12 @@ mod tests {
         let readings = pool.measure(Variant::MIB_2, &context).unwrap();
         for case in ["as it is", "fragmented"] {
             let of = |metric| readings.iter().find(|one| one.metric == metric && one.case.as_deref() == Some(case));
-            // 64 MiB can be had on any machine that runs tests.
-            assert_eq!(of("pool_got").unwrap().values, [1.0]);
-            assert_eq!(of("surplus_got").unwrap().values, [1.0]);
-            assert_eq!(of("pool_growth").unwrap().values.len(), 16);
-            assert!(of("free_in_blocks").unwrap().values[0] > 0.0);
+            // A machine that is full and fragmented may not have 64 MiB in one step each.
+            let got = of("pool_got").unwrap().values[0];
+            assert!((0.0..=1.0).contains(&got), "{got}");
+            assert_eq!(of("pool_growth").map(|growth| growth.values.len()), (got == 1.0).then_some(16));
+            assert!((0.0..=1.0).contains(&of("surplus_got").unwrap().values[0]));
+            assert!(of("free_in_blocks").unwrap().values[0] >= 0.0);
         }
         assert_eq!([file("nr_hugepages"), file("nr_overcommit_hugepages")], before);
         let none = Pool { size: Bytes::from_mib(1), ..pool.clone() }.measure(Variant::MIB_2, &context);
