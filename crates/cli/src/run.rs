@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
+use hugewise_engines::describe::{self, Description};
 use hugewise_host::{Door, Source, kernel};
 use hugewise_lab::run::compare::{self, Inherited};
 use hugewise_lab::run::launch::{self, Launch, Memlock, Watch, Watched};
 use hugewise_lab::run::plan::{self, Pages, Plan, Refusal, Surroundings, Wish};
-use hugewise_lab::run::program::{self, Program};
+use hugewise_lab::run::program::{self, Program, Runtime};
 use hugewise_model::{Bytes, Host, PageSize};
 use hugewise_report::text::run::fell_back;
 use hugewise_report::{Layout, Palette, RunReport, Started};
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     let wish = Wish { pages: arguments.pages, text: arguments.hugetext, need: arguments.need };
-    let mut plan = match planned(&program, wish) {
+    let mut plan = match planned(&program, wish, rest) {
         Ok(plan) => plan,
         Err(Refusal(why)) => return outcome::complain(&why, Outcome::Ended(REFUSED)),
     };
@@ -131,12 +132,25 @@ fn look(name: &OsStr) -> io::Result<Program> {
     program::examine(&file, path.as_deref(), variable("LD_PRELOAD").as_deref())
 }
 
-fn planned(program: &Program, wish: Wish) -> Result<Plan, Refusal> {
+fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<Plan, Refusal> {
     let source = hugewise_host::source::Live::new();
     let mut host = Host { live: true, base_page: source.machine().base_page, ..Host::default() };
     kernel::read(&mut Door::new(&source), &mut host);
+    if let (Some(Runtime::Java), Pages::Huge(page), None) = (program.runtime, wish.pages, wish.need) {
+        wish.need = java_needs(&host, &source, page, arguments);
+    }
     let there = Surroundings { thp: &host.thp, pools: host.pools.known().map(Vec::as_slice) };
     plan::plan(program, wish, there, &|name| std::env::var_os(name)?.into_string().ok())
+}
+
+/// What a JVM with these arguments takes of the pool at its start: with less it goes on without, after a warning.
+fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsString]) -> Option<Bytes> {
+    let flags = plan::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let command = std::iter::once("java".to_owned()).chain(flags).chain(words).collect();
+    let described = describe::describe(host, source, &Description::Jvm { command }, false).ok()?;
+    let demand = described.instance.demand?;
+    Some(demand.pages.of(demand.page_size))
 }
 
 /// What the program inherits from this process: it is set here, and said.

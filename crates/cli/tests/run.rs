@@ -218,7 +218,12 @@ fn java_is_told_by_a_flag_that_it_reads() {
     let output = run(&[&["--quiet", "--"][..], &flags].concat());
     assert!(set(&output, "UseTransparentHugePages").contains("= true"));
     require!(guard.set_pool(PageSize::MIB_2, PageCount(64)));
-    let output = run(&[&["--quiet", "--pages", "2M", "--"][..], &["java", "-Xmx32m"], &flags[1..]].concat());
+    // A heap of 1 GiB and more does not fit in 128 MiB, which the JVM itself would say only in passing.
+    let refused = run(&["--pages", "2M", "--", "java", "-Xms1g", "-Xmx1g", "-version"]);
+    assert_eq!(refused.status.code(), Some(125), "{}", errors(&refused));
+    assert!(errors(&refused).contains("are missing"), "{}", errors(&refused));
+    let small = ["java", "-Xmx32m", "-XX:ReservedCodeCacheSize=16m"];
+    let output = run(&[&["--quiet", "--pages", "2M", "--need", "64M", "--"][..], &small, &flags[1..]].concat());
     assert!(set(&output, "UseLargePages").contains("= true"));
     assert!(set(&output, "LargePageSizeInBytes").contains("2097152"));
 }

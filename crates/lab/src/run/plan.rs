@@ -129,6 +129,8 @@ impl Hand<'_> {
         match (&self.program.allocator, &self.program.c_library) {
             (Some(Allocator::Jemalloc(variable)), _) => self.jemalloc(variable),
             (Some(Allocator::Mimalloc), _) => {
+                // The name before version 2.1; later ones read it only where the new one is missing.
+                self.plan.variables.push(("MIMALLOC_LARGE_OS_PAGES", "1".into()));
                 self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
                 match self.pages {
                     Pages::Huge(PageSize::GIB_1) => {
@@ -203,17 +205,13 @@ impl Hand<'_> {
     }
 
     fn java(&mut self) {
-        let (flags, says): (&[&str], _) = match self.pages {
-            Pages::Thp => (&["-XX:+UseTransparentHugePages"], "heap and code cache by madvise"),
-            Pages::Huge(PageSize::GIB_1) => {
-                (&["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"], "heap and code cache from the pool")
-            }
-            Pages::Huge(_) => {
-                (&["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"], "heap and code cache from the pool")
-            }
-        };
+        let flags = java_flags(self.pages);
+        let from = if self.pages == Pages::Thp { "by madvise" } else { "from the pool" };
         self.plan.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        self.plan.done.push(format!("JVM: {}; {says}. A flag of your own that says otherwise wins", flags.join(" ")));
+        self.plan.done.push(format!(
+            "JVM: {}; heap and code cache {from}. A flag of your own that says otherwise wins",
+            flags.join(" ")
+        ));
     }
 
     fn python(&mut self) {
@@ -247,6 +245,15 @@ impl Hand<'_> {
     fn set(&mut self, variable: &'static str, value: &str, says: &str) {
         self.plan.done.push(format!("{says} ({variable}={value})"));
         self.plan.variables.push((variable, value.to_owned()));
+    }
+}
+
+/// The flags that bring a JVM's heap and code cache onto such pages.
+pub const fn java_flags(pages: Pages) -> &'static [&'static str] {
+    match pages {
+        Pages::Thp => &["-XX:+UseTransparentHugePages"],
+        Pages::Huge(PageSize::GIB_1) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"],
+        Pages::Huge(_) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"],
     }
 }
 
@@ -364,6 +371,9 @@ mod tests {
         let plan = made(&jemalloc, Pages::Thp, &[("_RJEM_MALLOC_CONF", "narenas:2")]).unwrap();
         assert_eq!(plan.variables, [("_RJEM_MALLOC_CONF", "narenas:2,thp:always,metadata_thp:auto".to_owned())]);
         assert!(made(&jemalloc, Pages::Huge(PageSize::MIB_2), &[]).is_err());
+        let mimalloc = made(&program(None, Some(Allocator::Mimalloc), CLibrary::Musl), Pages::Thp, &[]).unwrap();
+        let names: Vec<&str> = mimalloc.variables.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["MIMALLOC_LARGE_OS_PAGES", "MIMALLOC_ALLOW_LARGE_OS_PAGES"]);
         let plan = made(&program(Some(Runtime::Java), None, GLIBC), Pages::Huge(PageSize::MIB_2), &[]).unwrap();
         assert_eq!(plan.arguments, ["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"]);
         assert_eq!(plan.variables, []);

@@ -66,10 +66,14 @@ pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Lay
         let mut line = Spans::new().add(Role::Quiet, "text  ");
         line.push(
             Role::Text,
-            &format!("{} of {} that could be are on huge pages", Bytes(text.huge), Bytes(text.eligible)),
+            &match text.eligible {
+                0 => "none is on huge pages: no file that it runs has 2 MiB of text where a huge page could lie".into(),
+                eligible => format!("{} of {} that could be are on huge pages", Bytes(text.huge), Bytes(eligible)),
+            },
         );
         if let Some(refused) = &text.refused {
-            line.push(Role::Warn, &format!("; the kernel refused: {refused}"));
+            let needs = "files need a kernel with CONFIG_READ_ONLY_THP_FOR_FS";
+            line.push(Role::Warn, &format!("; the kernel refused ({refused}): {needs}"));
         }
         screen.flow(6, &line)?;
     }
