@@ -52,6 +52,8 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/check.json".into(), hugewise_report::json::check_schema().into_bytes());
     files.insert("docs/schema/size.json".into(), hugewise_report::json::size::size_schema().into_bytes());
     files.insert("docs/schema/verify.json".into(), hugewise_report::json::verify::verify_schema().into_bytes());
+    files.insert("docs/schema/lab.json".into(), hugewise_report::json::lab::lab_schema().into_bytes());
+    files.insert("docs/schema/run.json".into(), hugewise_report::json::run::run_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();
     let source = format!("hugewise {}", program.get_version().unwrap_or_default());

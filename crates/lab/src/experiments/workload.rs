@@ -191,8 +191,8 @@ impl Experiment for Workload {
 
 /// `tps = 23456.789 (without initial connection time)`; before version 14 the one with `excluding`.
 fn rate(printed: &str) -> Option<f64> {
-    let lines = printed.lines().filter_map(|line| line.trim().strip_prefix("tps = "));
-    let line = lines.filter(|line| !line.contains("including")).last()?;
+    let mut lines = printed.lines().filter_map(|line| line.trim().strip_prefix("tps = "));
+    let line = lines.rfind(|line| !line.contains("including"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 

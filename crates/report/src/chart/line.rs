@@ -57,7 +57,7 @@ const PLOT_HEIGHT: f64 = 230.0;
 impl LineChart {
     /// Draws it.
     pub fn draw(&self) -> Svg {
-        let named = self.series.iter().map(|series| (series.look, series.name.as_str()));
+        let named = self.series.iter().map(|series| (series.look, series.forecast, series.name.as_str()));
         let (legend, legend_end) = legend(named, 24.0);
         let top = legend_end + 22.0;
         let bottom = top + PLOT_HEIGHT;
@@ -88,8 +88,11 @@ impl LineChart {
     }
 }
 
+/// Across, up, and the ends of the range.
+type Placed = (f64, f64, Option<(f64, f64)>);
+
 fn draw(series: &Series, x: &Scale, y: &Scale) -> Markup {
-    let placed: Vec<(f64, f64, Option<(f64, f64)>)> = series
+    let placed: Vec<Placed> = series
         .points
         .iter()
         .filter_map(|point| {

@@ -122,23 +122,29 @@ pub(crate) fn marker(series: usize, x: f64, y: f64) -> Markup {
     }
 }
 
-/// Names of series beside their markers, in as many rows as it takes from `top` on; says where it ended.
-pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, &'a str)>, top: f64) -> (Markup, f64) {
+/// Names of series beside their markers (or the strokes of a forecast), in as many rows as it takes from `top` on; says
+/// where it ended.
+pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, bool, &'a str)>, top: f64) -> (Markup, f64) {
     const LETTER: f64 = 7.2;
     const ROW: f64 = 19.0;
     let (mut x, mut y) = (6.0, top + 8.0);
     let mut entries = Vec::new();
-    for (series, name) in names {
+    for (series, forecast, name) in names {
         let width = 26.0 + LETTER * length(name);
         if x > 6.0 && x + width > WIDTH {
             (x, y) = (6.0, y + ROW);
         }
-        entries.push((series, name, x, y));
+        entries.push((series, forecast, name, x, y));
         x += width;
     }
     let body = html! {
-        @for (series, name, x, y) in &entries {
-            (marker(*series, *x, *y))
+        @for (series, forecast, name, x, y) in &entries {
+            @if *forecast {
+                line class={ "line " (class(*series)) } stroke-dasharray=(dashes(*series, true)) x1=(round(x - 6.0))
+                    x2=(round(x + 8.0)) y1=(round(*y)) y2=(round(*y)) {}
+            } @else {
+                (marker(*series, *x, *y))
+            }
             text x=(round(x + 10.0)) y=(round(y + 4.5)) { (name) }
         }
     };
@@ -217,7 +223,7 @@ pub(crate) mod tests {
     #[test]
     fn a_legend_that_is_too_long_goes_on_below() {
         let names = ["4 KiB pages, as measured", "2 MiB pages, as measured", "1 GiB pages, as measured"];
-        let (body, end) = legend(names.into_iter().enumerate(), 20.0);
+        let (body, end) = legend(names.into_iter().enumerate().map(|(at, name)| (at, at == 2, name)), 20.0);
         assert!(end > 40.0 && body.into_string().matches("<text").count() == 3);
     }
 }

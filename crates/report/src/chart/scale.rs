@@ -91,7 +91,7 @@ fn seconds(value: f64) -> String {
 /// Three digits that count, whole numbers whole.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
-        size if size >= 99.95 || size < 1e-12 => 0,
+        size if !(1e-12..99.95).contains(&size) => 0,
         size if size >= 9.995 => 1,
         size if size >= 0.9995 => 2,
         _ => 3,

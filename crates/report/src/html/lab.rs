@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn growth_is_a_line_with_its_forecast_and_single_values_are_dots() {
-        let charts = with(false, |report| charts(report));
+        let charts = with(false, charts);
         assert_eq!(charts.len(), 2);
         let (growth, single) = (charts[0].inline().into_string(), charts[1].inline().into_string());
         is_sound(&growth);

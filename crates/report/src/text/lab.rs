@@ -121,11 +121,15 @@ fn results(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
     if segments {
         columns.push(right("size"));
     }
+    let spread = report.outcome.runs.iter().any(|run| run.samples.len() > 1);
     columns.extend([right("median"), right("least"), right("most"), right("times better")]);
+    if !spread {
+        columns.retain(|column| !matches!(column.heading, "least" | "most"));
+    }
     let mut rows = Vec::new();
     for group in &groups {
         for (at, run) in group.iter().enumerate() {
-            rows.push(row(report, run, at == 0, sessions, segments));
+            rows.push(row(report, run, at == 0, [sessions, segments, spread]));
         }
     }
     table::write(screen, &columns, &rows)
@@ -137,7 +141,7 @@ fn varies(report: &LabReport<'_>, of: impl Fn(&Run) -> Option<u64>) -> bool {
     seen.next().is_some_and(|first| seen.any(|other| other != first))
 }
 
-fn row(report: &LabReport<'_>, run: &Run, first: bool, sessions: bool, segments: bool) -> Vec<Cell> {
+fn row(report: &LabReport<'_>, run: &Run, first: bool, [sessions, segments, spread]: [bool; 3]) -> Vec<Cell> {
     let metric = match (&run.case, first) {
         (_, false) => String::new(),
         (Some(case), true) => format!("{}, {case}", name(&run.metric)),
@@ -157,13 +161,15 @@ fn row(report: &LabReport<'_>, run: &Run, first: bool, sessions: bool, segments:
         Some(ratio) if ratio.max < 1.0 => Role::Warn,
         _ => Role::Text,
     };
-    let spread = ratio.map(|ratio| format!("{} ({} to {})", times(ratio.median), times(ratio.min), times(ratio.max)));
-    cells.extend([
-        Cell::new(Role::Strong, value(run, run.median)),
-        Cell::new(Role::Text, value(run, run.min)),
-        Cell::new(Role::Text, value(run, run.max)),
-        Cell::new(role, spread.unwrap_or_default()),
-    ]);
+    let better = ratio.map(|ratio| match spread {
+        true => format!("{} ({} to {})", times(ratio.median), times(ratio.min), times(ratio.max)),
+        false => times(ratio.median),
+    });
+    cells.push(Cell::new(Role::Strong, value(run, run.median)));
+    if spread {
+        cells.extend([run.min, run.max].map(|end| Cell::new(Role::Text, value(run, end))));
+    }
+    cells.push(Cell::new(role, better.unwrap_or_default()));
     cells
 }
 
