@@ -287,7 +287,7 @@ pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Re
     }
     let free = gauge.free().unwrap_or_default().saturating_sub(floor);
     if peak > free {
-        changes.push(format!("page cache of up to {} makes room", peak.saturating_sub(free)));
+        changes.insert(0, format!("page cache of up to {} makes room", peak.saturating_sub(free)));
     }
     if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
         refusal = Some("none of the variants can be had here".to_owned());
