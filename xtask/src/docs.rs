@@ -56,6 +56,8 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/undone.json".into(), hugewise_report::json::applied::undone_schema().into_bytes());
     files.insert("docs/schema/journals.json".into(), hugewise_report::json::applied::journals_schema().into_bytes());
     files.insert("docs/schema/verify.json".into(), hugewise_report::json::verify::verify_schema().into_bytes());
+    files.insert("docs/schema/lab.json".into(), hugewise_report::json::lab::lab_schema().into_bytes());
+    files.insert("docs/schema/run.json".into(), hugewise_report::json::run::run_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();
     let source = format!("hugewise {}", program.get_version().unwrap_or_default());

@@ -73,6 +73,8 @@ enum Bench {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
+    /// What the lab has to show on this machine (as root): base pages beside 2 MiB pages, in one table.
+    Lab(bench::lab::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
+        Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),

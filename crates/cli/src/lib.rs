@@ -11,9 +11,11 @@ mod captured;
 mod check;
 mod completions;
 mod described;
+mod lab;
 mod outcome;
 mod plan;
 mod rules;
+mod run;
 mod size;
 mod terminal;
 mod undo;
@@ -60,6 +62,12 @@ enum Command {
     /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
+    /// Measure page tables, log-ins, sorts, access and more by page size, here.
+    #[command(after_help = lab::AFTER_HELP)]
+    Lab(Box<lab::Arguments>),
+    /// Start a program with its private memory on huge pages.
+    #[command(after_help = run::AFTER_HELP)]
+    Run(Box<run::Arguments>),
     /// List the rules, or print the page of one.
     Rules(rules::Arguments),
     /// Print completions for a shell.
@@ -93,6 +101,8 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Apply(arguments)) => apply::run(&arguments),
         Some(Command::Undo(arguments)) => undo::run(&arguments),
         Some(Command::Verify(arguments)) => verify::run(&arguments),
+        Some(Command::Lab(arguments)) => lab::run(&arguments),
+        Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),
     }

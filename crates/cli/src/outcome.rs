@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
     Incomplete,
     /// What a monitoring plugin calls critical: its codes are others than the program's own.
     Critical,
+    /// A program that was started ended with this code.
+    Ended(u8),
 }
 
 /// A run that could not do its work: what happened, to what, and what to do.
@@ -49,6 +51,11 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes a file.
+pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
 /// Writes lines to standard output that may hold what others named.
 pub(crate) fn print_clean(text: &str) -> Result<(), Failure> {
     print(clean_lines(text).as_bytes())
@@ -72,6 +79,7 @@ pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Found) => ExitCode::from(1),
         Ok(Outcome::Critical) => ExitCode::from(2),
         Ok(Outcome::Incomplete) => ExitCode::from(3),
+        Ok(Outcome::Ended(code)) => ExitCode::from(code),
         Err(Failure(message)) => {
             let _ = complain(&message, Outcome::Fine);
             ExitCode::from(2)

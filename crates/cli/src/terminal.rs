@@ -1,6 +1,6 @@
 //! What is known of whoever looks at the output. The only place that reads the environment.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use hugewise_report::{Layout, Palette};
 
@@ -37,4 +37,11 @@ fn width() -> usize {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     let told = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
     terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
+}
+
+/// Says something where somebody looks; progress that nobody can see is none.
+pub(crate) fn progress(text: &str) {
+    if io::stderr().is_terminal() {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
 }

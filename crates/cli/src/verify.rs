@@ -1,6 +1,5 @@
 //! `hugewise verify`.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -188,15 +187,8 @@ fn is_called(instance: &Instance, wanted: &str) -> bool {
 /// Looks until the server (or any) is there and its memory has stayed the same for two looks.
 fn waited(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
     let scene = watch(arguments, source, patience);
-    progress("\r\x1b[K");
+    terminal::progress("\r\x1b[K");
     scene
-}
-
-/// Says something where somebody looks; progress that nobody can see is none.
-fn progress(text: &str) {
-    if io::stderr().is_terminal() {
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
 }
 
 fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
@@ -220,7 +212,11 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
             };
         }
         let name = arguments.instance.as_deref().unwrap_or("a server");
-        progress(&format!("\rwaiting for {}: {} s \x1b[K", hugewise_report::plain::clean(name), left.as_secs()));
+        terminal::progress(&format!(
+            "\rwaiting for {}: {} s \x1b[K",
+            hugewise_report::plain::clean(name),
+            left.as_secs()
+        ));
         before = Some(memory);
         std::thread::sleep(PAUSE.min(left));
     }

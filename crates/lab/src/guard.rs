@@ -1,32 +1,38 @@
-//! Takes the host's huge-page pools and switches for a test, and gives them back as they were.
+//! Takes the host's huge-page pools and switches for an experiment or a test, and gives them back as they were.
 //!
-//! Only one holder at a time: a lock file serialises test runs. What was there before is written beside
-//! the lock, so that the next taker puts right what a killed run left behind.
+//! Only one holder at a time: a lock file serialises them. What was there before, and what was made of it, is written
+//! beside the lock before each change, so that the next taker puts right what a killed run left behind.
 
 #![allow(clippy::disallowed_methods, reason = "the guard changes this machine; a captured one has nothing to guard")]
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
 
+use crate::budget::Gauge;
+use crate::thp;
+use crate::warden::Warden;
+
 /// How long others may take to give their pages back.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const LOCK: &str = "/run/lock/hugewise-test.lock";
-const SAVED: &str = "/run/lock/hugewise-test.saved";
+/// Tests alone take this one, and then the other: they may have a host all for themselves.
+const TESTS: &str = "/run/lock/hugewise-test.lock";
+/// Gone with the next boot, as the kernel's settings are.
+const FOLDER: &str = "/run/hugewise";
+const LOCK: &str = "/run/hugewise/lab.lock";
+const SAVED: &str = "/run/hugewise/lab.saved";
 const POOLS: &str = "/sys/kernel/mm/hugepages";
 const NODES: &str = "/sys/devices/system/node";
-const SWITCHES: [&str; 3] = [
-    "/sys/kernel/mm/transparent_hugepage/enabled",
-    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
-    "/proc/sys/vm/hugetlb_shm_group",
-];
+const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
 
-/// Why a test cannot run here.
+/// Why an experiment or a test cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip(pub String);
 
@@ -59,45 +65,98 @@ macro_rules! require {
     };
 }
 
+/// One file that is guarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    path: PathBuf,
+    /// What it was.
+    before: String,
+    /// What we made of it.
+    made: Made,
+}
+
+/// What became of a guarded file through us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Made {
+    /// Nothing.
+    Untouched,
+    /// We are about to write it, or it may have changed when we wrote another.
+    Writing,
+    /// It read so after we had written.
+    Value(String),
+}
+
+/// Whose files are put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// All that are not as before, whoever changed them: a test has the host for itself.
+    Everything,
+    /// Those that we changed and nobody else after us: on a host where others work.
+    Ours,
+}
+
 /// Holds the lock; restores and verifies when dropped, after a panic too.
 #[derive(Debug)]
 pub struct PoolGuard {
-    before: Vec<(PathBuf, String)>,
+    kept: Mutex<Vec<Kept>>,
     saved: PathBuf,
-    _lock: File,
+    scope: Scope,
+    /// Declared before the locks, so that it is gone when they are free.
+    warden: Option<Warden>,
+    _locks: Vec<File>,
 }
 
 impl PoolGuard {
-    /// Waits for the lock, puts right what a killed run has left, and remembers the state.
+    /// For a test: waits for the lock, puts right what a killed run has left, and remembers the state.
     ///
     /// # Errors
-    /// Where this is no root, or a kernel without huge pages.
+    /// Where this is no root, or a kernel without huge pages, and where others hold pages.
     pub fn take() -> Result<Self, Skip> {
-        if !Path::new(POOLS).exists() {
-            return Err(Skip(format!("{POOLS}: this kernel has no huge pages")));
+        may_write()?;
+        let mut locks = Vec::new();
+        for path in [TESTS, LOCK] {
+            let file = open_lock(path)?;
+            file.lock().map_err(|error| Skip(format!("{path}: {error}")))?;
+            locks.push(file);
         }
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(LOCK)
-            .map_err(|error| Skip(format!("{LOCK}: {error}; run as root")))?;
-        lock.lock().map_err(|error| Skip(format!("{LOCK}: {error}")))?;
-        let pool = format!("{POOLS}/hugepages-2048kB/nr_hugepages");
-        File::options().write(true).open(&pool).map_err(|error| Skip(format!("{pool}: {error}; run as root")))?;
-        let guard = Self::with_lock(lock, PathBuf::from(SAVED));
+        let guard = Self::with_locks(locks, PathBuf::from(SAVED), Scope::Everything);
         let guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
         nobody_holds_pages()?;
         Ok(guard)
     }
 
-    fn with_lock(lock: File, saved: PathBuf) -> io::Result<Self> {
-        if let Ok(text) = fs::read_to_string(&saved) {
-            restore(&from_text(&text))?;
+    /// For an experiment on a host where others work: what they hold and change stays as it is.
+    ///
+    /// # Errors
+    /// Where this is no root, a kernel without huge pages, or where another experiment is running.
+    pub fn beside_others() -> Result<Self, Skip> {
+        may_write()?;
+        let lock = open_lock(LOCK)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Skip("another experiment is running on this host".to_owned())),
+            Err(TryLockError::Error(error)) => return Err(Skip(format!("{LOCK}: {error}"))),
         }
-        let before = state()?;
-        fs::write(&saved, to_text(&before))?;
-        Ok(Self { before, saved, _lock: lock })
+        let guard = Self::with_locks(vec![lock], PathBuf::from(SAVED), Scope::Ours);
+        let mut guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        // Where there can be none, the next one to take the guard puts right what a kill has left.
+        guard.warden = Warden::start(put_right).ok();
+        Ok(guard)
+    }
+
+    /// Whether this process may change pools and switches.
+    pub fn may_change() -> bool {
+        may_write().is_ok()
+    }
+
+    fn with_locks(locks: Vec<File>, saved: PathBuf, scope: Scope) -> io::Result<Self> {
+        if saved.exists() {
+            // A run was killed. What it had not touched is not in its file as touched, so nothing of others is lost.
+            restore(&mut from_text(&fs::read_to_string(&saved)?), scope)?;
+        }
+        let kept = state()?;
+        save(&saved, &kept)?;
+        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, _locks: locks })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -105,32 +164,195 @@ impl PoolGuard {
     /// # Errors
     /// Where it gave fewer, and where there is no such page size.
     pub fn set_pool(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
-        let path = format!("{POOLS}/hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10);
-        let wanted = pages.get().to_string();
-        let write = || write_and_read(Path::new(&path), &wanted).map_err(|error| Skip(format!("{path}: {error}")));
-        let mut got = write()?;
-        if got != wanted {
-            // Memory may be fragmented: once more after compaction.
-            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
-            got = write()?;
-        }
-        if got == wanted { Ok(()) } else { Err(Skip(format!("{path}: asked for {wanted} pages, got {got}"))) }
+        let path = pool_file(page_size, "nr_hugepages");
+        let got = self.try_pool(page_size, pages)?;
+        if got == pages { Ok(()) } else { Err(Skip(format!("{path}: asked for {pages} pages, got {got}"))) }
     }
 
-    /// Sets one of the guarded switches: the THP ones, or `vm.hugetlb_shm_group`.
+    /// Makes the pool of that page size `pages` large as far as the kernel can, with compaction in between, and
+    /// tells how large it became. Surplus pages, which belong to others, are not counted.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+        let mut got = self.ask_once(page_size, pages)?;
+        if got < pages {
+            // Memory may be fragmented: once more after compaction.
+            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
+            got = self.ask_once(page_size, pages)?;
+        }
+        Ok(got)
+    }
+
+    /// The same without compaction in between.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn ask_once(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+        let path = pool_file(page_size, "nr_hugepages");
+        self.changing(|| fs::write(&path, pages.get().to_string()), |kept| is_pool(&kept.path, page_size))
+            .and_then(|()| number_of(Path::new(&path)))
+            .map(PageCount)
+            .map_err(|error| Skip(format!("{path}: {error}")))
+    }
+
+    /// How large the pool is, surplus pages not counted.
+    ///
+    /// # Errors
+    /// Where the kernel has no such page size.
+    pub fn pool(&self, page_size: PageSize) -> Result<PageCount, Skip> {
+        let path = pool_file(page_size, "nr_hugepages");
+        number_of(Path::new(&path)).map(PageCount).map_err(|error| Skip(format!("{path}: {error}")))
+    }
+
+    /// Grows the pool until `pages` can be had from it, beside what others hold and have reserved.
+    ///
+    /// # Errors
+    /// Where the kernel has not so many; the pool is as before then. Where memory is not enough the kernel is not
+    /// even asked: it would take all that there is before it gave up.
+    pub fn provide(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
+        let available =
+            available(page_size).ok_or_else(|| Skip(format!("this kernel offers no pages of {page_size}")))?;
+        let missing = pages.saturating_sub(available);
+        if missing == PageCount::ZERO {
+            return Ok(());
+        }
+        let room = Gauge::new().read().map_err(Skip)?.spare();
+        if missing.of(page_size) > room {
+            return Err(Skip(format!(
+                "{missing} more pages of {page_size} are wanted, and memory has room for {room}"
+            )));
+        }
+        let path = pool_file(page_size, "nr_hugepages");
+        let now = number_of(Path::new(&path)).map_err(|error| Skip(format!("{path}: {error}")))?;
+        let got = self.try_pool(page_size, PageCount(now) + missing)?.saturating_sub(PageCount(now));
+        if got >= missing {
+            return Ok(());
+        }
+        self.give_back().map_err(|error| Skip(error.to_string()))?;
+        Err(Skip(format!("{missing} more pages of {page_size} were asked for, and the kernel could make {got}")))
+    }
+
+    /// Allows `pages` surplus pages beyond the pool.
+    ///
+    /// # Errors
+    /// Where the file cannot be written or does not take the value.
+    pub fn set_overcommit(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
+        self.set(&pool_file(page_size, "nr_overcommit_hugepages"), &pages.get().to_string())
+    }
+
+    /// Sets one of the guarded switches: those of transparent huge pages, or `vm.hugetlb_shm_group`.
     ///
     /// # Errors
     /// Where the file is not among them, cannot be written, or does not take the value.
     pub fn set_switch(&self, path: &str, value: &str) -> Result<(), Skip> {
-        if !SWITCHES.contains(&path) {
+        if path != SHM_GROUP && !path.starts_with(thp::FOLDER) {
             return Err(Skip(format!("{path} is not guarded")));
         }
-        match write_and_read(Path::new(path), value) {
+        self.set(path, value)
+    }
+
+    fn set(&self, path: &str, value: &str) -> Result<(), Skip> {
+        if !self.lock().iter().any(|kept| kept.path == Path::new(path)) {
+            return Err(Skip(format!("{path} is not guarded")));
+        }
+        let write = || self.changing(|| fs::write(path, value), |kept| kept.path == Path::new(path));
+        match write().and_then(|()| value_of(Path::new(path))) {
             Ok(got) if got == value => Ok(()),
             Ok(got) => Err(Skip(format!("{path}: wrote {value}, reads {got}"))),
             Err(error) => Err(Skip(format!("{path}: {error}"))),
         }
     }
+
+    /// Puts everything back as it was, and goes on holding the lock.
+    ///
+    /// # Errors
+    /// Where a file does not take its value again.
+    pub fn give_back(&self) -> io::Result<()> {
+        let mut kept = self.lock();
+        let restored = restore(&mut kept, self.scope);
+        save(&self.saved, &kept)?;
+        restored
+    }
+
+    /// Writes down that the files of `which` are changing, lets `change` do it, and writes down what they read then.
+    fn changing(&self, change: impl FnOnce() -> io::Result<()>, which: impl Fn(&Kept) -> bool) -> io::Result<()> {
+        let mut kept = self.lock();
+        for one in kept.iter_mut().filter(|one| which(one)) {
+            one.made = Made::Writing;
+        }
+        save(&self.saved, &kept)?;
+        let changed = change();
+        for one in kept.iter_mut().filter(|one| which(one)) {
+            let now = value_of(&one.path)?;
+            one.made = if now == one.before { Made::Untouched } else { Made::Value(now) };
+        }
+        save(&self.saved, &kept)?;
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For a test of what takes the guard by itself: no other test has the host as long as the file is open.
+///
+/// # Errors
+/// Where this is no root.
+pub fn alone() -> Result<File, Skip> {
+    may_write()?;
+    let file = open_lock(TESTS)?;
+    file.lock().map_err(|error| Skip(format!("{TESTS}: {error}")))?;
+    Ok(file)
+}
+
+/// What the warden does: nothing after an ordinary end, which leaves no saved state.
+fn put_right() {
+    if let Ok(text) = fs::read_to_string(SAVED)
+        && restore(&mut from_text(&text), Scope::Ours).is_ok()
+    {
+        let _ = fs::remove_file(SAVED);
+    }
+}
+
+/// Pages of a pool that may be had now: free ones that are not promised to others. `None` where the kernel has no
+/// such page size.
+pub fn available(page_size: PageSize) -> Option<PageCount> {
+    let number = |name| number_of(Path::new(&pool_file(page_size, name))).ok().map(PageCount);
+    Some(number("free_hugepages")?.saturating_sub(number("resv_hugepages")?))
+}
+
+fn pool_file(page_size: PageSize, name: &str) -> String {
+    format!("{POOLS}/hugepages-{}kB/{name}", page_size.bytes().get() >> 10)
+}
+
+/// Whether a file is a pool of that page size, of whichever node.
+fn is_pool(path: &Path, page_size: PageSize) -> bool {
+    path.ends_with(format!("hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10))
+}
+
+fn may_write() -> Result<(), Skip> {
+    if !Path::new(POOLS).exists() {
+        return Err(Skip(format!("{POOLS}: this kernel has no huge pages")));
+    }
+    let pool = format!("{POOLS}/hugepages-2048kB/nr_hugepages");
+    let pool = if Path::new(&pool).exists() { pool } else { "/proc/sys/vm/nr_hugepages".to_owned() };
+    match File::options().write(true).open(&pool) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Skip(format!("{pool}: {error}; run as root"))),
+    }
+}
+
+fn open_lock(path: &str) -> Result<File, Skip> {
+    let failed = |error: io::Error| Skip(format!("{path}: {error}; run as root"));
+    if path == LOCK {
+        match fs::DirBuilder::new().mode(0o755).create(FOLDER) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    File::options().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)
 }
 
 /// A server that is still ending, or one that has nothing to do with us, would have a part of every pool we set.
@@ -155,41 +377,50 @@ fn nobody_holds_pages() -> Result<(), Skip> {
 impl Drop for PoolGuard {
     #[allow(clippy::panic, clippy::print_stderr, reason = "a host that is not as before must not go unnoticed")]
     fn drop(&mut self) {
-        match restore(&self.before) {
+        let restored = restore(&mut self.lock(), self.scope);
+        match restored {
             Ok(()) => {
                 let _ = fs::remove_file(&self.saved);
             }
-            Err(error) if std::thread::panicking() => eprintln!("the host's pools are not as they were: {error}"),
+            Err(error) if std::thread::panicking() || self.scope == Scope::Ours => {
+                eprintln!("the host's pools are not as they were: {error}");
+            }
             Err(error) => panic!("the host's pools are not as they were: {error}"),
         }
     }
 }
 
 /// What is guarded, in the order in which it is restored: files and their values.
-fn state() -> io::Result<Vec<(PathBuf, String)>> {
+fn state() -> io::Result<Vec<Kept>> {
     let mut paths = Vec::new();
     for pool in folders(Path::new(POOLS))? {
         paths.push(pool.join("nr_overcommit_hugepages"));
     }
     // Node by node: writing the sum would spread the pages anew.
+    let mut pools = Vec::new();
     for node in folders(Path::new(NODES)).unwrap_or_default() {
-        for pool in folders(&node.join("hugepages")).unwrap_or_default() {
-            paths.push(pool.join("nr_hugepages"));
-        }
+        pools.extend(folders(&node.join("hugepages")).unwrap_or_default());
     }
-    paths.extend(SWITCHES.iter().map(PathBuf::from));
+    if pools.is_empty() {
+        pools = folders(Path::new(POOLS))?;
+    }
+    paths.extend(pools.iter().map(|pool| pool.join("nr_hugepages")));
+    paths.extend(thp::paths().into_iter().map(PathBuf::from));
+    paths.push(PathBuf::from(SHM_GROUP));
     let mut values = Vec::new();
     for path in paths {
         match value_of(&path) {
-            Ok(value) => values.push((path, value)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(before) => values.push(Kept { path, before, made: Made::Untouched }),
+            // A size that offers no overcommit refuses to be read on some kernels.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(values)
 }
 
-fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
+/// The folders in a folder, sorted.
+pub(crate) fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let path = entry?.path();
@@ -203,12 +434,20 @@ fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Writes every value that differs and reads it back. The memory of a server that is just ending may still
 /// hold pages, so a few seconds' patience belongs to it.
-fn restore(before: &[(PathBuf, String)]) -> io::Result<()> {
+fn restore(kept: &mut [Kept], scope: Scope) -> io::Result<()> {
     let until = Instant::now() + Duration::from_secs(10);
     let mut failed = Ok(());
-    for (path, value) in before {
-        if let Err(error) = restore_one(path, value, until) {
-            failed = Err(io::Error::other(format!("{}: {error}", path.display())));
+    for one in kept {
+        let theirs = match &one.made {
+            Made::Untouched => scope == Scope::Ours,
+            Made::Writing => false,
+            // Somebody has changed it after us, and shall have it so.
+            Made::Value(made) => scope == Scope::Ours && value_of(&one.path).is_ok_and(|now| now != *made),
+        };
+        let restored = if theirs { Ok(()) } else { restore_one(&one.path, &one.before, until) };
+        match restored {
+            Ok(()) => one.made = Made::Untouched,
+            Err(error) => failed = Err(io::Error::other(format!("{}: {error}", one.path.display()))),
         }
     }
     failed
@@ -219,39 +458,68 @@ fn restore_one(path: &Path, value: &str, until: Instant) -> io::Result<()> {
         if Instant::now() > until {
             return Err(io::Error::other(format!("is {}, not {value}", value_of(path)?)));
         }
-        if write_and_read(path, value)? != value {
+        fs::write(path, value)?;
+        if value_of(path)? != value {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
     Ok(())
 }
 
-fn write_and_read(path: &Path, value: &str) -> io::Result<String> {
-    fs::write(path, value)?;
-    value_of(path)
-}
-
-/// A file's value; of `always [madvise] never` the chosen word.
-fn value_of(path: &Path) -> io::Result<String> {
+/// A file's value; of `always [madvise] never` the chosen word; of a pool the pages that were asked for, without the
+/// surplus pages that the kernel counts with them and that writing the number back would make lasting ones.
+pub(crate) fn value_of(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     let text = text.trim();
+    if path.ends_with("nr_hugepages") {
+        let all: u64 = text.parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))?;
+        let surplus = fs::read_to_string(path.with_file_name("surplus_hugepages")).unwrap_or_default();
+        return Ok(all.saturating_sub(surplus.trim().parse().unwrap_or(0)).to_string());
+    }
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
     Ok(chosen.unwrap_or(text).to_owned())
 }
 
-fn to_text(state: &[(PathBuf, String)]) -> String {
+fn number_of(path: &Path) -> io::Result<u64> {
+    value_of(path)?.parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))
+}
+
+/// Whole or not at all: a run may be killed in the middle of it.
+fn save(path: &Path, kept: &[Kept]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, to_text(kept))?;
+    fs::rename(&new, path)
+}
+
+fn to_text(kept: &[Kept]) -> String {
     let mut text = String::new();
-    for (path, value) in state {
-        let _ = writeln!(text, "{}\t{value}", path.display());
+    for one in kept {
+        let made = match &one.made {
+            Made::Untouched => String::new(),
+            Made::Writing => "\t?".to_owned(),
+            Made::Value(value) => format!("\t={value}"),
+        };
+        let _ = writeln!(text, "{}\t{}{made}", one.path.display(), one.before);
     }
     text
 }
 
-fn from_text(text: &str) -> Vec<(PathBuf, String)> {
-    text.lines()
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(path, value)| (PathBuf::from(path), value.to_owned()))
-        .collect()
+/// Files that are none of the guarded ones are left out.
+fn from_text(text: &str) -> Vec<Kept> {
+    let parse = |line: &str| {
+        let mut parts = line.split('\t');
+        let (path, before) = (parts.next()?, parts.next()?);
+        let guarded = path == SHM_GROUP || [POOLS, NODES, thp::FOLDER].iter().any(|folder| path.starts_with(folder));
+        if !guarded || path.contains("..") {
+            return None;
+        }
+        let made = match parts.next() {
+            None => Made::Untouched,
+            Some(made) => made.strip_prefix('=').map_or(Made::Writing, |value| Made::Value(value.to_owned())),
+        };
+        Some(Kept { path: PathBuf::from(path), before: before.to_owned(), made })
+    };
+    text.lines().filter_map(parse).collect()
 }
 
 #[cfg(test)]
@@ -284,7 +552,7 @@ mod tests {
         let mut guard = require!(PoolGuard::take());
         guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
         // As a killed run leaves it: the saved state stands, and nothing was restored.
-        guard.before.clear();
+        guard.lock().clear();
         let saved = std::mem::replace(&mut guard.saved, PathBuf::from("/run/lock/hugewise-test.none"));
         assert!(saved.exists());
         drop(guard);
@@ -293,9 +561,55 @@ mod tests {
     }
 
     #[test]
+    fn beside_others_what_they_changed_stays() {
+        let tests = require!(PoolGuard::take());
+        let pool = pool_file(PageSize::MIB_2, "nr_hugepages");
+        let before = pages();
+        let with = |changes: &dyn Fn(&PoolGuard)| {
+            let saved = tempfile::tempdir().unwrap();
+            let guard = PoolGuard::with_locks(Vec::new(), saved.path().join("saved"), Scope::Ours).unwrap();
+            changes(&guard);
+            drop(guard);
+            pages()
+        };
+        // What we grew goes back; what another has written after us, or where we wrote nothing, stays.
+        assert_eq!(with(&|guard| guard.provide(PageSize::MIB_2, PageCount(before + 4)).unwrap()), before);
+        assert_eq!(with(&|_| fs::write(&pool, (before + 1).to_string()).unwrap()), before + 1);
+        let after = |guard: &PoolGuard| {
+            guard.set_pool(PageSize::MIB_2, PageCount(before + 4)).unwrap();
+            fs::write(&pool, (before + 3).to_string()).unwrap();
+        };
+        assert_eq!(with(&after), before + 3);
+        drop(tests);
+    }
+
+    #[test]
+    fn only_one_experiment_at_a_time() {
+        let _guard = require!(PoolGuard::take());
+        let Skip(reason) = PoolGuard::beside_others().unwrap_err();
+        assert!(reason.contains("another experiment"), "{reason}");
+    }
+
+    #[test]
+    fn more_than_memory_holds_is_not_even_asked_for() {
+        let guard = require!(PoolGuard::take());
+        let before = pages();
+        let Skip(reason) = guard.provide(PageSize::MIB_2, PageCount(1 << 40)).unwrap_err();
+        assert!(reason.contains("more pages of 2 MiB are wanted, and memory has room for"), "{reason}");
+        assert_eq!(pages(), before);
+    }
+
+    #[test]
     fn a_saved_state_survives_its_text() {
-        let state = vec![(PathBuf::from("/sys/a"), "madvise".to_owned()), (PathBuf::from("/proc/b"), String::new())];
+        let kept = |path: &str, before: &str, made| Kept { path: PathBuf::from(path), before: before.to_owned(), made };
+        let state = vec![
+            kept("/sys/kernel/mm/hugepages/a", "0", Made::Value("7".to_owned())),
+            kept("/sys/kernel/mm/transparent_hugepage/enabled", "madvise", Made::Writing),
+            kept(SHM_GROUP, "", Made::Untouched),
+        ];
         assert_eq!(from_text(&to_text(&state)), state);
+        // Nothing but what is guarded is ever written.
+        assert!(from_text("/etc/passwd\tx\n/sys/kernel/mm/hugepages/../../x\t1\nno tab").is_empty());
     }
 
     #[test]

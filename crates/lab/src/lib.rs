@@ -5,8 +5,23 @@
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
+pub mod budget;
+pub mod cancel;
+pub mod chase;
+pub mod counters;
+pub mod experiment;
+pub mod experiments;
+pub mod fragment;
 pub mod guard;
+pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod results;
+pub mod run;
 pub mod segment;
 pub mod session;
+pub mod standin;
+pub mod thp;
+pub mod touch;
+pub mod variant;
+mod warden;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use hugewise_model::{Bytes, PageSize};
+use serde::{Deserialize, Serialize};
 
 /// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the logarithm of a huge page's size
 /// stands from this bit up in the flags of shmget, mmap and memfd_create alike.
@@ -27,7 +28,7 @@ pub enum Pages {
 
 impl Pages {
     /// `huge` and the size in bits for a system call that takes both; nothing for base pages.
-    fn flags(self, huge: libc::c_int) -> libc::c_int {
+    pub(crate) fn flags(self, huge: libc::c_int) -> libc::c_int {
         match self {
             Self::Base => 0,
             Self::DefaultHuge => huge,
@@ -40,7 +41,8 @@ impl Pages {
 }
 
 /// How a segment is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `shmget`: lives in the host's ipc namespace until it is removed.
     SystemV,
@@ -48,6 +50,8 @@ pub enum Kind {
     AnonymousShared,
     /// `memfd_create` and a shared mapping of it.
     Memfd,
+    /// `mmap(MAP_PRIVATE|MAP_ANONYMOUS)`: a process's own memory.
+    Private,
 }
 
 /// What has to be removed beside the mapping.
@@ -66,6 +70,12 @@ pub struct Segment {
     length: usize,
     holds: Holds,
 }
+
+// SAFETY: the mapping belongs to the process, not to a thread.
+unsafe impl Send for Segment {}
+// SAFETY: shared between threads, a segment's memory is only ever touched byte by byte through volatile access, or by
+// threads that each have a part of their own; no reference into it is handed out.
+unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Asks the kernel for `size` bytes of `kind` on `pages` and maps them.
@@ -90,10 +100,10 @@ impl Segment {
                 remove_system_v(id);
                 Ok(segment)
             }
-            Kind::AnonymousShared => {
+            Kind::AnonymousShared | Kind::Private => {
                 let length = whole_pages(size, pages)?;
-                let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | pages.flags(libc::MAP_HUGETLB);
-                let start = map(length, flags, -1)?;
+                let sharing = if kind == Kind::Private { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
+                let start = map(length, sharing | libc::MAP_ANONYMOUS | pages.flags(libc::MAP_HUGETLB), -1)?;
                 Ok(Self { start, length, holds: Holds::Nothing })
             }
             Kind::Memfd => {
@@ -180,6 +190,44 @@ impl Segment {
         if let Holds::SystemV { remove, .. } | Holds::File { remove, .. } = &mut self.holds {
             *remove = false;
         }
+    }
+
+    /// Marks a System V segment for removal: it goes with the last process that is attached to it, however that ends,
+    /// and can still be attached by its shmid until then (shmctl(2), which says that this is Linux's alone).
+    pub fn remove_at_last_detach(&mut self) {
+        if let Holds::SystemV { id, remove } = &mut self.holds {
+            remove_system_v(*id);
+            *remove = false;
+        }
+    }
+
+    /// Maps the same memory anew, as a process does that has just started. What is inherited by fork alone stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn attach_again(&mut self) -> io::Result<()> {
+        match &self.holds {
+            Holds::SystemV { id, .. } => *self = attach_system_v(*id, false)?,
+            Holds::Descriptor(file) => {
+                let start = map(self.length, libc::MAP_SHARED, file.as_raw_fd())?;
+                // SAFETY: mmap gave this address and length, and no reference into the mapping is ever handed out.
+                unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+                self.start = start;
+            }
+            Holds::Nothing | Holds::File { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Where it starts.
+    pub(crate) const fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its length in bytes.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
     }
 
     /// Reads one byte in each base page of the first `percent` of the segment,
@@ -351,10 +399,23 @@ mod tests {
 
     #[test]
     fn anonymous_and_memfd_segments_map_what_was_asked() {
-        for kind in [Kind::AnonymousShared, Kind::Memfd] {
+        for kind in [Kind::AnonymousShared, Kind::Memfd, Kind::Private] {
             let segment = Segment::create(kind, Bytes::from_mib(1), Pages::Base).unwrap();
             assert_eq!(segment.size(), Bytes::from_mib(1));
             segment.touch(100);
         }
+    }
+
+    #[test]
+    fn a_segment_marked_for_removal_can_be_attached_until_the_last_one_leaves() {
+        let mut made = Segment::create(Kind::SystemV, Bytes::from_mib(1), Pages::Base).unwrap();
+        let id = made.id().unwrap();
+        made.remove_at_last_detach();
+        let mut other = Segment::attach(id).unwrap();
+        drop(made);
+        other.attach_again().unwrap();
+        other.touch(100);
+        drop(other);
+        assert!(Segment::attach(id).is_err());
     }
 }

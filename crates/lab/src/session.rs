@@ -76,6 +76,14 @@ impl Drop for Sessions {
     }
 }
 
+/// From now on this process is killed when the thread that started it ends, however that happens.
+///
+/// # Errors
+/// The kernel's.
+pub fn die_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
+}
+
 /// What this process is told to do as a session; `None` where it is no session.
 pub fn orders() -> Option<OsString> {
     std::env::var_os(ORDERS)

@@ -10,13 +10,17 @@ use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
 mod changed;
+pub mod chart;
 pub mod date;
 pub mod formats;
+pub mod html;
 pub mod json;
+pub mod lab;
 pub mod nagios;
 pub mod palette;
 pub mod plain;
 pub mod rules;
+pub mod run;
 pub mod screen;
 mod started;
 pub mod table;
@@ -27,7 +31,9 @@ mod verified;
 mod samples;
 
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
+pub use lab::LabReport;
 pub use palette::Palette;
+pub use run::{RunReport, Started};
 pub use verified::{Disagreement, Verified};
 
 /// A host that has been checked: what the renderers show.

@@ -7,10 +7,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Parser;
 use hugewise_lab::segment::{self, Kind, Pages, Segment};
 use hugewise_lab::session::{self, Sessions};
+use hugewise_lab::standin;
 use hugewise_model::{Bytes, PageSize};
 
 /// A stand-in for a server of many processes around shared memory.
@@ -75,11 +77,15 @@ fn user(text: &str) -> Result<(u32, u32), String> {
     Ok((uid.parse().map_err(|_| "UID:GID")?, gid.parse().map_err(|_| "UID:GID")?))
 }
 
-fn main() -> io::Result<()> {
-    match session::orders() {
-        Some(orders) => be_a_session(&orders),
-        None => be_the_server(&Arguments::parse()),
+fn main() -> io::Result<ExitCode> {
+    if let Some(code) = standin::if_wanted() {
+        return Ok(code);
     }
+    match session::orders() {
+        Some(orders) => be_a_session(&orders)?,
+        None => be_the_server(&Arguments::parse())?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn be_the_server(arguments: &Arguments) -> io::Result<()> {

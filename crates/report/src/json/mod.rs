@@ -16,6 +16,8 @@ pub mod applied;
 mod finding;
 mod host;
 mod instance;
+pub mod lab;
+pub mod run;
 pub mod size;
 pub mod verify;
 

@@ -13,8 +13,10 @@ mod closing;
 mod findings;
 mod host;
 mod instances;
+pub(crate) mod lab;
 mod nothing;
 pub(crate) mod plan;
+pub mod run;
 pub(crate) mod size;
 pub(crate) mod verify;
 

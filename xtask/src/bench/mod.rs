@@ -1,5 +1,7 @@
 //! `cargo xtask bench check`: what check costs beside the tools that read smaps_rollup of every process.
 
+pub(crate) mod lab;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

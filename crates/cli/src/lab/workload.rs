@@ -1,0 +1,36 @@
+//! `hugewise lab workload`.
+
+use std::time::Duration;
+
+use hugewise_lab::experiments::workload::{Settings, Workload};
+use hugewise_model::Bytes;
+
+use super::{Common, measure};
+use crate::described::size;
+use crate::outcome::{Failure, Outcome};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Sessions that ask at once.
+    #[arg(long, value_name = "N", default_value_t = Settings::default().sessions, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    sessions: u32,
+    /// Shared buffers; the tables fill three quarters of them.
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
+    segment: Bytes,
+    /// How long each measurement takes.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let usual = Settings::default();
+    let mut workload = Workload::new(Settings {
+        sessions: arguments.sessions,
+        buffers: arguments.segment,
+        time: Duration::from_secs(arguments.seconds),
+        variants: arguments.common.pages_or(usual.variants),
+    });
+    measure(&arguments.common, &mut workload, &|_, _| Vec::new())
+}

@@ -1,0 +1,257 @@
+//! `hugewise run`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use hugewise_engines::describe::{self, Description};
+use hugewise_host::{Door, Source, kernel};
+use hugewise_lab::run::compare::{self, Inherited};
+use hugewise_lab::run::launch::{self, Launch, Memlock, Watch, Watched};
+use hugewise_lab::run::plan::{self, Pages, Plan, Refusal, Surroundings, Wish};
+use hugewise_lab::run::program::{self, Program, Runtime};
+use hugewise_model::{Bytes, Host, PageSize};
+use hugewise_report::text::run::fell_back;
+use hugewise_report::{Layout, Palette, RunReport, Started};
+
+use crate::check::Format;
+use crate::described::size;
+use crate::outcome::{self, Failure, Outcome};
+use crate::terminal::{self, ColorChoice};
+
+pub(crate) const AFTER_HELP: &str = "\
+  hugewise run -- sort -S 4G big.txt -o sorted.txt
+  hugewise run --pages 2M --need 6G --report -- ./analysis
+  hugewise run --compare -- python3 model.py
+
+Exit codes: the program's own; a signal that ends it ends this too. 125 where it was not started: the host \
+offers no such pages, or nothing reaches its allocator; 126 where it cannot be executed, 127 where there is none.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Transparent huge pages, or pages of the pool of 2M or 1G.
+    #[arg(long, value_name = "PAGES", default_value = "thp", value_parser = pages)]
+    pages: Pages,
+    /// So much has to fit in the pool of 2M or 1G, or the program is not started.
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    need: Option<Bytes>,
+    /// Its text (code) too, as far as kernel and program allow.
+    #[arg(long)]
+    hugetext: bool,
+    /// At the end, say on standard error what it used: time, memory, the part on huge pages, faults.
+    #[arg(long)]
+    report: bool,
+    /// Run it without and with huge pages in turn, its output thrown away, and say what was gained.
+    #[arg(long, conflicts_with = "hugetext")]
+    compare: bool,
+    /// Runs of each with --compare, after one that does not count.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "compare", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Text for people or JSON for programs, of --report and --compare.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Where the report goes instead.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say nothing of how it is done.
+    #[arg(short, long)]
+    quiet: bool,
+    /// Colour in the report of --compare.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+    /// The program and its arguments.
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+fn pages(text: &str) -> Result<Pages, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "thp" => Ok(Pages::Thp),
+        "2m" => Ok(Pages::Huge(PageSize::MIB_2)),
+        "1g" => Ok(Pages::Huge(PageSize::GIB_1)),
+        _ => Err(format!("{text:?} is none of thp, 2M and 1G")),
+    }
+}
+
+/// Not started, for what the host or the program are.
+const REFUSED: u8 = 125;
+/// There, and cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// Not there.
+const NOT_FOUND: u8 = 127;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let Some((name, rest)) = arguments.command.split_first() else {
+        return Err(Failure::new("no program is named"));
+    };
+    let program = match look(name) {
+        Ok(program) => program,
+        Err(error) => {
+            let name = name.to_string_lossy();
+            let (code, message) = match error.kind() {
+                io::ErrorKind::NotFound => (NOT_FOUND, format!("{name}: no such program")),
+                io::ErrorKind::PermissionDenied => {
+                    (NOT_EXECUTABLE, format!("{name}: it may not be executed, or not read"))
+                }
+                _ => (NOT_EXECUTABLE, format!("{name}: {error}")),
+            };
+            return outcome::complain(&message, Outcome::Ended(code));
+        }
+    };
+    let wish = Wish { pages: arguments.pages, text: arguments.hugetext, need: arguments.need };
+    let mut plan = match planned(&program, wish, rest) {
+        Ok(plan) => plan,
+        Err(Refusal(why)) => return outcome::complain(&why, Outcome::Ended(REFUSED)),
+    };
+    let inherited = prepare(&mut plan);
+    let launch = Launch {
+        program: program.path,
+        name: name.clone(),
+        settings: plan.arguments.clone(),
+        arguments: rest.to_vec(),
+        variables: plan.variables.clone(),
+    };
+    if !arguments.quiet {
+        say(&plan);
+    }
+    if arguments.compare {
+        return compared(arguments, &plan, &launch, inherited);
+    }
+    if arguments.report || plan.text_from_outside {
+        return watched(arguments, &plan, &launch);
+    }
+    let error = launch.become_it();
+    let message = format!("{}: {error}", launch.program.display());
+    outcome::complain(&message, Outcome::Ended(NOT_EXECUTABLE))
+}
+
+fn look(name: &OsStr) -> io::Result<Program> {
+    let variable = |name| std::env::var_os(name);
+    let path = variable("PATH");
+    let file = program::find(name, path.as_deref())?;
+    program::examine(&file, path.as_deref(), variable("LD_PRELOAD").as_deref())
+}
+
+fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<Plan, Refusal> {
+    let source = hugewise_host::source::Live::new();
+    let mut host = Host { live: true, base_page: source.machine().base_page, ..Host::default() };
+    kernel::read(&mut Door::new(&source), &mut host);
+    if let (Some(Runtime::Java), Pages::Huge(page), None) = (program.runtime, wish.pages, wish.need) {
+        wish.need = java_needs(&host, &source, page, arguments);
+    }
+    let there = Surroundings { thp: &host.thp, pools: host.pools.known().map(Vec::as_slice) };
+    plan::plan(program, wish, there, &|name| std::env::var_os(name)?.into_string().ok())
+}
+
+/// What a JVM with these arguments takes of the pool at its start: with less it goes on without, after a warning.
+fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsString]) -> Option<Bytes> {
+    let flags = plan::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let command = std::iter::once("java".to_owned()).chain(flags).chain(words).collect();
+    let described = describe::describe(host, source, &Description::Jvm { command }, false).ok()?;
+    let demand = described.instance.demand?;
+    Some(demand.pages.of(demand.page_size))
+}
+
+/// What the program inherits from this process: it is set here, and said.
+fn prepare(plan: &mut Plan) -> Inherited {
+    let memlock = launch::raise_memlock();
+    let (before, after) = memlock;
+    if before.0 != after.0 {
+        plan.done.push(format!("memlock raised from {} to {}", limit(before), limit(after)));
+    }
+    let thp_kept_away = launch::thp_is_kept_away().unwrap_or(false);
+    if thp_kept_away {
+        match launch::keep_thp_away(false) {
+            Ok(()) => plan.done.push("THP had been taken from this process (PR_SET_THP_DISABLE); given back".into()),
+            Err(error) => plan.caveats.push(format!("THP is taken from this process, and stays so: {error}")),
+        }
+    }
+    Inherited { memlock, thp_kept_away }
+}
+
+fn limit(memlock: Memlock) -> String {
+    memlock.0.map_or_else(|| "unlimited".into(), |bytes| Bytes(bytes).to_string())
+}
+
+/// Says on standard error how it is done. Nobody is left to tell where that is closed.
+fn say(plan: &Plan) {
+    let mut text = Vec::new();
+    let started = Started { done: &plan.done, caveats: &plan.caveats };
+    if started
+        .write_text(&mut text, Layout { palette: Palette::Plain, ..terminal::layout(ColorChoice::Never, false) })
+        .is_ok()
+    {
+        let _ = io::stderr().lock().write_all(&text);
+    }
+}
+
+fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcome, Failure> {
+    let how = Watch { detached: false, text: plan.text_from_outside };
+    let watched = match launch::watch(launch, how) {
+        Ok(watched) => watched,
+        Err(error) => {
+            let message = format!("{}: {error}", launch.program.display());
+            return outcome::complain(&message, Outcome::Ended(NOT_EXECUTABLE));
+        }
+    };
+    if arguments.report || arguments.hugetext {
+        report(arguments, plan, std::slice::from_ref(&watched), &[])?;
+    }
+    if matches!(arguments.pages, Pages::Huge(_))
+        && let Some(line) = fell_back(&watched)
+    {
+        let _ = outcome::complain(&line, Outcome::Fine);
+    }
+    Ok(Outcome::Ended(launch::end_like(watched.status)))
+}
+
+fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inherited) -> Result<Outcome, Failure> {
+    let facts = rustix::fs::fstat(io::stdin()).map_err(|error| Failure::new(format!("standard input: {error}")));
+    let kind = rustix::fs::FileType::from_raw_mode(facts?.st_mode);
+    if kind == rustix::fs::FileType::Fifo && !io::stdin().is_terminal() {
+        return Err(Failure::new("standard input is a pipe, which can be read only once: let the program read a file"));
+    }
+    let of = arguments.runs.saturating_add(1).saturating_mul(2);
+    let mut progress = |done: u32| terminal::progress(&format!("\rrun {} of {of} \x1b[K", done.saturating_add(1)));
+    let runs = compare::compare(launch, inherited, arguments.runs, &mut progress);
+    terminal::progress("\r\x1b[K");
+    match runs.map_err(|error| Failure::new(format!("{}: {error}", launch.program.display())))? {
+        Ok(runs) => {
+            report(arguments, plan, &runs.with, &runs.without)?;
+            Ok(Outcome::Fine)
+        }
+        Err(failed) => {
+            let message = format!("{} ended with {}; nothing is compared", launch.program.display(), failed.status);
+            let _ = outcome::complain(&message, Outcome::Fine);
+            Ok(Outcome::Ended(launch::end_like(failed.status)))
+        }
+    }
+}
+
+fn report(arguments: &Arguments, plan: &Plan, with: &[Watched], without: &[Watched]) -> Result<(), Failure> {
+    let command: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let pages = match arguments.pages {
+        Pages::Thp => "thp".to_owned(),
+        Pages::Huge(PageSize::GIB_1) => "1G".to_owned(),
+        Pages::Huge(_) => "2M".to_owned(),
+    };
+    let report =
+        RunReport { command: &command, pages: &pages, done: &plan.done, caveats: &plan.caveats, with, without };
+    let (mut text, standard) = (Vec::new(), arguments.compare && arguments.out.is_none());
+    let color = if standard { arguments.color } else { ColorChoice::Never };
+    let written = match arguments.format {
+        Format::Text => report.write_text(&mut text, terminal::layout(color, false)),
+        Format::Json => report.write_json(&mut text),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    match &arguments.out {
+        Some(path) => outcome::write_file(path, &text),
+        // With --compare the program's own output is thrown away: standard output is free.
+        None if standard => outcome::print(&text),
+        None => {
+            let _ = io::stderr().lock().write_all(&text);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Programs started with their private memory on huge pages: what they are, what they are told, how they ran.
+
+pub mod compare;
+pub mod launch;
+pub mod memory;
+pub mod plan;
+pub mod program;

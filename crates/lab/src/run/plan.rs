@@ -1,0 +1,430 @@
+//! What a program is told so that its private memory comes on huge pages, and what cannot be done for it.
+
+use hugewise_model::host::Thp;
+use hugewise_model::{Bytes, PageCount, PageSize, Pool};
+
+use super::program::{Allocator, CLibrary, Program, Runtime};
+
+/// The pages that are wished for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Transparent huge pages, by madvise.
+    Thp,
+    /// Pages of the pool of this size.
+    Huge(PageSize),
+}
+
+/// What is wished for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// The pages.
+    pub pages: Pages,
+    /// The program's text, too.
+    pub text: bool,
+    /// So much has to fit in the pool.
+    pub need: Option<Bytes>,
+}
+
+/// What is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The host's THP switches.
+    pub thp: &'a Thp,
+    /// The host's pools; `None` where they could not be read.
+    pub pools: Option<&'a [Pool]>,
+}
+
+/// How the program is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Environment variables to set.
+    pub variables: Vec<(&'static str, String)>,
+    /// Arguments to put before the program's own.
+    pub arguments: Vec<String>,
+    /// What is done, a sentence each.
+    pub done: Vec<String>,
+    /// What is not, and what to know.
+    pub caveats: Vec<String>,
+    /// The text is asked for from outside, once the program runs.
+    pub text_from_outside: bool,
+}
+
+/// Why it cannot be done, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// Works out how `program` is told. `variable` reads its environment.
+///
+/// # Errors
+/// Where the program would run without huge pages: the host offers none, or nothing reaches its allocator.
+pub fn plan(
+    program: &Program,
+    wish: Wish,
+    there: Surroundings<'_>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Plan, Refusal> {
+    let mut plan = Plan::default();
+    let always = match wish.pages {
+        Pages::Thp => thp(there.thp)?,
+        Pages::Huge(page) => {
+            let line = room(page, wish.need, there.pools)?;
+            plan.done.push(line);
+            false
+        }
+    };
+    if program.privileged {
+        return Err(Refusal(format!(
+            "{} runs with the rights of its owner (setuid or setgid), which takes such settings away from it",
+            program.runs.display()
+        )));
+    }
+    if always {
+        plan.done.push("the host gives transparent huge pages to every program (THP is `always`)".into());
+    }
+    let mut hand = Hand { plan, program, pages: wish.pages, variable };
+    let reached = hand.memory();
+    if let Err(why) = reached
+        && !always
+    {
+        return Err(Refusal(why));
+    }
+    if wish.text {
+        hand.text();
+    }
+    let mut plan = hand.plan;
+    if let Pages::Huge(page) = wish.pages {
+        plan.caveats.push(format!(
+            "what the {page} pool cannot hold comes on base pages without a word from the allocator (--need SIZE refuses \
+             that, --report shows it), and a process that forks and then writes may be killed where the pool runs dry"
+        ));
+    }
+    Ok(plan)
+}
+
+struct Hand<'a> {
+    plan: Plan,
+    program: &'a Program,
+    pages: Pages,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Hand<'_> {
+    /// Sets what the allocator or runtime reads, or says why there is nothing to set.
+    fn memory(&mut self) -> Result<(), String> {
+        let name = self.program.runs.display().to_string();
+        match self.program.runtime {
+            Some(Runtime::Java) => {
+                self.java();
+                return Ok(());
+            }
+            Some(Runtime::Go) => return Err(format!("{name} is a Go program: its runtime takes no such setting")),
+            Some(Runtime::Python) => self.python(),
+            Some(Runtime::Node) => self.plan.caveats.push(
+                "node: the JavaScript heap comes from V8's own allocator, which has no such setting; buffers and native \
+                 memory are reached"
+                    .into(),
+            ),
+            None => {}
+        }
+        match (&self.program.allocator, &self.program.c_library) {
+            (Some(Allocator::Jemalloc(variable)), _) => self.jemalloc(variable),
+            (Some(Allocator::Mimalloc), _) => {
+                // The name before version 2.1; later ones read it only where the new one is missing.
+                self.plan.variables.push(("MIMALLOC_LARGE_OS_PAGES", "1".into()));
+                self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
+                match self.pages {
+                    Pages::Huge(PageSize::GIB_1) => {
+                        Err("mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
+                         MIMALLOC_RESERVE_HUGE_OS_PAGES=N yourself"
+                            .into())
+                    }
+                    _ => Ok(()),
+                }
+            }
+            (Some(Allocator::Tcmalloc), _) => {
+                Err(format!("{name} uses tcmalloc, which takes no such setting at its start"))
+            }
+            (None, CLibrary::Glibc { tunable: true }) => {
+                self.glibc();
+                Ok(())
+            }
+            (None, CLibrary::Glibc { tunable: false }) => Err(format!(
+                "{name} uses a glibc without the tunable glibc.malloc.hugetlb (it came with 2.35); an allocator that \
+                 knows huge pages can be preloaded: LD_PRELOAD=libjemalloc.so.2"
+            )),
+            (None, CLibrary::Musl) => {
+                Err(format!("{name} uses musl, whose malloc knows no huge pages; preload jemalloc or mimalloc"))
+            }
+            (None, CLibrary::Other) => {
+                Err(format!("{name} is linked statically with an allocator that is not known here"))
+            }
+        }
+    }
+
+    fn glibc(&mut self) {
+        const VARIABLE: &str = "GLIBC_TUNABLES";
+        const TUNABLE: &str = "glibc.malloc.hugetlb";
+        let value = match self.pages {
+            Pages::Thp => "1".to_owned(),
+            Pages::Huge(page) => page.bytes().get().to_string(),
+        };
+        let before = (self.variable)(VARIABLE).unwrap_or_default();
+        let others: Vec<&str> = before.split(':').filter(|part| !part.is_empty()).collect();
+        let mine = others.iter().find_map(|part| part.strip_prefix(TUNABLE)?.strip_prefix('='));
+        if let Some(theirs) = mine.filter(|theirs| *theirs != value) {
+            self.plan.caveats.push(format!("{TUNABLE}={theirs} in your {VARIABLE} is replaced"));
+        }
+        let kept = others.iter().filter(|part| !part.starts_with(TUNABLE)).map(|part| (*part).to_owned());
+        let all: Vec<String> = kept.chain([format!("{TUNABLE}={value}")]).collect();
+        self.plan.variables.push((VARIABLE, all.join(":")));
+        let how = match self.pages {
+            Pages::Thp => "it asks the kernel for transparent huge pages (madvise) wherever it grows by 2 MiB or more",
+            Pages::Huge(_) => "it maps pages of the pool",
+        };
+        self.plan.done.push(format!("glibc's malloc: {TUNABLE}={value}; {how}"));
+        if self.pages == Pages::Huge(PageSize::GIB_1) {
+            let text =
+                "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
+            self.plan.caveats.push(text.into());
+        }
+    }
+
+    fn jemalloc(&mut self, variable: &'static str) -> Result<(), String> {
+        if let Pages::Huge(page) = self.pages {
+            return Err(format!("jemalloc takes no pages of a pool ({page}); --pages thp reaches it"));
+        }
+        let before = (self.variable)(variable).unwrap_or_default();
+        if before.split(',').any(|part| part.starts_with("thp:")) {
+            self.plan.caveats.push(format!("{variable}={before} is yours and stays"));
+            return Ok(());
+        }
+        let more = "thp:always,metadata_thp:auto";
+        let all = if before.is_empty() { more.to_owned() } else { format!("{before},{more}") };
+        self.set(variable, &all, "jemalloc: transparent huge pages for all of its memory");
+        Ok(())
+    }
+
+    fn java(&mut self) {
+        let flags = java_flags(self.pages);
+        let from = if self.pages == Pages::Thp { "by madvise" } else { "from the pool" };
+        self.plan.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.plan.done.push(format!(
+            "JVM: {}; heap and code cache {from}. A flag of your own that says otherwise wins",
+            flags.join(" ")
+        ));
+    }
+
+    fn python(&mut self) {
+        if let Some(theirs) = (self.variable)("PYTHONMALLOC") {
+            self.plan.caveats.push(format!("PYTHONMALLOC={theirs} is yours and stays"));
+            return;
+        }
+        let says = "Python: small objects come from malloc, not from arenas of its own that never ask for huge pages";
+        self.plan.caveats.push(
+            "malloc is slower with small objects than Python's own allocator: whether huge pages make up for it, \
+             --compare shows (PYTHONMALLOC=pymalloc in your environment keeps Python's own)"
+                .into(),
+        );
+        self.set("PYTHONMALLOC", "malloc", says);
+    }
+
+    fn text(&mut self) {
+        match self.program.runtime {
+            Some(Runtime::Java) => {
+                self.plan.done.push("text: what the JVM compiles is in its code cache, which is on huge pages".into());
+            }
+            Some(Runtime::Node) => {
+                let before = (self.variable)("NODE_OPTIONS").unwrap_or_default();
+                let all = format!("{before} --use-largepages=on");
+                self.set("NODE_OPTIONS", all.trim_start(), "text: node maps its own onto transparent huge pages");
+            }
+            _ => self.plan.text_from_outside = true,
+        }
+    }
+
+    fn set(&mut self, variable: &'static str, value: &str, says: &str) {
+        self.plan.done.push(format!("{says} ({variable}={value})"));
+        self.plan.variables.push((variable, value.to_owned()));
+    }
+}
+
+/// The flags that bring a JVM's heap and code cache onto such pages.
+pub const fn java_flags(pages: Pages) -> &'static [&'static str] {
+    match pages {
+        Pages::Thp => &["-XX:+UseTransparentHugePages"],
+        Pages::Huge(PageSize::GIB_1) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"],
+        Pages::Huge(_) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"],
+    }
+}
+
+/// Whether THP comes without being asked for; an error where asking is useless.
+fn thp(thp: &Thp) -> Result<bool, Refusal> {
+    let todo = "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+    let Some(top) = thp.enabled.known() else {
+        return Err(Refusal("this kernel has no transparent huge pages; --pages 2M takes them from a pool".into()));
+    };
+    let of_size = thp.pmd_size.get().and_then(|pmd| thp.sizes.iter().find(|size| size.page_size == pmd));
+    let chosen = of_size.and_then(|size| size.enabled.known()).filter(|word| *word != "inherit").unwrap_or(top);
+    match chosen.as_str() {
+        "always" => Ok(true),
+        "madvise" => Ok(false),
+        _ => Err(Refusal(format!(
+            "THP is `{chosen}` on this host: whatever a program asks for, it gets none; {todo}, or take --pages 2M"
+        ))),
+    }
+}
+
+/// What the pool has to give, in a sentence.
+fn room(page: PageSize, need: Option<Bytes>, pools: Option<&[Pool]>) -> Result<String, Refusal> {
+    let kib = page.bytes().get() >> 10;
+    let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
+    let Some(pools) = pools else { return Err(Refusal("the host's pools cannot be read".into())) };
+    let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else {
+        return Err(Refusal(format!("this kernel has no {page} pages")));
+    };
+    let (Some(total), Some(available)) = (pool.total.get(), pool.available()) else {
+        return Err(Refusal(format!("the {page} pool cannot be read")));
+    };
+    let beyond = pool.overcommit.get().unwrap_or_default().saturating_sub(pool.surplus.get().unwrap_or_default());
+    let wanted = need.map_or(PageCount(1), |need| page.pages_for(need));
+    if available + beyond < wanted {
+        let missing = wanted.saturating_sub(available + beyond);
+        let more = total.saturating_sub(pool.surplus.get().unwrap_or_default()) + missing;
+        let size = match need {
+            Some(need) => format!("{need} need {wanted} pages of {page}, {missing} are missing"),
+            None => format!("no page of {page} is to be had; --need SIZE says how many it takes"),
+        };
+        return Err(Refusal(format!(
+            "{size}: of {total} in the pool {available} are free. As root: echo {} > {file} (and read it back: the kernel \
+             gives what it can without a word), or `hugewise size` for the host as a whole",
+            more.get()
+        )));
+    }
+    let surplus = if beyond > PageCount::ZERO { format!(", and up to {beyond} more on demand") } else { String::new() };
+    Ok(format!("{page} pool: {available} pages ({}) to be had{surplus}", available.of(page)))
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed;
+    use hugewise_model::host::ThpSize;
+
+    use super::*;
+
+    fn program(runtime: Option<Runtime>, allocator: Option<Allocator>, c_library: CLibrary) -> Program {
+        let path = "/usr/bin/p".into();
+        Program { path, runs: "/usr/bin/p".into(), c_library, allocator, runtime, privileged: false }
+    }
+
+    const GLIBC: CLibrary = CLibrary::Glibc { tunable: true };
+
+    fn switches(top: &str) -> Thp {
+        let pmd = PageSize::MIB_2;
+        let sizes = vec![ThpSize {
+            page_size: pmd,
+            enabled: Observed::Known("inherit".into()),
+            shmem_enabled: Observed::Absent,
+        }];
+        Thp { enabled: Observed::Known(top.into()), pmd_size: Observed::Known(pmd), sizes, ..Thp::default() }
+    }
+
+    fn pool(total: u64, free: u64, reserved: u64) -> Pool {
+        let known = |pages| Observed::Known(PageCount(pages));
+        Pool {
+            page_size: PageSize::MIB_2,
+            total: known(total),
+            free: known(free),
+            reserved: known(reserved),
+            surplus: known(0),
+            overcommit: known(0),
+            nodes: Vec::new(),
+        }
+    }
+
+    fn made(program: &Program, pages: Pages, environment: &[(&str, &str)]) -> Result<Plan, Refusal> {
+        let wish = Wish { pages, text: false, need: None };
+        let pools = [pool(10, 8, 3)];
+        let thp = switches("madvise");
+        let there = Surroundings { thp: &thp, pools: Some(&pools) };
+        plan(program, wish, there, &|name| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn glibc_keeps_other_tunables() {
+        let sort = program(None, None, GLIBC);
+        let theirs = [("GLIBC_TUNABLES", "glibc.malloc.check=3:glibc.malloc.hugetlb=0:glibc.rtld.nns=4")];
+        let plan = made(&sort, Pages::Thp, &theirs).unwrap();
+        let expected = "glibc.malloc.check=3:glibc.rtld.nns=4:glibc.malloc.hugetlb=1";
+        assert_eq!(plan.variables, [("GLIBC_TUNABLES", expected.to_owned())]);
+        assert!(plan.caveats[0].contains("replaced"));
+        let plan = made(&sort, Pages::Huge(PageSize::MIB_2), &[]).unwrap();
+        assert_eq!(plan.variables, [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2097152".to_owned())]);
+        // Five of the eight free pages are promised to nobody.
+        assert!(plan.done[0].contains("5 pages (10.0 MiB)"), "{plan:?}");
+    }
+
+    #[test]
+    fn each_allocator_is_told_in_its_own_words() {
+        let jemalloc = program(None, Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF")), GLIBC);
+        let plan = made(&jemalloc, Pages::Thp, &[("_RJEM_MALLOC_CONF", "narenas:2")]).unwrap();
+        assert_eq!(plan.variables, [("_RJEM_MALLOC_CONF", "narenas:2,thp:always,metadata_thp:auto".to_owned())]);
+        assert!(made(&jemalloc, Pages::Huge(PageSize::MIB_2), &[]).is_err());
+        let mimalloc = made(&program(None, Some(Allocator::Mimalloc), CLibrary::Musl), Pages::Thp, &[]).unwrap();
+        let names: Vec<&str> = mimalloc.variables.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["MIMALLOC_LARGE_OS_PAGES", "MIMALLOC_ALLOW_LARGE_OS_PAGES"]);
+        let plan = made(&program(Some(Runtime::Java), None, GLIBC), Pages::Huge(PageSize::MIB_2), &[]).unwrap();
+        assert_eq!(plan.arguments, ["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"]);
+        assert_eq!(plan.variables, []);
+        let python = made(&program(Some(Runtime::Python), None, GLIBC), Pages::Thp, &[]).unwrap();
+        assert_eq!(python.variables[0], ("PYTHONMALLOC", "malloc".to_owned()));
+        assert_eq!(python.variables[1].0, "GLIBC_TUNABLES");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_and_never_half_done() {
+        for (runtime, allocator, c_library) in [
+            (Some(Runtime::Go), None, CLibrary::Other),
+            (None, Some(Allocator::Tcmalloc), GLIBC),
+            (None, None, CLibrary::Musl),
+            (None, None, CLibrary::Other),
+            (None, None, CLibrary::Glibc { tunable: false }),
+        ] {
+            let program = program(runtime, allocator, c_library);
+            assert!(made(&program, Pages::Thp, &[]).is_err(), "{program:?}");
+        }
+        let mut setuid = program(None, None, GLIBC);
+        setuid.privileged = true;
+        assert!(made(&setuid, Pages::Thp, &[]).is_err_and(|why| why.0.contains("setuid")));
+    }
+
+    #[test]
+    fn thp_never_is_said_and_always_needs_nothing() {
+        let wish = Wish { pages: Pages::Thp, text: false, need: None };
+        let musl = program(None, None, CLibrary::Musl);
+        let with = |thp: &Thp| plan(&musl, wish, Surroundings { thp, pools: None }, &|_| None);
+        assert!(with(&switches("never")).is_err_and(|why| why.0.contains("echo madvise")));
+        assert!(with(&switches("always")).is_ok());
+        // The size's own switch overrides the top one.
+        let mut never = switches("always");
+        never.sizes[0].enabled = Observed::Known("never".into());
+        assert!(with(&never).is_err());
+        assert!(with(&Thp::default()).is_err_and(|why| why.0.contains("no transparent huge pages")));
+    }
+
+    #[test]
+    fn a_short_pool_is_refused_with_the_number_that_it_takes() {
+        let with = |pool: Pool, need: Option<Bytes>| room(PageSize::MIB_2, need, Some(&[pool]));
+        assert!(with(pool(10, 8, 3), Some(Bytes::from_mib(10))).is_ok());
+        let refused = with(pool(10, 8, 3), Some(Bytes::from_mib(1024))).unwrap_err().0;
+        // 512 wanted, 5 to be had: 507 more than the 10 that are there.
+        assert!(refused.contains("507 are missing") && refused.contains("echo 517 >"), "{refused}");
+        assert!(with(pool(0, 0, 0), None).is_err());
+        let mut on_demand = pool(0, 0, 0);
+        on_demand.overcommit = Observed::Known(PageCount(4));
+        assert!(with(on_demand, Some(Bytes::from_mib(8))).is_ok());
+        assert!(room(PageSize::GIB_1, None, Some(&[pool(1, 1, 0)])).is_err());
+        assert!(room(PageSize::GIB_1, None, None).is_err());
+    }
+}

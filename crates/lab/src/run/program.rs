@@ -1,0 +1,352 @@
+//! What a program is: its C library, its allocator, its runtime. All of it decides how it can be told to use huge pages.
+
+#![allow(clippy::disallowed_methods, reason = "programs of this machine are looked at, never those of a captured one")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+use object::elf::{DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, FileHeader32, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::{Endianness, FileKind, ReadCache};
+
+/// The name of the tunable, which stands in every loader that knows it (glibc 2.35 and later, and back-ports).
+const TUNABLE: &[u8] = b"glibc.malloc.hugetlb";
+
+/// The largest program that is searched for an allocator inside it.
+const LARGEST_SEARCHED: u64 = 1 << 30;
+
+/// What the kernel allows of scripts that name scripts (`BINPRM_BUF_SIZE` and its depth, fs/exec.c).
+const DEEPEST_SCRIPT: usize = 5;
+const FIRST_LINE: usize = 256;
+
+/// The C library of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CLibrary {
+    /// glibc, loaded or linked in; whether its malloc knows of huge pages.
+    Glibc {
+        /// Whether it has the tunable `glibc.malloc.hugetlb`.
+        tunable: bool,
+    },
+    /// musl.
+    Musl,
+    /// Linked in and none of these, or none at all.
+    Other,
+}
+
+/// An allocator in the place of the C library's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allocator {
+    /// jemalloc, and the environment variable that it reads.
+    Jemalloc(&'static str),
+    /// mimalloc.
+    Mimalloc,
+    /// tcmalloc.
+    Tcmalloc,
+}
+
+/// A runtime that manages memory by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// The Java launcher.
+    Java,
+    /// CPython: small objects come from arenas of its own.
+    Python,
+    /// Node.js.
+    Node,
+    /// A Go program.
+    Go,
+}
+
+/// A program that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file that is started.
+    pub path: PathBuf,
+    /// The file that runs in the end: the interpreter where `path` is a script.
+    pub runs: PathBuf,
+    /// Its C library.
+    pub c_library: CLibrary,
+    /// An allocator of its own, linked in or loaded.
+    pub allocator: Option<Allocator>,
+    /// A runtime that is known.
+    pub runtime: Option<Runtime>,
+    /// The kernel clears its environment of tunables: it runs with others' rights.
+    pub privileged: bool,
+}
+
+/// The file that a command names, found as the shell finds it.
+///
+/// # Errors
+/// `NotFound`, and `PermissionDenied` where there is one that cannot be executed.
+pub fn find(command: &OsStr, path: Option<&OsStr>) -> io::Result<PathBuf> {
+    if command.as_bytes().contains(&b'/') {
+        let found = PathBuf::from(command);
+        return executable(&found).map(|()| found);
+    }
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for folder in std::env::split_paths(path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))) {
+        let found = folder.join(command);
+        match executable(&found) {
+            Ok(()) => return Ok(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn executable(path: &Path) -> io::Result<()> {
+    let facts = std::fs::metadata(path)?;
+    let is = facts.is_file() && facts.permissions().mode() & 0o111 != 0;
+    if is { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// Looks at a program. `preload` is the environment's `LD_PRELOAD`, `path` its `PATH`.
+///
+/// # Errors
+/// The file's: a program that may be executed and not read cannot be told of.
+pub fn examine(file: &Path, path: Option<&OsStr>, preload: Option<&OsStr>) -> io::Result<Program> {
+    let runs = interpreter(file, path)?;
+    let privileged = std::fs::metadata(&runs)?.permissions().mode() & 0o6000 != 0;
+    let elf = read_elf(&runs)?;
+    let inside = search(&runs)?;
+    let c_library = match &elf {
+        Elf { loader: Some(loader), .. } if loader.file_name().is_some_and(|name| contains(name, b"ld-musl")) => {
+            CLibrary::Musl
+        }
+        Elf { loader: Some(loader), .. } => CLibrary::Glibc { tunable: search(loader)?.tunable },
+        Elf { loader: None, .. } if inside.tunable || inside.glibc => CLibrary::Glibc { tunable: inside.tunable },
+        Elf { loader: None, .. } => CLibrary::Other,
+    };
+    let preloaded = preload.map(|list| list.as_bytes().split(|byte| matches!(byte, b':' | b' ')));
+    let libraries = preloaded.into_iter().flatten().chain(elf.needed.iter().map(|name| name.as_bytes()));
+    let allocator = libraries.into_iter().find_map(library).or(inside.allocator);
+    let names = [file, &runs].map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+    let named = [file.to_owned()].iter().chain(&names).find_map(|path| runtime(path));
+    let runtime = named.or(inside.go.then_some(Runtime::Go));
+    Ok(Program { path: file.to_owned(), runs, c_library, allocator, runtime, privileged })
+}
+
+fn contains(name: &OsStr, part: &[u8]) -> bool {
+    memmem::find(name.as_bytes(), part).is_some()
+}
+
+/// The allocator that a library is.
+fn library(name: &[u8]) -> Option<Allocator> {
+    let is = |part: &str| memmem::find(name, part.as_bytes()).is_some();
+    match () {
+        () if is("jemalloc") => Some(Allocator::Jemalloc("MALLOC_CONF")),
+        () if is("mimalloc") => Some(Allocator::Mimalloc),
+        () if is("tcmalloc") => Some(Allocator::Tcmalloc),
+        () => None,
+    }
+}
+
+/// The runtime by its usual name: `python3.11` is one, `python-config` is none.
+fn runtime(path: &Path) -> Option<Runtime> {
+    let name = path.file_name()?.to_str()?;
+    if name == "java" {
+        return Some(Runtime::Java);
+    }
+    if matches!(name, "node" | "nodejs") {
+        return Some(Runtime::Node);
+    }
+    let version = name.strip_prefix("python")?;
+    version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.').then_some(Runtime::Python)
+}
+
+/// Follows `#!` to the program that runs in the end.
+fn interpreter(file: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
+    let mut file = file.to_owned();
+    for _ in 0..DEEPEST_SCRIPT {
+        let mut first = Vec::new();
+        File::open(&file)?.take(u64::try_from(FIRST_LINE).unwrap_or(256)).read_to_end(&mut first)?;
+        let Some(line) = first.strip_prefix(b"#!") else { return Ok(file) };
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let program = words.next().ok_or_else(|| io::Error::other("its first line names no interpreter"))?;
+        file = PathBuf::from(OsString::from_vec(program.to_vec()));
+        if file.file_name() == Some(OsStr::new("env"))
+            && let Some(name) = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))
+        {
+            file = find(OsStr::from_bytes(name), path)?;
+        }
+    }
+    Err(io::Error::other("a script whose interpreter is a script, and so on"))
+}
+
+/// What an executable asks of the loader.
+#[derive(Debug, Default)]
+struct Elf {
+    loader: Option<PathBuf>,
+    needed: Vec<OsString>,
+}
+
+fn read_elf(file: &Path) -> io::Result<Elf> {
+    let data = ReadCache::new(File::open(file)?);
+    let parsed = match FileKind::parse(&data) {
+        Ok(FileKind::Elf64) => dynamic::<FileHeader64<Endianness>>(&data),
+        Ok(FileKind::Elf32) => dynamic::<FileHeader32<Endianness>>(&data),
+        _ => return Err(io::Error::other("no program that the kernel runs by itself")),
+    };
+    parsed.map_err(|error| io::Error::other(format!("damaged: {error}")))
+}
+
+fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> object::Result<Elf> {
+    let header = Header::parse(data)?;
+    let endian = header.endian()?;
+    let segments = header.program_headers(endian, data)?;
+    let mut elf = Elf::default();
+    let (mut strings, mut size, mut names) = (0_u64, 0_u64, Vec::new());
+    for segment in segments {
+        if let Some(loader) = segment.interpreter(endian, data)? {
+            elf.loader = Some(PathBuf::from(OsStr::from_bytes(loader)));
+        }
+        for entry in segment.dynamic(endian, data)?.unwrap_or_default() {
+            let value = entry.val(endian);
+            match entry.tag(endian) {
+                DT_NULL => break,
+                DT_STRTAB => strings = value,
+                DT_STRSZ => size = value,
+                DT_NEEDED => names.push(value),
+                _ => {}
+            }
+        }
+    }
+    let table = segments.iter().find_map(|segment| segment.data_range(endian, data, strings, size).ok().flatten());
+    for at in names {
+        let name = usize::try_from(at).ok().and_then(|at| table?.get(at..)).unwrap_or_default();
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        elf.needed.push(OsStr::from_bytes(name).to_owned());
+    }
+    Ok(elf)
+}
+
+/// What stands in a program's text and data.
+#[derive(Debug, Default)]
+struct Inside {
+    tunable: bool,
+    glibc: bool,
+    go: bool,
+    allocator: Option<Allocator>,
+}
+
+/// Searches a file piece by piece, so that a large one takes no memory.
+fn search(file: &Path) -> io::Result<Inside> {
+    const PIECE: usize = 1 << 20;
+    // Longer than any of the words.
+    const OVERLAP: usize = 64;
+    let mut inside = Inside::default();
+    let mut file = File::open(file)?.take(LARGEST_SEARCHED);
+    let mut buffer = Vec::new();
+    loop {
+        let kept = buffer.len().min(OVERLAP);
+        buffer.drain(..buffer.len() - kept);
+        let read = file.by_ref().take(u64::try_from(PIECE).unwrap_or(u64::MAX)).read_to_end(&mut buffer)?;
+        if read == 0 {
+            return Ok(inside);
+        }
+        let has = |word: &[u8]| memmem::find(&buffer, word).is_some();
+        inside.tunable |= has(TUNABLE);
+        inside.glibc |= has(b"GLIBC_TUNABLES");
+        inside.go |= has(b"\xff Go buildinf:");
+        if inside.allocator.is_none() {
+            // jemalloc's prefixes: Rust's, Redis's and Debian's are built with these.
+            let prefixes = ["_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "MALLOC_CONF"];
+            let jemalloc = prefixes.into_iter().find(|name| has(&[name.as_bytes(), b"\0"].concat()));
+            let mimalloc = has(b"mimalloc: ").then_some(Allocator::Mimalloc);
+            inside.allocator = jemalloc.map(Allocator::Jemalloc).or(mimalloc);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(file: &Path) -> Program {
+        examine(file, Some(OsStr::new("/usr/bin:/bin")), None).unwrap()
+    }
+
+    #[test]
+    fn a_shell_is_an_ordinary_program_of_glibc() {
+        let found = find(OsStr::new("sort"), Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
+        let sort = look(&found);
+        // Debian 12's glibc is 2.36; 2.35 brought the tunable.
+        assert_eq!(sort.c_library, CLibrary::Glibc { tunable: true });
+        assert_eq!((sort.allocator, sort.runtime, sort.privileged), (None, None, false));
+    }
+
+    #[test]
+    fn scripts_are_followed_to_what_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let plain = script("plain", "#! /bin/sh -e\nexit 0\n");
+        assert_eq!(look(&plain).runs, Path::new("/bin/sh"));
+        let through_env = script("through-env", "#!/usr/bin/env -S A=1 sh\n");
+        assert!(look(&through_env).runs.ends_with("sh"));
+        let round = folder.path().join("round");
+        script("round", &format!("#!{}\n", round.display()));
+        assert!(examine(&round, None, None).is_err());
+        let nonsense = script("nonsense", "no program\n");
+        assert!(examine(&nonsense, None, None).is_err());
+        let denied = folder.path().join("denied");
+        std::fs::write(&denied, "").unwrap();
+        assert_eq!(find(denied.as_os_str(), None).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(find(OsStr::new("no-such-program"), None).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn allocators_are_known_by_library_preload_and_text() {
+        let sort = find(OsStr::new("sort"), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
+        for (preload, allocator) in [
+            ("/usr/lib/libjemalloc.so.2", Allocator::Jemalloc("MALLOC_CONF")),
+            ("libc.so libmimalloc.so.2.0", Allocator::Mimalloc),
+            ("a.so:libtcmalloc_minimal.so.4", Allocator::Tcmalloc),
+        ] {
+            let seen = examine(&sort, None, Some(OsStr::new(preload))).unwrap();
+            assert_eq!(seen.allocator, Some(allocator), "{preload}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        // Across the border of two pieces.
+        let mut bytes = vec![b'x'; (1 << 20) - 9];
+        bytes.extend_from_slice(b"_RJEM_MALLOC_CONF\0");
+        std::fs::write(&file, &bytes).unwrap();
+        assert_eq!(search(&file).unwrap().allocator, Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF")));
+    }
+
+    #[test]
+    fn runtimes_are_known_by_their_names() {
+        let of = |name: &str| runtime(Path::new(name));
+        assert_eq!(of("/usr/lib/jvm/jdk/bin/java"), Some(Runtime::Java));
+        assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python));
+        assert_eq!(of("python"), Some(Runtime::Python));
+        assert_eq!(of("node"), Some(Runtime::Node));
+        assert_eq!(of("python3-config"), None);
+        assert_eq!(of("javac"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn damaged_programs_are_no_panic(cut in 0_usize..4096, at in 0_usize..2048, byte: u8) {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("a");
+            let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+            bytes.truncate(4096.max(cut));
+            if let Some(one) = bytes.get_mut(at) { *one = byte; }
+            std::fs::write(&file, &bytes).unwrap();
+            let _ = read_elf(&file);
+        }
+    }
+}

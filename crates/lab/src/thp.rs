@@ -1,0 +1,217 @@
+//! What the switches of transparent huge pages must say for memory that asks by madvise
+//! (Documentation/admin-guide/mm/transhuge.rst).
+
+use std::path::Path;
+
+use hugewise_model::PageSize;
+
+use crate::guard::{self, folders};
+use crate::variant::Variant;
+
+/// Where the switches stand.
+pub const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// Which switches memory obeys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// A process's own: `enabled`.
+    #[default]
+    Private,
+    /// Shared and anonymous, memory files among it: `shmem_enabled`.
+    Shared,
+    /// System V: `shmem_enabled` above all sizes alone. Seen on Linux 6.18, whose sizes' own switches are for mappings
+    /// that the kernel calls anonymous, and these have operations of their own (ipc/shm.c, mm/shmem.c).
+    SystemV,
+}
+
+/// One size's own switch, for private or for shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Own {
+    page: PageSize,
+    path: String,
+    value: String,
+}
+
+/// The switches as they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Switches {
+    memory: Memory,
+    /// The size of [`Variant::Thp`].
+    large: PageSize,
+    /// `enabled` or `shmem_enabled` above all sizes.
+    top: Option<String>,
+    /// Since Linux 6.8 (shared: 6.11) each size has one of its own.
+    own: Vec<Own>,
+}
+
+/// The switches to be turned, with their values, so that memory which asks for `pages` by madvise gets them and no
+/// larger ones. Empty where all stand right already, and for pages that are not transparent.
+pub fn wanted(pages: Variant, memory: Memory) -> Vec<(String, &'static str)> {
+    let switches = Switches::read(memory);
+    match pages {
+        Variant::Thp => switches.for_size(switches.large),
+        Variant::Mthp(page) => switches.for_size(page),
+        Variant::Base | Variant::Huge(_) => Vec::new(),
+    }
+}
+
+/// Whether this kernel can give such pages at all.
+pub fn offers(pages: Variant, memory: Memory) -> bool {
+    let switches = Switches::read(memory);
+    match pages {
+        Variant::Thp => switches.top.is_some(),
+        Variant::Mthp(page) => switches.own.iter().any(|own| own.page == page),
+        Variant::Base | Variant::Huge(_) => true,
+    }
+}
+
+/// The sizes that this kernel can give, smallest first, for [`Variant::Mthp`].
+pub fn sizes(memory: Memory) -> Vec<PageSize> {
+    let switches = Switches::read(memory);
+    let mut sizes: Vec<_> = switches.own.iter().map(|own| own.page).filter(|page| *page < switches.large).collect();
+    sizes.sort();
+    sizes
+}
+
+/// The size of [`Variant::Thp`].
+pub fn large_size() -> PageSize {
+    guard::value_of(Path::new(&format!("{FOLDER}/hpage_pmd_size")))
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .and_then(PageSize::new)
+        .unwrap_or(PageSize::MIB_2)
+}
+
+/// Every switch there is: what a guard must put back.
+pub fn paths() -> Vec<String> {
+    let mut paths: Vec<_> = ["enabled", "shmem_enabled", "defrag"].map(|name| format!("{FOLDER}/{name}")).into();
+    for folder in folders(Path::new(FOLDER)).unwrap_or_default() {
+        if size_of(&folder).is_some() {
+            paths.extend(["enabled", "shmem_enabled"].map(|name| format!("{}/{name}", folder.display())));
+        }
+    }
+    paths
+}
+
+fn size_of(folder: &Path) -> Option<PageSize> {
+    let kib = folder.file_name()?.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+    kib.parse().ok().and_then(PageSize::from_kib)
+}
+
+impl Memory {
+    const fn switch(self) -> &'static str {
+        match self {
+            Self::Private => "enabled",
+            Self::Shared | Self::SystemV => "shmem_enabled",
+        }
+    }
+}
+
+impl Switches {
+    fn read(memory: Memory) -> Self {
+        let name = memory.switch();
+        let mut own = Vec::new();
+        let no_own = memory == Memory::SystemV;
+        for folder in folders(Path::new(FOLDER)).unwrap_or_default() {
+            if no_own {
+                break;
+            }
+            let path = format!("{}/{name}", folder.display());
+            if let (Some(page), Ok(value)) = (size_of(&folder), guard::value_of(Path::new(&path))) {
+                own.push(Own { page, path, value });
+            }
+        }
+        let top = guard::value_of(Path::new(&format!("{FOLDER}/{name}"))).ok();
+        Self { memory, large: large_size(), top, own }
+    }
+
+    /// Whether memory that asks gets pages under this word; `inherit` is the top's.
+    fn gives(&self, word: &str) -> bool {
+        match word {
+            "inherit" => self.top.as_deref().is_some_and(|top| top != "inherit" && self.gives(top)),
+            "always" | "madvise" | "advise" | "force" => true,
+            // `within_size` gives what lies within the file; `never` and `deny` nothing.
+            "within_size" => self.memory != Memory::Private,
+            _ => false,
+        }
+    }
+
+    fn for_size(&self, page: PageSize) -> Vec<(String, &'static str)> {
+        let asked = if self.memory == Memory::Private { "madvise" } else { "advise" };
+        let name = self.memory.switch();
+        let top = format!("{FOLDER}/{name}");
+        let mut turned = Vec::new();
+        // The emergency words of shared memory override every size.
+        let emergency = matches!(self.top.as_deref(), Some("deny" | "force"));
+        let no_own = self.own.iter().all(|own| own.page != page);
+        if emergency || no_own && !self.top.as_deref().is_some_and(|word| self.gives(word)) {
+            turned.push((top, asked));
+        }
+        for own in &self.own {
+            let gives = if emergency && own.value == "inherit" { true } else { self.gives(&own.value) };
+            if own.page == page && !gives {
+                turned.push((own.path.clone(), asked));
+            } else if own.page > page && gives {
+                // The kernel takes the largest size that fits.
+                turned.push((own.path.clone(), "never"));
+            }
+        }
+        turned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switches(memory: Memory, top: &str, own: &[(u64, &str)]) -> Switches {
+        let own = own.iter().map(|(kib, value)| Own {
+            page: PageSize::from_kib(*kib).unwrap(),
+            path: kib.to_string(),
+            value: (*value).to_owned(),
+        });
+        Switches { memory, large: PageSize::MIB_2, top: Some(top.to_owned()), own: own.collect() }
+    }
+
+    fn turned(switches: &Switches, kib: u64) -> Vec<(String, &'static str)> {
+        switches.for_size(PageSize::from_kib(kib).unwrap())
+    }
+
+    #[test]
+    fn nothing_is_turned_that_stands_right() {
+        let new = [(64, "never"), (2048, "inherit")];
+        assert!(turned(&switches(Memory::Private, "madvise", &new), 2048).is_empty());
+        assert!(turned(&switches(Memory::Private, "always", &new), 2048).is_empty());
+        assert!(turned(&switches(Memory::Shared, "within_size", &new), 2048).is_empty());
+        assert!(turned(&switches(Memory::Private, "madvise", &[]), 2048).is_empty());
+    }
+
+    #[test]
+    fn the_smallest_change_is_made() {
+        let new = [(64, "never"), (2048, "inherit")];
+        assert_eq!(turned(&switches(Memory::Private, "never", &new), 2048), [("2048".to_owned(), "madvise")]);
+        assert_eq!(turned(&switches(Memory::Shared, "never", &new), 2048), [("2048".to_owned(), "advise")]);
+        assert_eq!(turned(&switches(Memory::Private, "never", &[]), 2048), [(format!("{FOLDER}/enabled"), "madvise")]);
+        // Sizes above the wanted one would be taken instead of it.
+        assert_eq!(
+            turned(&switches(Memory::Private, "madvise", &new), 64),
+            [("64".to_owned(), "madvise"), ("2048".to_owned(), "never")]
+        );
+        assert_eq!(turned(&switches(Memory::Private, "never", &new), 64), [("64".to_owned(), "madvise")]);
+    }
+
+    #[test]
+    fn system_v_obeys_the_top_alone() {
+        let top = [(format!("{FOLDER}/shmem_enabled"), "advise")];
+        assert_eq!(turned(&switches(Memory::SystemV, "never", &[]), 2048), top);
+        assert!(turned(&switches(Memory::SystemV, "within_size", &[]), 2048).is_empty());
+        assert!(!offers(Variant::Mthp(PageSize::from_kib(64).unwrap()), Memory::SystemV));
+    }
+
+    #[test]
+    fn deny_stands_above_all_sizes() {
+        let denied = switches(Memory::Shared, "deny", &[(64, "advise"), (2048, "inherit")]);
+        assert_eq!(turned(&denied, 64), [(format!("{FOLDER}/shmem_enabled"), "advise"), ("2048".to_owned(), "never")]);
+        assert_eq!(turned(&denied, 2048), [(format!("{FOLDER}/shmem_enabled"), "advise")]);
+    }
+}

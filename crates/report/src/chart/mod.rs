@@ -1,0 +1,229 @@
+//! Charts as SVG: lines, bars, and measurements with their spread.
+//!
+//! They need no script and no network. Colours are classes that the page's (or the file's own) style sheet
+//! fills in, for light, dark and paper; series differ in their markers and dashes too, so that nothing is lost in
+//! black and white. A title and a description stand in each for those who hear it. The view box is narrow, so that
+//! letters can still be read where the picture is as wide as a phone.
+
+use maud::{Markup, PreEscaped, html};
+
+pub mod bar;
+pub mod dots;
+pub mod line;
+pub mod scale;
+
+pub use bar::BarChart;
+pub use dots::DotChart;
+pub use line::LineChart;
+pub use scale::{Scale, Spacing, Unit};
+
+/// Width of every chart's view box.
+pub(crate) const WIDTH: f64 = 480.0;
+
+/// Series that differ in colour, marker and dash; more than these begin again.
+const LOOKS: usize = 6;
+
+/// What the classes of a chart look like.
+pub const STYLE: &str = "\
+.chart{--ink:#1b1f24;--faint:#59636e;--grid:#d8dee4;--s0:#c2410c;--s1:#8250df;--s2:#0969da;--s3:#1a7f37;--s4:#9a6700;--s5:#bf3989}
+@media (prefers-color-scheme:dark){.chart{--ink:#e6edf3;--faint:#9198a1;--grid:#30363d;--s0:#fb8f44;--s1:#be8fff;--s2:#58a6ff;--s3:#4ac26b;--s4:#d4a72c;--s5:#ff80c8}}
+@media print{.chart{--ink:#000;--faint:#333;--grid:#bbb;--s0:#c2410c;--s1:#8250df;--s2:#0969da;--s3:#1a7f37;--s4:#9a6700;--s5:#bf3989}}
+.chart text{fill:var(--ink);font:13px system-ui,sans-serif}
+.chart .faint{fill:var(--faint);font-size:12px}
+.chart .head{font-weight:600;font-size:15px}
+.chart .grid{stroke:var(--grid);stroke-width:1}
+.chart .axis{stroke:var(--faint);stroke-width:1}
+.chart .end{text-anchor:end}.chart .mid{text-anchor:middle}
+.chart .line{fill:none;stroke-width:2}
+.chart .band{stroke:none;fill-opacity:.15}
+.chart .s0{stroke:var(--s0);fill:var(--s0)}.chart .s1{stroke:var(--s1);fill:var(--s1)}
+.chart .s2{stroke:var(--s2);fill:var(--s2)}.chart .s3{stroke:var(--s3);fill:var(--s3)}
+.chart .s4{stroke:var(--s4);fill:var(--s4)}.chart .s5{stroke:var(--s5);fill:var(--s5)}
+.chart .line{fill:none}.chart .sample{fill-opacity:.35;stroke:none}.chart .bar{stroke:none}
+";
+
+/// The words around a chart.
+#[derive(Clone, Debug)]
+pub struct Caption {
+    /// What is shown.
+    pub title: String,
+    /// What is seen, in a sentence, for those who do not see it.
+    pub description: String,
+}
+
+/// A finished chart.
+#[derive(Clone, Debug)]
+pub struct Svg {
+    caption: Caption,
+    height: f64,
+    body: Markup,
+}
+
+impl Svg {
+    /// As a part of a page that has [`STYLE`].
+    pub fn inline(&self) -> Markup {
+        self.write(None)
+    }
+
+    /// As a file of its own.
+    pub fn standalone(&self) -> String {
+        format!("{}\n", self.write(Some(STYLE)).into_string())
+    }
+
+    fn write(&self, style: Option<&str>) -> Markup {
+        let view = format!("0 0 {WIDTH} {}", self.height);
+        html! {
+            svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(view) role="img" {
+                title { (self.caption.title) }
+                desc { (self.caption.description) }
+                @if let Some(style) = style { style { (PreEscaped(style)) } }
+                text.head x="0" y="16" { (self.caption.title) }
+                (self.body)
+            }
+        }
+    }
+}
+
+/// The class of the series with this number.
+pub(crate) fn class(series: usize) -> String {
+    format!("s{}", series % LOOKS)
+}
+
+/// Strokes of the series with this number; a forecast's are fine.
+pub(crate) fn dashes(series: usize, forecast: bool) -> &'static str {
+    if forecast {
+        return "2 4";
+    }
+    match series % LOOKS {
+        0 => "none",
+        1 => "9 3",
+        2 => "none",
+        3 => "6 2 2 2",
+        4 => "12 4",
+        _ => "4 2",
+    }
+}
+
+/// The marker of the series with this number.
+pub(crate) fn marker(series: usize, x: f64, y: f64) -> Markup {
+    let class = class(series);
+    let path = |points: &[(f64, f64)]| {
+        let points: Vec<String> =
+            points.iter().map(|(dx, dy)| format!("{},{}", round(x + dx), round(y + dy))).collect();
+        points.join(" ")
+    };
+    match series % LOOKS {
+        0 => html! { circle class=(class) cx=(round(x)) cy=(round(y)) r="4" {} },
+        1 => html! { polygon class=(class) points=(path(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)])) {} },
+        2 => html! { rect class=(class) x=(round(x - 3.5)) y=(round(y - 3.5)) width="7" height="7" {} },
+        3 => html! { polygon class=(class) points=(path(&[(0.0, -5.0), (4.5, 4.0), (-4.5, 4.0)])) {} },
+        4 => html! { polygon class=(class) points=(path(&[(0.0, 5.0), (4.5, -4.0), (-4.5, -4.0)])) {} },
+        _ => html! { circle class=(class) cx=(round(x)) cy=(round(y)) r="3" {} },
+    }
+}
+
+/// Names of series beside their markers (or the strokes of a forecast), in as many rows as it takes from `top` on; says
+/// where it ended.
+pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, bool, &'a str)>, top: f64) -> (Markup, f64) {
+    const LETTER: f64 = 7.2;
+    const ROW: f64 = 19.0;
+    let (mut x, mut y) = (6.0, top + 8.0);
+    let mut entries = Vec::new();
+    for (series, forecast, name) in names {
+        let width = 26.0 + LETTER * length(name);
+        if x > 6.0 && x + width > WIDTH {
+            (x, y) = (6.0, y + ROW);
+        }
+        entries.push((series, forecast, name, x, y));
+        x += width;
+    }
+    let body = html! {
+        @for (series, forecast, name, x, y) in &entries {
+            @if *forecast {
+                line class={ "line " (class(*series)) } stroke-dasharray=(dashes(*series, true)) x1=(round(x - 6.0))
+                    x2=(round(x + 8.0)) y1=(round(*y)) y2=(round(*y)) {}
+            } @else {
+                (marker(*series, *x, *y))
+            }
+            text x=(round(x + 10.0)) y=(round(y + 4.5)) { (name) }
+        }
+    };
+    (body, if entries.is_empty() { top } else { y + ROW - 8.0 })
+}
+
+/// Letters of a text.
+pub(crate) fn length(text: &str) -> f64 {
+    f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
+}
+
+/// The number of a row.
+pub(crate) fn nth(at: usize) -> f64 {
+    f64::from(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+/// Hundredths of a pixel are finer than anybody sees.
+pub(crate) fn round(value: f64) -> f64 {
+    let rounded = (value * 100.0).round() / 100.0;
+    // Without the sum, a rounded -0.0 would be written as `-0`.
+    rounded + 0.0
+}
+
+/// An axis below a chart of rows, with lines up through them.
+pub(crate) fn across(scale: &Scale, unit: Unit, top: f64, bottom: f64) -> Markup {
+    let mut shown_to = f64::NEG_INFINITY;
+    let mut labels = Vec::new();
+    for tick in &scale.ticks {
+        let Some(x) = scale.place(*tick) else { continue };
+        let text = unit.show(*tick);
+        let half = length(&text) * 3.6;
+        let x_text = x.min(WIDTH - half).max(half);
+        let fits = x_text - half > shown_to;
+        if fits {
+            shown_to = x_text + half + 6.0;
+        }
+        labels.push((x, x_text, fits.then_some(text)));
+    }
+    html! {
+        @for (x, x_text, text) in &labels {
+            line.grid x1=(round(*x)) x2=(round(*x)) y1=(round(top)) y2=(round(bottom)) {}
+            @if let Some(text) = text {
+                text.faint.mid x=(round(*x_text)) y=(round(bottom + 16.0)) { (text) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// What every chart must be, whatever is in it.
+    pub(crate) fn is_sound(svg: &str) {
+        assert!(svg.starts_with("<svg class=\"chart\" xmlns="), "{svg}");
+        assert!(svg.contains("<title>") && svg.contains("<desc>") && svg.contains("role=\"img\""));
+        for bad in ["NaN", "inf", "<script", " style=", "href", "onload"] {
+            assert!(!svg.contains(bad), "{bad} in {svg}");
+        }
+        // Every element is closed: void ones as maud writes them are none in XML.
+        let opened = svg.matches('<').count() - svg.matches("</").count();
+        let closed = svg.matches("</").count() + svg.matches("/>").count();
+        assert_eq!(opened, closed, "{svg}");
+    }
+
+    #[test]
+    fn a_file_of_its_own_brings_its_style() {
+        let caption = Caption { title: "a < b & c".into(), description: "<script>".into() };
+        let svg = Svg { caption, height: 20.0, body: html! {} };
+        let text = svg.standalone();
+        assert!(text.contains("<title>a &lt; b &amp; c</title>"), "{text}");
+        assert!(text.contains("prefers-color-scheme:dark") && !text.contains("<script>"));
+        assert!(!svg.inline().into_string().contains("<style>"));
+    }
+
+    #[test]
+    fn a_legend_that_is_too_long_goes_on_below() {
+        let names = ["4 KiB pages, as measured", "2 MiB pages, as measured", "1 GiB pages, as measured"];
+        let (body, end) = legend(names.into_iter().enumerate().map(|(at, name)| (at, at == 2, name)), 20.0);
+        assert!(end > 40.0 && body.into_string().matches("<text").count() == 3);
+    }
+}

@@ -1,0 +1,157 @@
+//! What `hugewise run --report` and `--compare` say with `--format json`: schema `hugewise.run/1`.
+
+use std::io;
+
+use hugewise_lab::run::compare::Gain;
+use hugewise_lab::run::launch::Watched;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::RunReport;
+
+/// Name and version of the format.
+pub const RUN_SCHEMA: &str = "hugewise.run/1";
+
+/// What `hugewise run` reports with `--format json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.run/1")]
+pub struct Run<'a> {
+    /// Name and version of this format.
+    #[schemars(extend("const" = RUN_SCHEMA))]
+    pub schema: &'static str,
+    /// The command line.
+    pub command: &'a [String],
+    /// The pages that were wished for.
+    pub pages: &'a str,
+    /// What was done for the program.
+    pub done: &'a [String],
+    /// What was not, and what to know.
+    pub caveats: &'a [String],
+    /// Its runs with the settings, in order.
+    pub with: Vec<OneRun>,
+    /// Its runs without; empty unless compared.
+    pub without: Vec<OneRun>,
+    /// What was gained; null unless compared.
+    pub gain: Option<Gain>,
+}
+
+/// One run.
+#[derive(Serialize, JsonSchema)]
+pub struct OneRun {
+    /// From start to end.
+    pub wall_seconds: f64,
+    /// Processor time in its own code.
+    pub user_seconds: f64,
+    /// Processor time in the kernel.
+    pub system_seconds: f64,
+    /// Private memory at its peak, of the program and its children; null where nobody looked in time.
+    pub peak_bytes: Option<u64>,
+    /// Of that, on transparent huge pages.
+    pub transparent_bytes: Option<u64>,
+    /// Of that, on pages of a pool.
+    pub pool_bytes: Option<u64>,
+    /// Faults that the kernel answered from memory.
+    pub minor_faults: u64,
+    /// Faults that waited for a disk.
+    pub major_faults: u64,
+    /// How often its memory was looked at.
+    pub looks: u32,
+    /// What became of its text; null where that was not asked for.
+    pub text: Option<Text>,
+    /// Exit code; null where a signal ended it.
+    pub exit_code: Option<i32>,
+}
+
+/// What became of a program's text.
+#[derive(Serialize, JsonSchema)]
+pub struct Text {
+    /// Text that could lie on huge pages.
+    pub eligible_bytes: u64,
+    /// Files' pages that are on huge pages.
+    pub huge_bytes: u64,
+    /// What the kernel answered where it refused.
+    pub refused: Option<String>,
+}
+
+impl From<&Watched> for OneRun {
+    fn from(run: &Watched) -> Self {
+        Self {
+            wall_seconds: run.wall.as_secs_f64(),
+            user_seconds: run.user.as_secs_f64(),
+            system_seconds: run.system.as_secs_f64(),
+            peak_bytes: run.peak.map(|peak| peak.total()),
+            transparent_bytes: run.peak.map(|peak| peak.transparent),
+            pool_bytes: run.peak.map(|peak| peak.pooled),
+            minor_faults: run.minor_faults,
+            major_faults: run.major_faults,
+            looks: run.looks,
+            text: run.text.as_ref().map(|text| Text {
+                eligible_bytes: text.eligible,
+                huge_bytes: text.huge,
+                refused: text.refused.clone(),
+            }),
+            exit_code: run.status.code(),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of `hugewise run --format json`, as docs/schema/run.json keeps it.
+pub fn run_schema() -> String {
+    super::schema_of::<Run<'static>>()
+}
+
+pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let run = Run {
+        schema: RUN_SCHEMA,
+        command: report.command,
+        pages: report.pages,
+        done: report.done,
+        caveats: report.caveats,
+        with: report.with.iter().map(OneRun::from).collect(),
+        without: report.without.iter().map(OneRun::from).collect(),
+        gain: report.gain(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &run)?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn every_report_obeys_the_schema() {
+        let run = |ms| Watched {
+            status: Command::new("true").status().unwrap(),
+            wall: Duration::from_millis(ms),
+            user: Duration::ZERO,
+            system: Duration::ZERO,
+            minor_faults: 1,
+            major_faults: 0,
+            largest_resident: 0,
+            peak: None,
+            looks: 0,
+            text: Some(hugewise_lab::run::memory::Text::default()),
+        };
+        let command = ["true".to_owned()];
+        let schema: Value = serde_json::from_str(&run_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for without in [vec![], vec![run(200)]] {
+            let with = [run(100)];
+            let report =
+                RunReport { command: &command, pages: "thp", done: &[], caveats: &[], with: &with, without: &without };
+            let mut out = Vec::new();
+            report.write_json(&mut out).unwrap();
+            let value: Value = serde_json::from_slice(&out).unwrap();
+            let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?}");
+            assert_eq!(value["gain"]["median"].as_f64(), (!without.is_empty()).then_some(2.0));
+            assert_eq!(value["with"][0]["peak_bytes"], Value::Null);
+        }
+    }
+}
