@@ -103,7 +103,7 @@ pub struct PoolGuard {
     scope: Scope,
     /// Declared before the locks, so that it is gone when they are free.
     warden: Option<Warden>,
-    _locks: Vec<File>,
+    locks: Vec<File>,
 }
 
 impl PoolGuard {
@@ -156,7 +156,7 @@ impl PoolGuard {
         }
         let kept = state()?;
         save(&saved, &kept)?;
-        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, _locks: locks })
+        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, locks })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -378,9 +378,18 @@ impl Drop for PoolGuard {
     #[allow(clippy::panic, clippy::print_stderr, reason = "a host that is not as before must not go unnoticed")]
     fn drop(&mut self) {
         let restored = restore(&mut self.lock(), self.scope);
+        let finish = |guard: &mut Self| {
+            guard.warden = None;
+            // A process that was forked meanwhile and has not ended yet has these files open too: closing ours would
+            // leave them locked.
+            for lock in &guard.locks {
+                let _ = lock.unlock();
+            }
+        };
         match restored {
             Ok(()) => {
                 let _ = fs::remove_file(&self.saved);
+                finish(self);
             }
             Err(error) if std::thread::panicking() || self.scope == Scope::Ours => {
                 eprintln!("the host's pools are not as they were: {error}");
