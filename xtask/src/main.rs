@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod debian;
 mod deps;
 mod docs;
 mod exactness;
@@ -15,6 +16,7 @@ mod forecast;
 mod fuzz;
 mod shell;
 mod test;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ enum Command {
     Exactness(exactness::Arguments),
     /// Compare the page tables that hugewise forecasts with those that the kernel makes (as root).
     Forecast(forecast::Arguments),
+    /// Run what hugewise promises about reboots in virtual machines (as root).
+    Vm(vm::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
+        Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };
     match done {
