@@ -66,85 +66,120 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// A running machine. It ends with this value.
+/// What QEMU is started with, at every boot.
+struct Setup {
+    disk: PathBuf,
+    format: &'static str,
+    programs: Option<PathBuf>,
+    kernel: Option<Kernel>,
+    hardware: Hardware,
+    /// Of the socket and the console's log; a socket's name must be short.
+    folder: TempDir,
+}
+
+impl Setup {
+    fn new(disk: &Disk, hardware: Hardware) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new().prefix("hugewise-vm-").tempdir()?;
+        let (disk, format) = (disk.file.clone(), disk.format);
+        Ok(Self { disk, format, programs: None, kernel: None, hardware, folder })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("commands")
+    }
+
+    fn console(&self) -> PathBuf {
+        self.folder.path().join("console")
+    }
+
+    fn command(&self) -> Command {
+        let Hardware { memory_mib, nodes, cpu } = self.hardware;
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", cpu, "-smp", "2"]);
+        qemu.args(["-nodefaults", "-display", "none", "-net", "none", "-action", "reboot=shutdown", "-m"]);
+        qemu.arg(format!("{}M", memory_mib * nodes));
+        if nodes > 1 {
+            for node in 0..nodes {
+                qemu.arg("-object").arg(format!("memory-backend-ram,id=m{node},size={memory_mib}M"));
+                qemu.arg("-numa").arg(format!("node,memdev=m{node},cpus={node}"));
+            }
+        }
+        qemu.arg("-drive").arg(format!("file={},if=virtio,format={}", self.disk.display(), self.format));
+        if let Some(programs) = &self.programs {
+            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", programs.display()));
+        }
+        if let Some(kernel) = &self.kernel {
+            qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initrd);
+            qemu.args(["-append", "root=/dev/vda1 console=ttyS0"]);
+        }
+        qemu.arg("-serial").arg(format!("file:{}", self.console().display()));
+        qemu.arg("-chardev").arg(format!("socket,id=commands,server=on,wait=off,path={}", self.socket().display()));
+        qemu.args(["-device", "virtio-serial", "-device", "virtserialport,chardev=commands,name=hugewise.commands"]);
+        qemu.stdin(Stdio::null());
+        qemu
+    }
+
+    fn start(&self) -> Result<Power, Failure> {
+        let qemu = self.command().spawn().map_err(|error| format!("qemu-system-x86_64: {error}"))?;
+        Ok(Power(qemu))
+    }
+}
+
+/// A running QEMU. It ends with this value.
+struct Power(Child);
+
+impl Power {
+    fn cut(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    fn is_off(&mut self) -> Result<bool, Failure> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+}
+
+impl Drop for Power {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+/// A running machine.
 pub(crate) struct Machine {
-    qemu: Child,
+    power: Power,
     commands: UnixStream,
     /// Read from the port and not yet taken.
     pending: Vec<u8>,
-    console: PathBuf,
-    boot: String,
-    _folder: TempDir,
+    setup: Setup,
 }
 
 impl Machine {
     /// Starts it from the disk's boot loader, and waits until systemd has started everything.
     pub(crate) fn boot(disk: &Disk, programs: &Path, hardware: Hardware) -> Result<Self, Failure> {
-        let mut machine = Self::start(disk, Some(programs), None, hardware)?;
-        machine.wait_until_up()?;
-        Ok(machine)
+        Self::start(Setup { programs: Some(programs.to_owned()), ..Setup::new(disk, hardware)? })
     }
 
     /// Starts it from the disk of an image that has no boot loader yet.
-    pub(crate) fn first_boot(disk: &Path, kernel: &Kernel, hardware: Hardware) -> Result<Self, Failure> {
+    pub(crate) fn first_boot(disk: &Path, kernel: Kernel, hardware: Hardware) -> Result<Self, Failure> {
         let disk = Disk { file: disk.to_owned(), format: "raw", _folder: None };
-        let mut machine = Self::start(&disk, None, Some(kernel), hardware)?;
-        machine.wait_until_up()?;
-        Ok(machine)
+        Self::start(Setup { kernel: Some(kernel), ..Setup::new(&disk, hardware)? })
     }
 
-    fn start(
-        disk: &Disk,
-        programs: Option<&Path>,
-        kernel: Option<&Kernel>,
-        hardware: Hardware,
-    ) -> Result<Self, Failure> {
-        // A socket's name must be short.
-        let folder = tempfile::Builder::new().prefix("hugewise-vm-").tempdir()?;
-        let (socket, console) = (folder.path().join("commands"), folder.path().join("console"));
-        let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", hardware.cpu, "-smp", "2"]);
-        qemu.args(["-nodefaults", "-display", "none", "-net", "none", "-m"]);
-        qemu.arg(format!("{}M", hardware.memory_mib * hardware.nodes));
-        if hardware.nodes > 1 {
-            for node in 0..hardware.nodes {
-                qemu.arg("-object").arg(format!("memory-backend-ram,id=m{node},size={}M", hardware.memory_mib));
-                qemu.arg("-numa").arg(format!("node,memdev=m{node},cpus={node}"));
-            }
-        }
-        qemu.arg("-drive").arg(format!("file={},if=virtio,format={}", disk.file.display(), disk.format));
-        if let Some(programs) = programs {
-            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", programs.display()));
-        }
-        if let Some(kernel) = kernel {
-            qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initrd);
-            qemu.args(["-append", "root=/dev/vda1 console=ttyS0"]);
-        }
-        qemu.arg("-serial").arg(format!("file:{}", console.display()));
-        qemu.arg("-chardev").arg(format!("socket,id=commands,server=on,wait=off,path={}", socket.display()));
-        qemu.args(["-device", "virtio-serial", "-device", "virtserialport,chardev=commands,name=hugewise.commands"]);
-        let mut qemu = qemu.stdin(Stdio::null()).spawn().map_err(|error| format!("qemu-system-x86_64: {error}"))?;
-        match connect(&mut qemu, &socket) {
-            Ok(commands) => {
-                let (pending, boot) = (Vec::new(), String::new());
-                Ok(Self { qemu, commands, pending, console, boot, _folder: folder })
-            }
-            Err(failure) => {
-                let _ = qemu.kill();
-                let _ = qemu.wait();
-                Err(failure)
-            }
-        }
+    fn start(setup: Setup) -> Result<Self, Failure> {
+        let mut power = setup.start()?;
+        let commands = connect(&mut power, &setup.socket())?;
+        let mut machine = Self { power, commands, pending: Vec::new(), setup };
+        machine.wait_until_up()?;
+        Ok(machine)
     }
 
     fn wait_until_up(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + BOOT;
         let line = self.line(until)?;
-        let boot = line.strip_prefix("ready ").ok_or_else(|| format!("instead of `ready`: {line}"))?;
-        if boot == self.boot {
-            return Err("the machine did not boot anew".into());
+        if line != "ready" {
+            return Err(self.trouble(&format!("instead of `ready`: {line}")));
         }
-        self.boot = boot.to_owned();
         // Exit code 1 says `degraded`; which units failed is for the scenario to look at.
         let said = self.run_until("systemctl is-system-running --wait", until)?;
         match said.out.trim() {
@@ -168,28 +203,36 @@ impl Machine {
     }
 
     /// Restarts the machine the way an administrator does, and waits until it is up again.
-    pub(crate) fn reboot(&mut self) -> Result<(), Failure> {
+    ///
+    /// QEMU ends at the reset and is started anew, with the same disk: for the machine that is the same, and QEMU is
+    /// quicker when it has translated nothing yet.
+    pub(crate) fn reboot(mut self) -> Result<Self, Failure> {
         self.must("systemctl reboot")?;
-        self.wait_until_up()
+        self.wait_until_off()?;
+        Self::start(self.setup)
     }
 
     /// Shuts it down in good order.
     pub(crate) fn power_off(mut self) -> Result<(), Failure> {
         self.must("systemctl poweroff")?;
+        self.wait_until_off()
+    }
+
+    /// Takes the power away, gives it back, and waits until the machine is up again: what its kernel had not written
+    /// to the disk is lost.
+    pub(crate) fn power_cut(mut self) -> Result<Self, Failure> {
+        self.power.cut();
+        Self::start(self.setup)
+    }
+
+    fn wait_until_off(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + BOOT;
-        while self.qemu.try_wait()?.is_none() {
+        while !self.power.is_off()? {
             if Instant::now() > until {
-                return Err(self.trouble("it does not power off"));
+                return Err(self.trouble("it does not end"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(())
-    }
-
-    /// Takes the power away: what the machine's kernel has not written to its disk is lost.
-    pub(crate) fn power_cut(mut self) -> Result<(), Failure> {
-        self.qemu.kill()?;
-        self.qemu.wait()?;
         Ok(())
     }
 
@@ -244,7 +287,7 @@ impl Machine {
 
     /// With the end of what its console says.
     fn trouble(&self, what: &str) -> Failure {
-        let console = std::fs::read(&self.console).unwrap_or_default();
+        let console = std::fs::read(self.setup.console()).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).replace('\r', "");
         let lines: Vec<&str> = console.lines().collect();
         let end = lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n");
@@ -252,14 +295,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
-    }
-}
-
-fn connect(qemu: &mut Child, socket: &Path) -> Result<UnixStream, Failure> {
+fn connect(power: &mut Power, socket: &Path) -> Result<UnixStream, Failure> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         match UnixStream::connect(socket) {
@@ -267,8 +303,8 @@ fn connect(qemu: &mut Child, socket: &Path) -> Result<UnixStream, Failure> {
             Err(error) if Instant::now() > until => return Err(format!("{}: {error}", socket.display()).into()),
             Err(_) => {}
         }
-        if let Some(status) = qemu.try_wait()? {
-            return Err(format!("qemu-system-x86_64 ended with {status}").into());
+        if power.is_off()? {
+            return Err("qemu-system-x86_64 ended at once".into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }

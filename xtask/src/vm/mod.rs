@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
 
+mod host;
 mod image;
 mod machine;
 mod scenarios;
@@ -20,6 +21,9 @@ pub(crate) struct Arguments {
     /// Name the scenarios and what each shows; run none.
     #[arg(long)]
     list: bool,
+    /// Show all that plan, apply and undo print.
+    #[arg(long)]
+    verbose: bool,
     /// Take this hugewise instead of the one of this workspace.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -35,6 +39,7 @@ struct Scenario {
 /// What a scenario starts from.
 struct Stage {
     programs: PathBuf,
+    verbose: bool,
 }
 
 impl Stage {
@@ -45,11 +50,45 @@ impl Stage {
 
     /// A machine on that disk, up and running.
     fn boot(&self, disk: &Disk, hardware: Hardware) -> Result<Machine, Failure> {
-        let begun = Instant::now();
-        let machine = Machine::boot(disk, &self.programs, hardware)?;
-        println!("   up in {} s", begun.elapsed().as_secs());
-        Ok(machine)
+        self.timed("up", || Machine::boot(disk, &self.programs, hardware))
     }
+
+    /// The machine after a reboot.
+    fn reboot(&self, machine: Machine) -> Result<Machine, Failure> {
+        self.timed("rebooted", || machine.reboot())
+    }
+
+    /// The machine after its power was cut.
+    fn power_cut(&self, machine: Machine) -> Result<Machine, Failure> {
+        self.timed("power cut, up again", || machine.power_cut())
+    }
+
+    fn timed<T>(&self, what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let begun = Instant::now();
+        let done = work()?;
+        self.say(&format!("{what} after {} s", begun.elapsed().as_secs()));
+        Ok(done)
+    }
+
+    /// What the scenario saw.
+    fn say(&self, text: &str) {
+        println!("   {text}");
+    }
+
+    /// The whole of a command's output, where it is wanted.
+    fn show(&self, title: &str, text: &str) {
+        self.say(title);
+        if self.verbose {
+            for line in text.lines() {
+                println!("   | {line}");
+            }
+        }
+    }
+}
+
+/// Fails with that reason unless it holds.
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(why().into()) }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -63,7 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     image::prepare()?;
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
     let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(image::folder()?)?;
-    let stage = Stage { programs: machine::programs(folder.path(), &[&hugewise])? };
+    let programs = machine::programs(folder.path(), &[&hugewise])?;
+    let stage = Stage { programs, verbose: arguments.verbose };
     let mut failed = Vec::new();
     for scenario in chosen {
         println!("== {}: {}", scenario.name, scenario.shows);
