@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+mod itself;
 mod main;
 
 use serde_json::Value;
