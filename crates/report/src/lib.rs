@@ -9,7 +9,9 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
+mod changed;
 pub mod date;
+pub mod formats;
 pub mod json;
 pub mod nagios;
 pub mod palette;
@@ -23,6 +25,7 @@ mod verified;
 #[cfg(test)]
 mod samples;
 
+pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, UndoneReport};
 pub use palette::Palette;
 pub use verified::{Disagreement, Verified};
 

@@ -15,10 +15,14 @@
 
 mod capture;
 mod cgroup;
+mod change;
 mod container;
+mod formats;
 mod harness;
+mod hostile;
 mod jvm;
 mod mariadb;
+mod namespace;
 mod oracle;
 mod postgresql;
 mod qemu;

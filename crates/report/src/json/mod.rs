@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::Checked;
 
+pub mod applied;
 mod finding;
 mod host;
 mod instance;

@@ -1,0 +1,81 @@
+//! Pools of the running kernel: every page size, by node where nodes matter.
+
+use hugewise_advice::words::boot_name;
+use hugewise_model::PageCount;
+
+use super::pools::{self, Goal};
+use super::{Ask, Draft, expected};
+use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    for goal in draft.pools.clone() {
+        if goal.goal == goal.now || !ask.options.now {
+            continue;
+        }
+        match &goal.not_now {
+            None => draft.steps.push(step(ask, &goal, &draft.pools)),
+            Some(why) => draft.instructions.push(later(ask, &goal, why)),
+        }
+    }
+}
+
+fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
+    let page = goal.page_size;
+    let (now, pages) = (goal.now, goal.goal);
+    let id = format!("pool-{}-now", boot_name(page));
+    let grows = pages > now;
+    let title = match grows {
+        true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
+        false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),
+    };
+    let why = match grows {
+        true => format!("{pages} pages are needed, {now} are there"),
+        false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
+    };
+    let mut step = Step::new(id, title, Risk::Safe, why);
+    if grows {
+        step.expects = pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Now)).collect();
+    } else {
+        let idle = if leaves_none_idle(ask, all) { Some("HW202") } else { None };
+        let given_back = ["HW205", "HW206"].into_iter().chain(idle).flat_map(|code| ask.findings(code));
+        step.expects = given_back.map(|finding| expected(finding, When::Now)).collect();
+    }
+    if grows && !goal.nodes.is_empty() {
+        for (node, _, pages) in goal.nodes.iter().filter(|(_, now, pages)| pages > now) {
+            let pool = PoolRef { page_size: page, node: Some(*node) };
+            step = step.change(ValueChange::pool(pool, pages.get()));
+        }
+        return step;
+    }
+    step.change(ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()))
+}
+
+/// Whether the pools then hold little that is free: pages that are kept for servers to come are free until they start.
+fn leaves_none_idle(ask: &Ask<'_>, goals: &[Goal]) -> bool {
+    let mut pools = goals.iter().filter_map(|goal| Some((goal, ask.host.pool(goal.page_size)?.committed()?)));
+    pools.all(|(goal, committed)| {
+        goal.goal.get() <= committed.get().saturating_mul(2).saturating_sub(1) || goal.goal == PageCount::ZERO
+    })
+}
+
+fn saved(goal: &Goal) -> hugewise_model::Bytes {
+    goal.now.saturating_sub(goal.goal).of(goal.page_size)
+}
+
+/// The running kernel would come out short: what somebody can do about it.
+fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
+    let page = goal.page_size;
+    let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
+    let pages: PageCount = goal.goal;
+    let text = format!(
+        "# {why}: {at_boot}.\n\
+         # To have them before: stop what holds the memory, plan and apply again, and start it then.\n\
+         hugewise plan"
+    );
+    Instruction {
+        title: format!("{pages} pages of {page} don't fit beside what runs now"),
+        text,
+        risk: Risk::Reboot,
+        instance: None,
+    }
+}

@@ -1,0 +1,14 @@
+//! Plans of whole hosts: applied in memory, read again, and judged by what they left.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test stops where something is not as expected, and reads its fixtures past the code under test"
+)]
+
+mod fixtures;
+mod made_hosts;
+mod world;

@@ -1,0 +1,1 @@
+//! Hosts made up for what no captured one has.

@@ -1,0 +1,1 @@
+//! What apply and undo do, and what they refuse.
