@@ -49,6 +49,11 @@ impl Snapshot {
         Err(format!("the host is not as before:\n{}", differences.join("\n")).into())
     }
 
+    /// Without the lines that begin so.
+    pub(crate) fn without(&self, begin: &str) -> Self {
+        Self(self.0.iter().filter(|line| !line.starts_with(begin)).cloned().collect())
+    }
+
     /// How many files' hashes it holds.
     pub(crate) fn files(&self) -> usize {
         self.0.iter().filter(|line| line.get(64..66) == Some("  ")).count()

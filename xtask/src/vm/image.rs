@@ -121,7 +121,7 @@ sync
 pub(crate) enum Image {
     /// What every scenario needs.
     Plain,
-    /// And the daemon tuned, in its `throughput-performance` profile's place: `balanced` is active.
+    /// And tuned, with the profile that it recommends for virtual machines.
     Tuned,
 }
 
@@ -143,7 +143,7 @@ impl Image {
     fn first_boot(self) -> String {
         match self {
             Self::Plain => FIRST_BOOT.to_owned(),
-            Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile balanced\nsync\n"),
+            Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
         }
     }
 

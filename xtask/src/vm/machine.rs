@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use super::image;
 use crate::{Failure, shell};
 
-/// How long a boot may take; without KVM it is about half a minute.
-const BOOT: Duration = Duration::from_secs(300);
+/// How long a boot may take; without KVM it is about half a minute, and many times that on a busy machine.
+const BOOT: Duration = Duration::from_secs(600);
 /// How long a command may take.
-const COMMAND: Duration = Duration::from_secs(300);
+const COMMAND: Duration = Duration::from_secs(600);
 
 /// What the machine is made of.
 #[derive(Clone, Copy)]
@@ -207,14 +207,14 @@ impl Machine {
     /// QEMU ends at the reset and is started anew, with the same disk: for the machine that is the same, and QEMU is
     /// quicker when it has translated nothing yet.
     pub(crate) fn reboot(mut self) -> Result<Self, Failure> {
-        self.must("systemctl reboot")?;
+        self.send("systemctl reboot")?;
         self.wait_until_off()?;
         Self::start(self.setup)
     }
 
     /// Shuts it down in good order.
     pub(crate) fn power_off(mut self) -> Result<(), Failure> {
-        self.must("systemctl poweroff")?;
+        self.send("systemctl poweroff")?;
         self.wait_until_off()
     }
 
@@ -237,7 +237,7 @@ impl Machine {
     }
 
     fn run_until(&mut self, script: &str, until: Instant) -> Result<Said, Failure> {
-        self.commands.write_all(format!("{}\n{script}", script.len()).as_bytes())?;
+        self.send(script)?;
         let line = self.line(until).map_err(|failure| format!("`{script}`: {failure}"))?;
         let numbers: Option<Vec<usize>> =
             line.strip_prefix("done ").map(|rest| rest.split(' ').filter_map(|word| word.parse().ok()).collect());
@@ -248,6 +248,10 @@ impl Machine {
         let err = self.take(*err, until)?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Said { code: i32::try_from(*code)?, out: text(out), err: text(err) })
+    }
+
+    fn send(&mut self, script: &str) -> Result<(), Failure> {
+        Ok(self.commands.write_all(format!("{}\n{script}", script.len()).as_bytes())?)
     }
 
     fn line(&mut self, until: Instant) -> Result<String, Failure> {

@@ -233,7 +233,10 @@ fn forged_plans_with_a_right_checksum() {
         step().change(FileChange::remove("/etc/passwd")),
         step().change(FileChange::write(DROP_IN, TEXT).owned_by(0, 0, 0o4755)),
         step().change(FileChange::write(DROP_IN, "kernel.core_pattern = |/tmp/x\n")),
-        step().change(FileChange::write("/etc/systemd/system/a.service.d/zz-hugewise.conf", "[Service]\nExecStart=/tmp/x\n")),
+        step().change(FileChange::write(
+            "/etc/systemd/system/a.service.d/zz-hugewise.conf",
+            "[Service]\nExecStart=/tmp/x\n",
+        )),
         step().change(FileChange::write("/etc/systemd/system/hugewise.service", "[Service]\nExecStart=/tmp/x\n")),
         step().change(ValueChange::new("/proc/sys/kernel/core_pattern", "|/tmp/x")),
         step().change(ValueChange::new("/proc/sysrq-trigger", "c")),

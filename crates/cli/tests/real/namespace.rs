@@ -30,9 +30,8 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
         return Err(Skip("a mount namespace takes root".into()));
     }
     let own = std::env::current_exe().unwrap();
-    let mut mounts = String::from(
-        "set -e\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n",
-    );
+    let mut mounts =
+        String::from("set -e\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n");
     for (at, folder) in COPIED.iter().filter(|folder| Path::new(folder).is_dir()).enumerate() {
         mounts.push_str(&format!(
             "mkdir $base/u{at} $base/w{at}\n\

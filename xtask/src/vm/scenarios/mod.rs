@@ -1,7 +1,12 @@
 //! The scenarios, one file each.
 
+mod fragmented;
+mod gibibyte;
 mod itself;
 mod main;
+mod nodes;
+mod power;
+mod tuned;
 
 use serde_json::Value;
 
@@ -10,7 +15,16 @@ use crate::Failure;
 use crate::vm::machine::{Machine, Said};
 
 /// In the order in which they run.
-pub(super) static ALL: &[Scenario] = &[itself::SCENARIO, main::SCENARIO];
+pub(super) static ALL: &[Scenario] = &[
+    itself::SCENARIO,
+    main::SCENARIO,
+    nodes::SCENARIO,
+    gibibyte::SCENARIO,
+    gibibyte::WITHOUT,
+    tuned::SCENARIO,
+    fragmented::SCENARIO,
+    power::SCENARIO,
+];
 
 /// What check says, as JSON.
 fn check(machine: &mut Machine) -> Result<Value, Failure> {
@@ -45,7 +59,7 @@ fn apply(stage: &Stage, machine: &mut Machine, arguments: &str) -> Result<String
 }
 
 fn undo(stage: &Stage, machine: &mut Machine) -> Result<String, Failure> {
-    let said = machine.run("hugewise undo --yes")?;
+    let said = machine.run("hugewise undo")?;
     let text = format!("{}{}", said.out, said.err);
     ensure(said.code == 0, || format!("undo ended with {}:\n{text}", said.code))?;
     stage.show("undo", &text);
