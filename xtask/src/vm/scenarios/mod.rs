@@ -4,6 +4,7 @@ mod fragmented;
 mod gibibyte;
 mod itself;
 mod main;
+mod memlock;
 mod nodes;
 mod power;
 mod tuned;
@@ -23,6 +24,7 @@ pub(super) static ALL: &[Scenario] = &[
     gibibyte::WITHOUT,
     tuned::SCENARIO,
     fragmented::SCENARIO,
+    memlock::SCENARIO,
     power::SCENARIO,
 ];
 
@@ -33,11 +35,7 @@ fn check(machine: &mut Machine) -> Result<Value, Failure> {
     Ok(serde_json::from_str(&said.out)?)
 }
 
-/// Whether check has that finding.
-fn finds(check: &Value, code: &str) -> bool {
-    finding(check, code).is_some()
-}
-
+/// That finding of check's.
 fn finding<'a>(check: &'a Value, code: &str) -> Option<&'a Value> {
     check["findings"].as_array()?.iter().find(|finding| finding["code"] == code)
 }
