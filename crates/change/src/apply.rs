@@ -240,6 +240,8 @@ impl Run<'_> {
                 }
             };
             for path in paths {
+                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv.
+                let path = self.system.real(&path)?.unwrap_or(path);
                 let file = self.system.file(&path)?;
                 files.push((path, file));
             }

@@ -233,6 +233,9 @@ impl System for Machine {
     fn file(&self, path: &str) -> Result<Option<FileState>, Failure> {
         self.live.file(path)
     }
+    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
+        self.live.real(path)
+    }
     fn list(&self, folder: &str) -> Result<Option<Vec<String>>, Failure> {
         self.live.list(folder)
     }

@@ -1,13 +1,15 @@
 //! The running machine, or for tests a folder that stands for its root.
 
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use hugewise_engines::connect::client::{Account, Client};
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, mkdirat, openat, readlinkat, unlinkat,
+};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::place::{At, failure, find};
@@ -118,6 +120,20 @@ impl System for Live {
 
     fn file(&self, path: &str) -> Result<Option<FileState>, Failure> {
         files::read(&self.root, path)
+    }
+
+    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
+        let located = openat(&self.root, path.trim_start_matches('/'), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let located = match located {
+            Ok(located) => located,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(error) => return Err(failure(path, error)),
+        };
+        let name = |file: &OwnedFd| readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new());
+        let (real, root) = (name(&located), name(&self.root));
+        let (Ok(real), Ok(root)) = (real, root) else { return Err(Failure::new(path, "cannot be located")) };
+        let (real, root) = (real.to_string_lossy().into_owned(), root.to_string_lossy().into_owned());
+        Ok(Some(format!("/{}", real.strip_prefix(&root).unwrap_or(&real).trim_start_matches('/'))))
     }
 
     fn list(&self, folder: &str) -> Result<Option<Vec<String>>, Failure> {

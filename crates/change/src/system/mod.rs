@@ -48,6 +48,14 @@ pub trait System {
     /// It is something else than a regular file with one name, or cannot be read.
     fn file(&self, path: &str) -> Result<Option<FileState>, Failure>;
 
+    /// Where a path leads that may be a symbolic link, or have one among its folders; `None` where that is not there.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
+        Ok(Some(path.to_owned()))
+    }
+
     /// Names in a folder, sorted; `None` where it is not there.
     ///
     /// # Errors

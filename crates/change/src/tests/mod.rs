@@ -42,7 +42,7 @@ fn machine() -> Machine {
     machine.mode(LIMITS, 0o640);
     std::fs::create_dir_all(machine.path("/etc/default/grub.d")).unwrap();
     std::fs::create_dir_all(machine.path("/etc/systemd/system")).unwrap();
-    let labelled = std::fs::File::open(machine.path(LIMITS)).unwrap();
+    let labelled = std::fs::File::options().read(true).open(machine.path(LIMITS)).unwrap();
     let label = |name: &str, value: &[u8]| {
         rustix::fs::fsetxattr(&labelled, name, value, rustix::fs::XattrFlags::empty()).unwrap();
     };
