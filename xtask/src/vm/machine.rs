@@ -314,16 +314,14 @@ fn connect(power: &mut Power, socket: &Path) -> Result<UnixStream, Failure> {
     }
 }
 
-/// A disk of programs as the machine unpacks it at every boot, into /usr/local/bin.
-pub(crate) fn programs(folder: &Path, files: &[&Path]) -> Result<PathBuf, Failure> {
+/// A disk of programs as the machine unpacks it at every boot, into /usr/local/bin, with the names that they have there.
+pub(crate) fn programs(folder: &Path, files: &[(&str, &Path)]) -> Result<PathBuf, Failure> {
     let disk = folder.join("programs.tar");
     let mut tar = shell::command("tar");
-    tar.arg("-cf").arg(&disk);
-    for file in files {
-        let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
-            return Err(format!("{}: no file", file.display()).into());
-        };
-        tar.arg("-C").arg(parent).arg(name);
+    tar.arg("-cf").arg(&disk).arg("-C").arg(folder);
+    for (name, file) in files {
+        std::fs::copy(file, folder.join(name)).map_err(|error| format!("{}: {error}", file.display()))?;
+        tar.arg(name);
     }
     shell::output(&mut tar)?;
     // QEMU takes whole mebibytes without a word.

@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     image::prepare()?;
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
     let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(image::folder()?)?;
-    let programs = machine::programs(folder.path(), &[&hugewise, &exactness::standin()?])?;
+    let programs = machine::programs(folder.path(), &[("hugewise", &hugewise), ("standin", &exactness::standin()?)])?;
     let stage = Stage { programs, verbose: arguments.verbose };
     let mut failed = Vec::new();
     for scenario in chosen {
