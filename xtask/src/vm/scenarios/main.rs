@@ -23,7 +23,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
 
     apply(stage, &mut machine, "")?;
     let again = apply(stage, &mut machine, "")?;
-    ensure(again.contains("nothing"), || format!("the second apply changed something:\n{again}"))?;
+    ensure(again.contains("Nothing to do"), || format!("the second apply changed something:\n{again}"))?;
 
     let mut machine = stage.reboot(machine)?;
     on_huge_pages(stage, &mut machine)?;

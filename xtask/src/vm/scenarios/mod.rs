@@ -52,7 +52,7 @@ fn apply(stage: &Stage, machine: &mut Machine, arguments: &str) -> Result<String
     let said = machine.run(&format!("hugewise apply --yes {arguments}"))?;
     let text = format!("{}{}", said.out, said.err);
     ensure(said.code == 0, || format!("apply ended with {}:\n{text}", said.code))?;
-    stage.show(&format!("apply {arguments}"), &text);
+    stage.show(format!("apply {arguments}").trim(), &text);
     Ok(text)
 }
 
