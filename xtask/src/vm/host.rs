@@ -65,22 +65,22 @@ impl Snapshot {
     }
 }
 
-/// Where the memory of PostgreSQL's first process lies, in MiB, as the kernel says; it must run below its unit.
+/// The shared memory that PostgreSQL's first process maps, in MiB, by the kernel's page sizes.
 pub(crate) struct Server {
     /// In huge pages.
     pub(crate) huge: u64,
-    /// Shared memory in base pages.
+    /// In base pages.
     pub(crate) base: u64,
 }
 
-/// PostgreSQL as systemd started it.
+/// PostgreSQL as systemd started it: a process outside its unit is an error.
 pub(crate) fn postgresql(machine: &mut Machine) -> Result<Server, Failure> {
     let text = machine.must(
         r#"systemctl is-active --quiet postgresql@15-main.service
 pid=$(head -1 /var/lib/postgresql/15/main/postmaster.pid)
 grep -q postgresql@15-main.service /proc/$pid/cgroup || { echo "process $pid is not of the unit" >&2; exit 1; }
-awk '/^(Shared|Private)_Hugetlb:/ { huge += $2 } /^[0-9a-f]+-/ { shared = ($2 ~ /s$/) }
-    shared && /^Size:/ { size = $2 } shared && /^KernelPageSize:/ && $2 == 4 { base += size }
+awk '/^[0-9a-f]+-/ { shared = ($2 ~ /s$/) } shared && /^Size:/ { size = $2 }
+    shared && /^KernelPageSize:/ { if ($2 == 4) base += size; else huge += size }
     END { print int(huge / 1024), int(base / 1024) }' /proc/$pid/smaps"#,
     )?;
     let numbers: Vec<u64> = text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();

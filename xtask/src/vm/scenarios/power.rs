@@ -1,5 +1,6 @@
 //! The power goes while apply works: after the next boot undo gives the host as before.
 
+use super::main::on_huge_pages;
 use super::{apply, undo};
 use crate::Failure;
 use crate::vm::host::Snapshot;
@@ -11,43 +12,40 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Where the power is cut: a condition in the machine.
-const CUTS: [(&str, &str); 3] = [
-    ("as the journal begins", "[ -n \"$(ls /var/lib/hugewise/journal 2>/dev/null)\" ]"),
-    ("while GRUB's configuration is written", "pgrep -f grub-mkconfig >/dev/null"),
-    ("as apply ends", "! systemctl is-active --quiet change"),
-];
-
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
     let before = Snapshot::of(&mut machine)?;
-    for (when, condition) in CUTS {
-        machine = cut(stage, machine, when, condition)?;
-        let said = machine.run("hugewise undo")?;
-        let text = format!("{}{}", said.out, said.err);
-        stage.show("undo", &text);
-        // With the power gone before the journal was on the disk, nothing was changed and nothing is to be undone.
-        let nothing = text.contains("nothing");
-        ensure(said.code == 0 || nothing, || format!("undo ended with {}:\n{text}", said.code))?;
-        stage.say(if nothing { "nothing was there to undo" } else { "undone" });
-        now_as_before(&mut machine, &before)?;
-    }
-    // A second apply, too, brings a cut one to a defined state.
-    let (when, condition) = CUTS[1];
-    machine = cut(stage, machine, when, condition)?;
+
+    let begun = "[ -n \"$(ls /var/lib/hugewise/journal 2>/dev/null)\" ]";
+    let mut machine = cut(stage, machine, "as the journal begins", begun)?;
+    // With the power gone before the journal was on the disk, nothing was changed and nothing is to be undone.
+    let said = machine.run("hugewise undo")?;
+    let text = format!("{}{}", said.out, said.err);
+    stage.show("undo", &text);
+    ensure(said.code == 0 || text.contains("nothing"), || format!("undo ended with {}:\n{text}", said.code))?;
+    as_before(stage, &mut machine, &before)?;
+
+    let mut machine =
+        cut(stage, machine, "while GRUB's configuration is written", "pgrep -f grub-mkconfig >/dev/null")?;
     apply(stage, &mut machine, "--early")?;
+    stage.say("a second apply brought it to its end");
     undo(stage, &mut machine)?;
-    now_as_before(&mut machine, &before)?;
-    stage.say("a second apply after the cut, and its undo: every file and value as before");
-    let mut machine = stage.reboot(machine)?;
-    Snapshot::of(&mut machine)?.must_be(&before)?;
+    as_before(stage, &mut machine, &before)?;
+
+    let mut machine = cut(stage, machine, "as apply ends", "! systemctl is-active --quiet change")?;
+    on_huge_pages(stage, &mut machine)?;
+    undo(stage, &mut machine)?;
+    as_before(stage, &mut machine, &before)?;
     machine.power_off()
 }
 
 /// As the host was, but for what only a boot brings back.
-fn now_as_before(machine: &mut Machine, before: &Snapshot) -> Result<(), Failure> {
-    Snapshot::of(machine)?.without("value /proc/cmdline").must_be(&before.without("value /proc/cmdline"))
+fn as_before(stage: &Stage, machine: &mut Machine, before: &Snapshot) -> Result<(), Failure> {
+    let line = "value /proc/cmdline";
+    Snapshot::of(machine)?.without(line).must_be(&before.without(line))?;
+    stage.say("every file and value is as before");
+    Ok(())
 }
 
 fn cut(stage: &Stage, mut machine: Machine, when: &str, condition: &str) -> Result<Machine, Failure> {
