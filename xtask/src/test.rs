@@ -14,6 +14,8 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/usr/bin/java", "openjdk-17-jre-headless"),
     ("/usr/bin/setpriv", "util-linux"),
+    ("/usr/bin/ansible-playbook", "ansible-core"),
+    ("/usr/bin/cloud-init", "cloud-init"),
     ("/usr/bin/xz", "xz-utils"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
@@ -44,7 +46,12 @@ fn install(allowed: bool) -> Result<(), Failure> {
         println!("missing, and their tests skipped: {} (as root on Debian they are installed)", missing.join(" "));
         return Ok(());
     }
-    debian::install(&missing)
+    debian::install(&missing)?;
+    if missing.contains(&"cloud-init") {
+        // It is here to be tried in a namespace, not to set up this machine at its next boot.
+        fs::write("/etc/cloud/cloud-init.disabled", "")?;
+    }
+    Ok(())
 }
 
 /// A failure here is no failure of the tests: with HUGEWISE_REQUIRE_REAL=1 they say themselves what is not there.

@@ -11,7 +11,7 @@ use crate::{chain, need, permission};
 pub(crate) const LARGEST_POOL: f64 = LARGEST_POOL_PERCENT as f64 / 100.0;
 
 /// The same in percent.
-pub(crate) const LARGEST_POOL_PERCENT: u8 = 80;
+pub const LARGEST_POOL_PERCENT: u8 = 80;
 
 /// Memory that pools may take of `total` at most.
 pub fn largest_pools(total: Bytes) -> Bytes {

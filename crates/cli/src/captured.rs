@@ -50,6 +50,11 @@ impl System for Captured<'_> {
         Ok(self.bytes(path)?.map(state))
     }
 
+    /// A source follows links inside of the captured host by itself.
+    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
+        Ok(Some(path.to_owned()))
+    }
+
     fn list(&self, folder: &str) -> Result<Option<Vec<String>>, Failure> {
         match self.0.list(folder) {
             Observed::Known(names) => Ok(Some(names)),

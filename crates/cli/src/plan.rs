@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
+use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::{Assessment, assess};
 use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, System, prepare};
@@ -31,7 +31,7 @@ not reach; 2 it could not do its work; 3 a server was left out because facts cou
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Plan for what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["connect", "out"])]
+    #[arg(long, value_name = "PATH", conflicts_with = "connect")]
     root: Option<PathBuf>,
     #[command(flatten)]
     wishes: Wishes,
@@ -224,6 +224,10 @@ impl Wishes {
     fn options(&self, keep_partial: bool) -> Options {
         Options {
             instances: self.instance.clone(),
+            page_size: match self.page_size.0 {
+                PageSizeChoice::Auto => None,
+                PageSizeChoice::Size(page) => Some(page),
+            },
             restart: self.restart.clone(),
             now: self.only != Some(Only::Boot),
             boot: self.only != Some(Only::Now),

@@ -28,7 +28,7 @@ use std::fmt;
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Sized, Sizing};
 use hugewise_host::Source;
-use hugewise_model::{Asked, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
 use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, Refusal, Risk, Step, When};
 use overlay::Overlay;
@@ -40,6 +40,8 @@ pub struct Options {
     pub instances: Vec<String>,
     /// Titles or names of the instances that may be restarted.
     pub restart: Vec<String>,
+    /// Page size of the pools, where it is not each server's own choice; the same as in the sizing's request.
+    pub page_size: Option<PageSize>,
     /// Changes that work at once.
     pub now: bool,
     /// Changes that the next boot finds.
@@ -59,6 +61,7 @@ impl Default for Options {
         Self {
             instances: Vec::new(),
             restart: Vec::new(),
+            page_size: None,
             now: true,
             boot: true,
             keep_partial: false,
@@ -79,6 +82,13 @@ pub enum PlanError {
         /// What there is.
         there: Vec<String>,
     },
+    /// A server that was named cannot have pages of the size that was asked for.
+    NotItsPageSize {
+        /// Its title.
+        instance: String,
+        /// What was asked for.
+        asked: PageSize,
+    },
     /// The processor has no 1 GiB pages.
     NoGibPages,
     /// Nothing is known of the processes: nobody knows what runs here.
@@ -92,6 +102,9 @@ impl fmt::Display for PlanError {
                 write!(f, "no instance {asked}: no database server runs here")
             }
             Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
+            Self::NotItsPageSize { instance, asked } => {
+                write!(f, "{instance} takes pages of the default size alone: none of {asked}")
+            }
             Self::NoGibPages => f.write_str(
                 "this processor has no 1 GiB pages (no pdpe1gb in /proc/cpuinfo): the kernel would ignore \
                  hugepagesz=1G and boot without the pool. Plan with 2 MiB pages, or have the hypervisor pass the \
@@ -122,11 +135,29 @@ pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Option
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
     let asks = |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
+    if let Some(page) = options.page_size {
+        // Of the others nobody said that they should change their page size.
+        let wanted = |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance));
+        return instances.iter().filter(wanted).cloned().collect();
+    }
     let wanted = |instance: &&Instance| named(instance) || suffers(instance) || holds(instance);
     if !instances.iter().any(|instance| wanted(&instance)) {
         return Vec::new();
     }
     instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
+}
+
+/// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
+fn takes(instance: &Instance, page: PageSize) -> bool {
+    let its_own = instance.asked_page_size.get().is_none_or(|asked| asked == page);
+    its_own
+        || match instance.engine {
+            Engine::PostgreSql => postgresql::has_huge_page_size(instance),
+            Engine::Jvm | Engine::Qemu | Engine::Other => true,
+            Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
+                false
+            }
+        }
 }
 
 /// Whether a finding says that a server is off huge pages and should not be.
@@ -137,6 +168,35 @@ fn is_kept_off(assessment: &Assessment, instance: &Instance) -> bool {
         CAUSES.contains(&finding.code) || (CAUSES_THAT_WARN.contains(&finding.code) && finding.level >= Level::Warn)
     });
     about.next().is_some()
+}
+
+/// Whether the options make sense on a host: what can be told before anything is sized.
+///
+/// # Errors
+/// A name that nobody here has, a page size that the processor or a server named does not have.
+pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(), PlanError> {
+    if let (true, Some(reason)) = (instances.is_empty(), host.processes.reason()) {
+        return Err(PlanError::ProcessesUnknown(reason));
+    }
+    for asked in options.instances.iter().chain(&options.restart) {
+        if !instances.iter().any(|instance| is_named(instance, asked)) {
+            let there = instances.iter().map(Instance::title).collect();
+            return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
+        }
+    }
+    let Some(asked) = options.page_size else { return Ok(()) };
+    if asked == PageSize::GIB_1 && lacks_gib_pages(host) {
+        return Err(PlanError::NoGibPages);
+    }
+    let named = |instance: &&Instance| options.instances.iter().any(|name| is_named(instance, name));
+    match instances.iter().filter(named).find(|instance| !takes(instance, asked)) {
+        Some(instance) => Err(PlanError::NotItsPageSize { instance: instance.title(), asked }),
+        None => Ok(()),
+    }
+}
+
+fn lacks_gib_pages(host: &Host) -> bool {
+    host.processors.gib_pages.get() == Some(false)
 }
 
 /// The changes that take a host to what [`hugewise_advice::assess`] and [`hugewise_advice::sizing::size`] say of it.
@@ -154,21 +214,21 @@ pub fn plan(
     source: &dyn Source,
     options: &Options,
 ) -> Result<Plan, PlanError> {
-    if let (true, Some(reason)) = (instances.is_empty(), host.processes.reason()) {
-        return Err(PlanError::ProcessesUnknown(reason));
-    }
-    for asked in options.instances.iter().chain(&options.restart) {
-        if !instances.iter().any(|instance| is_named(instance, asked)) {
-            let there = instances.iter().map(Instance::title).collect();
-            return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
-        }
-    }
+    check(host, instances, options)?;
     let ask = Ask { host, instances, assessment, sizing, source, options };
-    if host.processors.gib_pages.get() == Some(false) && ask.targets().iter().any(|it| it.page_size == PageSize::GIB_1)
-    {
+    let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
+    if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
         return Err(PlanError::NoGibPages);
     }
     let mut draft = Draft::new(source);
+    for instance in instances.iter().filter(|it| ask.is_chosen(it) && is_kept_off(assessment, it)) {
+        if let Some(page) = options.page_size.filter(|page| !takes(instance, *page)) {
+            draft.warn(format!(
+                "{} takes pages of the default size alone: no pages of {page} are planned for it",
+                instance.title()
+            ));
+        }
+    }
     draft.pools = pools::goals(&ask, &mut draft.warnings);
     shm::plan(&ask, &mut draft);
     memlock::plan(&ask, &mut draft);

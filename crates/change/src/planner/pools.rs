@@ -1,7 +1,7 @@
 //! How large each pool is to be: one goal a page size, which the steps for now and for the next boot share.
 
-use hugewise_advice::{boot, need};
-use hugewise_model::{Bytes, Finding, HugePageUse, Instance, PageCount, PageSize, Pool};
+use hugewise_advice::{boot, fix, need};
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, PageCount, PageSize, Pool};
 
 use super::{Ask, is_kept_off};
 
@@ -53,8 +53,13 @@ pub(super) fn goals(ask: &Ask<'_>, warnings: &mut Vec<String>) -> Vec<Goal> {
             Err(missing) => warnings.push(format!("no pool of {} pages is planned: {missing}", pool.page_size)),
         }
     }
-    // What one pool takes the next one cannot have.
-    let mut free = obtainable_memory(ask);
+    // What one pool gives back another one may have, and what one takes the next one cannot have.
+    let keep = kept_free(ask);
+    let pools: Bytes = goals.iter().map(|goal| goal.goal.of(goal.page_size)).sum();
+    let most = ask.host.memory.total.get().map(fix::largest_pools);
+    let given_back = |goal: &Goal| goal.now.saturating_sub(goal.goal).of(goal.page_size);
+    let given_back: Bytes = goals.iter().map(given_back).sum();
+    let mut free = obtainable_memory(ask).map(|free| if ask.options.now { free + given_back } else { free });
     for goal in &mut goals {
         let extra = goal.extra();
         if extra == Bytes::ZERO {
@@ -63,6 +68,14 @@ pub(super) fn goals(ask: &Ask<'_>, warnings: &mut Vec<String>) -> Vec<Goal> {
         goal.not_now = match free {
             _ if !ask.options.now => Some("only the next boot is planned for".into()),
             Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
+            _ if most.is_some_and(|most| pools > most) => Some(format!(
+                "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
+                 (hugewise plan --shrink)",
+                fix::LARGEST_POOL_PERCENT
+            )),
+            Some(free) if extra + keep > free => Some(format!(
+                "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
+            )),
             Some(free) if is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
@@ -82,6 +95,17 @@ fn obtainable_memory(ask: &Ask<'_>) -> Option<Bytes> {
     memory.available.get().or_else(|| memory.free.get())
 }
 
+/// Memory that has to stay with the running system while a server still holds its memory beside the new pool: what
+/// HW206 calls the end of a host.
+fn kept_free(ask: &Ask<'_>) -> Bytes {
+    let memory = &ask.host.memory;
+    let total = memory.total.get().unwrap_or_default();
+    let base = ask.host.base_page.get().unwrap_or(PageSize::KIB_4).bytes();
+    let zones = memory.watermarks.known().into_iter().flatten();
+    let watermarks: Bytes = zones.map(|zone| base.times(zone.high)).sum();
+    total.shared_by(100).unwrap_or_default().times(2).max(watermarks.times(2)) + Bytes::from_mib(16)
+}
+
 fn count(fact: &hugewise_model::Observed<PageCount>, what: &str) -> Result<PageCount, String> {
     fact.get().ok_or_else(|| format!("{what}: {}", fact.reason().unwrap_or_default()))
 }
@@ -97,12 +121,11 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let needed = target.max(committed.saturating_sub(surplus));
     let on_demand = pool.overcommit.get().unwrap_or_default();
     let grows = needs_pages(ask, page) && target > now + on_demand;
-    let goal = if grows {
-        target
-    } else if gives_back(ask, pool, needed) {
-        needed
-    } else {
-        now.max(configured(ask, page, now))
+    let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
+    let goal = match () {
+        () if grows => target,
+        () if gives_back(ask, pool, least) => least,
+        () => now,
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
     Ok(Goal { page_size: page, now, goal, nodes, needed, not_now: None, at_boot: false })
@@ -117,25 +140,33 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     lacking.next().is_some()
 }
 
+/// Pages that are held, and those that servers that nothing is planned for will ask for at their next start.
+fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
+    let asks = |instance: &&Instance| {
+        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+        let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        let waits = asks || is_kept_off(ask.assessment, instance);
+        waits && !planned && need::page_size(ask.host, instance) == Some(page)
+    };
+    let more = |instance| need::more(ask.host, instance).map(|demand| demand.pages);
+    committed + ask.instances.iter().filter(asks).filter_map(more).sum()
+}
+
 /// Whether pages are to be given back: the pools starve the host, or somebody said so.
-fn gives_back(ask: &Ask<'_>, pool: &Pool, needed: PageCount) -> bool {
+fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let starves = ask.findings("HW206").next().is_some();
-    let spare = pool.total.get().unwrap_or_default().saturating_sub(needed);
+    let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
     (starves || ask.options.shrink) && spare > PageCount::ZERO
 }
 
-/// Pages that the files ask for where the kernel gave fewer (HW207) and the host can carry them.
+/// Pages that the files ask for, where they are to stay as they are and the host can carry it.
 fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
-    if ask.findings("HW207").next().is_none() || ask.options.shrink {
-        return now;
+    if ask.options.boot || ask.findings("HW206").next().is_some() {
+        return PageCount::ZERO;
     }
     let steps = boot::pool(ask.host, page).unwrap_or_default();
-    let Some(asked) = steps.last().map(|step| PageCount(step.value)) else { return now };
-    let extra = asked.saturating_sub(now).of(page);
-    let all: Bytes = ask.host.pools.known().into_iter().flatten().filter_map(Pool::memory).sum::<Bytes>() + extra;
-    let carries = ask.host.memory.total.get().is_some_and(|total| all <= hugewise_advice::fix::largest_pools(total));
-    let left = ask.sizing.is_none_or(|sizing| sizing.budget.left.is_some_and(|left| extra <= left));
-    if carries && left { asked } else { now }
+    let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
+    if asked <= now { asked } else { PageCount::ZERO }
 }
 
 /// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.
@@ -167,8 +198,9 @@ fn nodes(
 /// Findings that end when a pool has its pages: now, or with the next boot.
 pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal) -> Vec<&'a Finding> {
     let here = |instance: &&Instance| {
+        let asks = instance.asked_page_size.get().is_none_or(|asked| asked == goal.page_size);
         let mut sized = ask.sized().filter(|(_, sized)| sized.page_size == goal.page_size);
-        sized.any(|(of, _)| std::ptr::eq(of, *instance))
+        asks && sized.any(|(of, _)| std::ptr::eq(of, *instance))
     };
     let default_is_gib = ask.host.default_huge_page.get() == Some(PageSize::GIB_1);
     let codes = |instance: &Instance| {

@@ -155,7 +155,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             let of_pool = |path: &&str| there.iter().any(|write| write.path == **path);
             let paths = [own_file.as_str(), "/proc/sys/vm/nr_hugepages"];
             writes.extend(
-                paths.iter().copied().filter(|path| of_pool(&path)).map(|path| (path.to_owned(), value.clone())),
+                paths.iter().copied().filter(|path| of_pool(path)).map(|path| (path.to_owned(), value.clone())),
             );
         } else {
             writes.push((own_file, value));

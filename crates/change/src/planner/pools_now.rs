@@ -8,7 +8,10 @@ use super::{Ask, Draft, expected};
 use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    for goal in draft.pools.clone() {
+    let mut goals = draft.pools.clone();
+    // Memory has to be given back before it can be taken.
+    goals.sort_by_key(|goal| goal.goal > goal.now);
+    for goal in goals {
         if goal.goal == goal.now || !ask.options.now {
             continue;
         }

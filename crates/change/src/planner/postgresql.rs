@@ -7,6 +7,7 @@ use hugewise_model::{Asked, Engine, Instance, PageSize};
 
 use super::boot_loader::find_program;
 use super::overlay::Overlay;
+use super::pools::Goal;
 use super::{Ask, Draft, expected, ours, pools_at_boot};
 use crate::plan::{CommandChange, Risk, Step, When};
 
@@ -31,8 +32,11 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
     let shown: Vec<String> = wanted.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     let shown = shown.join(", ");
     let why = match instance.asked {
-        Asked::Try => "with try it starts without huge pages when they don't reach, and says so at DEBUG1 only",
-        _ => "its settings don't ask for huge pages",
+        Asked::Try if wanted.contains(&("huge_pages", "on".into())) => {
+            "with try it starts without huge pages when they don't reach, and says so at DEBUG1 only".to_owned()
+        }
+        Asked::Try | Asked::Must | Asked::Raises => format!("its pages are to be of {page}"),
+        _ => "its settings don't ask for huge pages".to_owned(),
     };
     let id = format!("postgresql-{}", instance.name);
     let mut step = Step::new(id, format!("{title}: {shown}"), Risk::Restart, why).of(title.clone());
@@ -42,6 +46,12 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         .filter(|finding| finding.code != "HW401" || wanted.contains(&("huge_pages", "on".into())))
         .map(|finding| expected(finding, When::Now))
         .collect();
+    if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
+        let there = draft.pool(page).is_some_and(Goal::is_there);
+        let when = if there { When::Now } else { When::Reboot };
+        let of_pool = ["HW201", "HW204", "HW405"].into_iter().filter_map(|code| ask.found(code, instance));
+        step.expects.extend(of_pool.map(|finding| expected(finding, when)));
+    }
     let changes = match drop_in(ask, draft, instance, &wanted) {
         Some(change) => Ok(vec![change]),
         None => alter_system(ask, draft, instance, &wanted),
@@ -66,15 +76,12 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
         wanted.push(("shared_memory_type", "mmap".into()));
     }
     if instance.asked_page_size.get().is_some_and(|asked| asked != page) {
-        let new_enough = instance.version.known().and_then(|it| major(it)).is_some_and(|major| major >= 14);
-        if new_enough {
-            wanted.push(("huge_page_size", size(page)));
-        } else {
-            draft.warn(format!(
-                "{} takes pages of the default size alone (huge_page_size came with PostgreSQL 14)",
-                instance.title()
-            ));
-            return Settings::new();
+        match may_insist(ask, draft, instance, page) {
+            Err(why) if instance.asked == Asked::Must => {
+                draft.warn(format!("{} keeps its page size: {why}, and it insists on them", instance.title()));
+                return Settings::new();
+            }
+            _ => wanted.push(("huge_page_size", size(page))),
         }
     }
     let insists = instance.asked == Asked::Must;
@@ -107,6 +114,11 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
         return Err("the limit of its cgroup is too small".into());
     }
     Ok(())
+}
+
+/// `huge_page_size` came with PostgreSQL 14.
+pub(super) fn has_huge_page_size(instance: &Instance) -> bool {
+    instance.version.known().and_then(|version| major(version)).is_some_and(|major| major >= 14)
 }
 
 fn major(version: &str) -> Option<u32> {

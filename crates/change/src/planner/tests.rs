@@ -9,6 +9,7 @@
     reason = "a test stops where something is not as expected, and reads its fixtures past the code under test"
 )]
 
+mod any_hosts;
 mod fixtures;
 mod made_hosts;
 mod world;

@@ -61,8 +61,15 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if ask.options.boot {
         match keep(ask, draft, &wanted) {
             Ok(changes) => {
+                let agrees =
+                    step.changes.iter().any(|change| matches!(change, Change::Value(value) if value.path == SWITCH))
+                        || ask.host.thp.enabled.known() == Some(&wanted.enabled);
+                let when = if agrees { When::Now } else { When::Reboot };
                 step.changes.extend(changes);
-                step.expects.extend(ask.findings("HW602").map(|finding| expected(finding, When::Now)));
+                step.expects.extend(ask.findings("HW602").map(|finding| expected(finding, when)));
+                if !ask.options.now {
+                    step.expects.extend(ask.findings("HW501").map(|finding| expected(finding, When::Reboot)));
+                }
             }
             Err(why) => draft.warn(format!("THP of the next boot is left as it is: {why}")),
         }

@@ -165,10 +165,16 @@ impl System for Live {
         if matches!(place.look(path)?, At::Nothing) {
             return Err(Failure::new(path, "this kernel has no such value"));
         }
-        let written = place
-            .open(OFlags::WRONLY | OFlags::TRUNC, Mode::empty())
-            .and_then(|file| files::write_all(&file, value.as_bytes()));
-        written.map_err(|error| failure(path, error))
+        // What stands for a kernel's file in a test is cut; something that lies over one is not touched.
+        let flags = if self.real { OFlags::WRONLY } else { OFlags::WRONLY | OFlags::TRUNC };
+        let file = place.open(flags, Mode::empty()).map_err(|error| failure(path, error))?;
+        if self.real {
+            let system = rustix::fs::fstatfs(&file).map_err(|error| failure(path, error))?;
+            if system.f_type != PROC && system.f_type != SYSFS {
+                return Err(Failure::new(path, "is not the kernel's own: something is mounted over it"));
+            }
+        }
+        files::write_all(&file, value.as_bytes()).map_err(|error| failure(path, error))
     }
 
     fn write_file(&self, path: &str, temporary: &str, file: &FileState) -> Result<(), Failure> {

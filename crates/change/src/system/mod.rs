@@ -4,6 +4,9 @@ mod files;
 mod live;
 mod place;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub use live::Live;

@@ -1,5 +1,6 @@
 //! Whole plans on a machine that stands in a folder.
 
+mod any;
 mod behaviour;
 mod deaths;
 

@@ -60,6 +60,10 @@ fn drop_in() -> Step {
     Step::new("shm-limits", "limits", Risk::Safe, "why").change(FileChange::write(DROP_IN, TEXT))
 }
 
+fn update_grub() -> CommandChange {
+    CommandChange::new(["/usr/sbin/update-grub"], "made anew").rewrites("/boot/grub/grub.cfg").undone_by_itself()
+}
+
 fn plan(steps: Vec<Step>) -> Plan {
     let line = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let host = HostIdentity {
@@ -160,7 +164,7 @@ fn a_boot_loader_whose_program_is_missing() {
     let _ = fs::remove_file("/usr/sbin/update-grub");
     let step = Step::new("boot-loader", "pages at boot", Risk::Reboot, "why")
         .change(FileChange::write(GRUB, GRUB_TEXT))
-        .change(CommandChange::new(["/usr/sbin/update-grub"], "made anew").undone_by_itself());
+        .change(update_grub());
     let (plan, before) = (scene.plan(vec![thp(), step]), State::etc());
     assert_refused(&before, &apply(&plan), &["update-grub", "boot-loader", "as before"]);
 }

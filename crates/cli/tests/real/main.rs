@@ -17,6 +17,7 @@ mod capture;
 mod cgroup;
 mod change;
 mod container;
+mod crash;
 mod formats;
 mod harness;
 mod hostile;

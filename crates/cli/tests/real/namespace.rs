@@ -1,4 +1,5 @@
-//! A test in a mount namespace of its own: what it does to /etc, /boot and /var/lib is gone when it ends.
+//! A test in namespaces of its own: what it does to /etc, /boot and /var/lib is gone when it ends, and so are the
+//! processes that it has started; it sees no others.
 //!
 //! The kernel's values are not in there: a test that changes them holds a `PoolGuard`. The host's name is.
 
@@ -41,7 +42,9 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     // The mount point itself is on the disk of this machine, and empty.
     mounts.push_str("trap 'umount -l $base; rmdir $base' EXIT\n\"$@\"\n");
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--uts", "--", "sh", "-c", &mounts, "sh"]).arg(own);
+    command
+        .args(["--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", &mounts, "sh"])
+        .arg(own);
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env(INSIDE, "1");
     let output = command.output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use hugewise_change::plan::{Change, CommandChange, Content, FileChange, NewFile, Plan, Step};
+use hugewise_change::plan::{Change, CommandChange, Content, FileChange, Instruction, NewFile, Plan, Step};
 
 use crate::plain::clean;
 
@@ -122,11 +122,16 @@ fn header(plan: &Plan, how: &str) -> String {
     text
 }
 
+/// The instance that an instruction is for, where its title does not say so.
+pub(crate) fn whose(instruction: &Instruction) -> Option<&str> {
+    instruction.instance.as_deref().filter(|instance| !instruction.title.contains(instance))
+}
+
 /// What is left to people, as comments.
 fn by_hand(plan: &Plan) -> String {
     let mut text = String::new();
     for instruction in &plan.instructions {
-        let of = instruction.instance.as_deref().map(|instance| format!(" ({instance})")).unwrap_or_default();
+        let of = whose(instruction).map(|instance| format!(" ({instance})")).unwrap_or_default();
         text += &comment("", &format!("By hand: {}{of}", instruction.title));
         text += &comment("", &instruction.text.lines().map(|line| format!("  {line}\n")).collect::<String>());
     }

@@ -8,7 +8,7 @@ use hugewise_model::Bytes;
 
 use super::findings::{LABELS, TEXT, labelled};
 use super::{closing, counted};
-use crate::formats::shown_words;
+use crate::formats::{shown_words, whose};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::{Layout, Planned};
@@ -152,7 +152,7 @@ fn command(screen: &mut Screen<'_>, change: &CommandChange) -> io::Result<()> {
 }
 
 fn by_hand(screen: &mut Screen<'_>, instruction: &Instruction) -> io::Result<()> {
-    let of = instruction.instance.as_deref().map(|instance| format!("  ({instance})")).unwrap_or_default();
+    let of = whose(instruction).map(|instance| format!("  ({instance})")).unwrap_or_default();
     let heading = Spans::new()
         .add(Role::Strong, "by hand")
         .add(Role::Text, "  ")

@@ -1,7 +1,7 @@
 //! A host in memory that takes a plan's changes as the kernel and the programs would.
 
 use hugewise_advice::Assessment;
-use hugewise_advice::sizing::{self, Request, Sizing};
+use hugewise_advice::sizing::{self, PageSizeChoice, Request, Sizing};
 use hugewise_host::Source;
 use hugewise_host::config::cmdline;
 use hugewise_model::{
@@ -15,7 +15,8 @@ use crate::planner::{Options, ours, overlay::Overlay, plan, to_size};
 #[derive(Clone)]
 pub(super) struct World<'a> {
     pub(super) files: Overlay<'a>,
-    base: &'a dyn Source,
+    /// GRUB's menu as it was before any plan.
+    menu: Option<String>,
     /// Units and clusters that were restarted.
     pub(super) restarted: Vec<String>,
 }
@@ -78,7 +79,7 @@ impl Seen {
 
 impl<'a> World<'a> {
     pub(super) fn new(base: &'a dyn Source) -> Self {
-        Self { files: Overlay::new(base), base, restarted: Vec::new() }
+        Self { files: Overlay::new(base), menu: None, restarted: Vec::new() }
     }
 
     pub(super) fn look(&self) -> Seen {
@@ -90,7 +91,8 @@ impl<'a> World<'a> {
     /// The plan for the host as it is.
     pub(super) fn plan(&self, options: &Options, request: &Request) -> Plan {
         let seen = self.look();
-        let sizing = seen.sizing(options, request);
+        let page_size = options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size);
+        let sizing = seen.sizing(options, &Request { page_size, ..request.clone() });
         plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &self.files, options).expect("a plan")
     }
 
@@ -110,7 +112,25 @@ impl<'a> World<'a> {
         }
     }
 
-    fn text(&self, path: &str) -> String {
+    /// GRUB as Debian has it: its menu with one entry, and a grub-mkconfig that reads drop-ins.
+    pub(super) fn put_grub(&mut self, words: &str) {
+        let menu = format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {words}\n}}\n");
+        self.menu = Some(menu.clone());
+        self.put("/boot/grub/grub.cfg", menu);
+        self.put("/usr/sbin/update-grub", "#!/bin/sh\nexec grub-mkconfig -o /boot/grub/grub.cfg\n");
+        self.put("/usr/sbin/grub-mkconfig", "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . \"${x}\"; done\n");
+        self.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
+    }
+
+    /// A process that is nobody's server.
+    pub(super) fn put_process(&mut self, pid: u32, name: &str) {
+        let status =
+            format!("Name:\t{name}\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmSize:\t1000 kB\nThreads:\t1\n");
+        self.put(&format!("/proc/{pid}/status"), status);
+        self.put(&format!("/proc/{pid}/cmdline"), format!("/usr/sbin/{name}\0"));
+    }
+
+    pub(super) fn text(&self, path: &str) -> String {
         String::from_utf8(self.files.read(path).into_known().unwrap_or_default()).unwrap()
     }
 
@@ -124,7 +144,8 @@ impl<'a> World<'a> {
         self.text(path).trim().parse().unwrap_or_else(|_| panic!("{path} is no number"))
     }
 
-    fn put(&mut self, path: &str, text: impl Into<String>) {
+    /// Puts a file there that was there before any plan.
+    pub(super) fn put(&mut self, path: &str, text: impl Into<String>) {
         self.files.set(path, Some(text.into().into_bytes()));
     }
 
@@ -139,10 +160,17 @@ impl<'a> World<'a> {
             return self.put(path, text);
         }
         self.put(path, format!("{value}\n"));
+        if path == "/proc/sys/vm/nr_overcommit_hugepages" {
+            let meminfo = self.text("/proc/meminfo");
+            let default = meminfo.lines().find_map(|line| line.strip_prefix("Hugepagesize:")).unwrap();
+            let kib = default.trim().trim_end_matches(" kB");
+            let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_overcommit_hugepages");
+            self.put(&file, format!("{value}\n"));
+        }
     }
 
     /// As the kernel does: pages in use stay, new ones are spread over the nodes, and memory is less by them.
-    fn set_pool(&mut self, pool: PoolRef, pages: u64) {
+    pub(super) fn set_pool(&mut self, pool: PoolRef, pages: u64) {
         let whole = PoolRef { node: None, ..pool };
         let kib = pool.page_size.bytes().get() >> 10;
         let nodes: Vec<u32> = (0..64)
@@ -235,7 +263,7 @@ impl<'a> World<'a> {
 
     /// grub-mkconfig of Debian sources the drop-ins in a shell; each entry's line is made of the result.
     fn update_grub(&mut self, grub_cfg: &str) {
-        let original = String::from_utf8(self.base.read(grub_cfg).into_known().unwrap()).unwrap();
+        let original = self.menu.clone().expect("a menu");
         let drop_in = self.text(ours::GRUB);
         let added = drop_in.lines().find_map(|line| {
             line.strip_prefix("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX ")?.strip_suffix('"').map(str::to_owned)

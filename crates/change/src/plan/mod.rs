@@ -3,14 +3,18 @@
 //! Builders make steps without knowing the machine; [`crate::prepare`] fills in what is there now, leaves out what is
 //! already so, and seals the plan with its checksum.
 
-use std::fmt;
+mod build;
+mod file;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+#[cfg(test)]
+mod tests;
+
 use hugewise_model::PageSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+pub use file::{Base64, Content, FileMode, FileState, Label, NewFile};
 
 /// Name and version of the format.
 pub const PLAN_SCHEMA: &str = "hugewise.plan/1";
@@ -199,145 +203,6 @@ pub struct FileChange {
     pub after: Option<NewFile>,
 }
 
-/// A file as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FileState {
-    /// Its bytes.
-    pub content: Content,
-    /// Its permissions.
-    pub mode: FileMode,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Its extended attributes, security.selinux among them, by name.
-    pub labels: Vec<Label>,
-}
-
-/// A file as it is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewFile {
-    /// Its bytes.
-    pub content: Content,
-    /// Its permissions.
-    pub mode: FileMode,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-}
-
-/// A file's bytes.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Content {
-    /// They are UTF-8.
-    Text(String),
-    /// They are not.
-    Base64(Base64),
-}
-
-/// Bytes that are no text, in base64.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
-pub struct Base64(pub Vec<u8>);
-
-impl TryFrom<String> for Base64 {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        BASE64.decode(text).map(Self).map_err(|error| format!("no base64: {error}"))
-    }
-}
-
-impl From<Base64> for String {
-    fn from(bytes: Base64) -> Self {
-        BASE64.encode(bytes.0)
-    }
-}
-
-impl Content {
-    /// Of these bytes: as text where they are UTF-8.
-    pub fn new(bytes: Vec<u8>) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::Text(text),
-            Err(error) => Self::Base64(Base64(error.into_bytes())),
-        }
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Base64(Base64(bytes)) => bytes,
-        }
-    }
-}
-
-impl fmt::Debug for Content {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => text.fmt(f),
-            Self::Base64(Base64(bytes)) => write!(f, "{} bytes", bytes.len()),
-        }
-    }
-}
-
-/// An extended attribute.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Label {
-    /// `security.selinux`.
-    pub name: String,
-    /// Its value in base64.
-    #[schemars(with = "String")]
-    #[serde(with = "label_value")]
-    pub value: Vec<u8>,
-}
-
-mod label_value {
-    use base64::Engine as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::BASE64;
-
-    pub(super) fn serialize<S: Serializer>(value: &[u8], out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&BASE64.encode(value))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        BASE64.decode(String::deserialize(from)?).map_err(serde::de::Error::custom)
-    }
-}
-
-/// Permission bits, in text as `chmod` takes them: `0644`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
-pub struct FileMode(pub u32);
-
-impl fmt::Display for FileMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04o}", self.0)
-    }
-}
-
-impl From<FileMode> for String {
-    fn from(mode: FileMode) -> Self {
-        mode.to_string()
-    }
-}
-
-impl TryFrom<String> for FileMode {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bits = u32::from_str_radix(&text, 8).ok().filter(|bits| *bits <= 0o7777);
-        bits.map(Self).ok_or_else(|| format!("{text:?} are no permissions"))
-    }
-}
-
 /// A command that is run. Nothing of it goes through a shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -502,149 +367,6 @@ impl Plan {
     /// Every change in order, with its step.
     pub fn changes(&self) -> impl Iterator<Item = (&Step, &Change)> {
         self.steps.iter().flat_map(|step| step.changes.iter().map(move |change| (step, change)))
-    }
-}
-
-impl Step {
-    /// A step of the host, without changes.
-    pub fn new(id: impl Into<String>, title: impl Into<String>, risk: Risk, why: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            title: title.into(),
-            risk,
-            why: why.into(),
-            instance: None,
-            expects: Vec::new(),
-            changes: Vec::new(),
-        }
-    }
-
-    /// For this instance.
-    #[must_use]
-    pub fn of(mut self, instance: impl Into<String>) -> Self {
-        self.instance = Some(instance.into());
-        self
-    }
-
-    /// Expects this finding to end, about the step's own instance.
-    #[must_use]
-    pub fn expects(mut self, code: &str, name: &str, when: When) -> Self {
-        self.expects.push(Expected { code: code.into(), name: name.into(), instance: self.instance.clone(), when });
-        self
-    }
-
-    /// Changes this too.
-    #[must_use]
-    pub fn change(mut self, change: impl Into<Change>) -> Self {
-        self.changes.push(change.into());
-        self
-    }
-}
-
-impl ValueChange {
-    /// A kernel value is set.
-    pub fn new(path: impl Into<String>, after: impl Into<String>) -> Self {
-        Self { path: path.into(), before: None, after: after.into(), pool: None }
-    }
-
-    /// A pool is given this many pages.
-    pub fn pool(pool: PoolRef, pages: u64) -> Self {
-        let path = format!("{}/nr_hugepages", pool.folder());
-        Self { path, before: None, after: pages.to_string(), pool: Some(pool) }
-    }
-}
-
-impl FileChange {
-    /// A file of root's that everybody may read (0644); owner and mode of one that is there are kept by
-    /// [`crate::prepare`].
-    pub fn write(path: impl Into<String>, text: impl Into<String>) -> Self {
-        let content = Content::Text(text.into());
-        let after = NewFile { content, mode: FileMode(0o644), uid: 0, gid: 0 };
-        Self { path: path.into(), before: None, after: Some(after) }
-    }
-
-    /// With this owner and these permissions, where the file is not there yet.
-    #[must_use]
-    pub fn owned_by(mut self, uid: u32, gid: u32, mode: u32) -> Self {
-        if let Some(after) = &mut self.after {
-            (after.uid, after.gid, after.mode) = (uid, gid, FileMode(mode & 0o7777));
-        }
-        self
-    }
-
-    /// A file goes.
-    pub fn remove(path: impl Into<String>) -> Self {
-        Self { path: path.into(), before: None, after: None }
-    }
-}
-
-impl CommandChange {
-    /// A command without undo.
-    pub fn new<A: Into<String>>(command: impl IntoIterator<Item = A>, why: impl Into<String>) -> Self {
-        Self {
-            command: command.into_iter().map(Into::into).collect(),
-            undo: None,
-            undo_last: false,
-            user: None,
-            why: why.into(),
-            files: Vec::new(),
-            unless: None,
-        }
-    }
-
-    /// Taken back by this, while the files and values of its step still stand.
-    #[must_use]
-    pub fn undone_by<A: Into<String>>(mut self, undo: impl IntoIterator<Item = A>) -> Self {
-        self.undo = Some(undo.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Taken back by itself, once the files and values of its step are as before: it makes its files anew out of
-    /// the configuration.
-    #[must_use]
-    pub fn undone_by_itself(mut self) -> Self {
-        self.undo = Some(self.command.clone());
-        self.undo_last = true;
-        self
-    }
-
-    /// Runs as this account.
-    #[must_use]
-    pub fn as_user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
-        self
-    }
-
-    /// It rewrites this file.
-    #[must_use]
-    pub fn rewrites(mut self, path: impl Into<String>) -> Self {
-        self.files.push(path.into());
-        self
-    }
-
-    /// It need not run where that file has that line.
-    #[must_use]
-    pub fn unless(mut self, path: impl Into<String>, line: impl Into<String>) -> Self {
-        self.unless = Some(FileHolds { path: path.into(), line: line.into() });
-        self
-    }
-}
-
-impl From<ValueChange> for Change {
-    fn from(change: ValueChange) -> Self {
-        Self::Value(change)
-    }
-}
-
-impl From<FileChange> for Change {
-    fn from(change: FileChange) -> Self {
-        Self::File(change)
-    }
-}
-
-impl From<CommandChange> for Change {
-    fn from(change: CommandChange) -> Self {
-        Self::Command(change)
     }
 }
 
