@@ -57,10 +57,10 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     let text = format!("{}{}", said.out, said.err);
     stage.show("apply", &text);
     ensure(said.code == 2, || format!("apply ended with {}:\n{text}", said.code))?;
-    let short = text.lines().find(|line| line.contains(" of ") && line.contains("pages"));
+    let short = said.err.lines().find(|line| line.contains("were asked for, and the kernel gave"));
     let short = short.ok_or_else(|| format!("apply does not name the shortfall:\n{text}"))?;
-    stage.say(&format!("apply: {}", short.trim()));
-    ensure(text.contains("reserve them at boot"), || format!("apply does not say what to do instead:\n{text}"))?;
+    stage.say(short.trim());
+    ensure(short.contains("reserve them at boot"), || format!("apply does not say what to do instead:\n{text}"))?;
     Snapshot::of(&mut machine)?.must_be(&before)?;
     stage.say("all of it was taken back");
 
