@@ -4,13 +4,14 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hugewise_advice::standing::{Standing, standing};
 use hugewise_change::apply::Options;
 use hugewise_change::outcome::StepResult;
 use hugewise_change::plan::{Change, Expected, Plan, When};
 use hugewise_change::{Applied, End, Event, System, apply, recover};
 use hugewise_host::Source;
 use hugewise_model::{Host, Observed, Unread};
-use hugewise_report::{AppliedReport, Expectation, Planned, Proof, plain};
+use hugewise_report::{AppliedReport, Expectation, Planned, Proof, Restarted, plain};
 
 use crate::check::Format;
 use crate::outcome::{self, Failure, Outcome};
@@ -86,12 +87,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let applied = apply(&plan, &system, options, &mut say).map_err(failed);
     clear();
     let applied = applied?;
-    let (seen, expectations) = look(source.as_ref(), &plan, &applied);
+    let (seen, expectations, restarted) = look(source.as_ref(), &plan, &applied);
     let report = AppliedReport {
         host: &seen.host,
         plan: &plan,
         applied: &applied,
         expectations: &expectations,
+        restarted: &restarted,
         unread: &seen.unread,
     };
     let mut text = Vec::new();
@@ -101,12 +103,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;
-    ending(&applied, &expectations)
+    ending(&applied, &expectations, &restarted)
 }
 
 /// Where a finding that should be gone remains, that is what a failed check says too.
-fn ending(applied: &Applied, expectations: &[Expectation]) -> Result<Outcome, Failure> {
+fn ending(applied: &Applied, expectations: &[Expectation], restarted: &[Restarted]) -> Result<Outcome, Failure> {
     let is = |proof: Proof| expectations.iter().any(|it| it.proof == proof);
+    let off = |it: &Restarted| matches!(it.standing, None | Some(Standing::None | Standing::Partly));
+    let unknown = |it: &Restarted| it.standing == Some(Standing::Unknown);
     match applied.end {
         End::TakenBack | End::Stuck => {
             let failure = applied.steps.iter().find_map(|step| match &step.result {
@@ -120,8 +124,8 @@ fn ending(applied: &Applied, expectations: &[Expectation]) -> Result<Outcome, Fa
             Err(Failure::new(format!("{}; {then}", failure.unwrap_or_else(|| "a step failed".into()))))
         }
         End::Partly => Ok(Outcome::Found),
-        End::Done | End::NothingToDo if is(Proof::Remains) => Ok(Outcome::Found),
-        End::Done | End::NothingToDo if is(Proof::Unknown) => Ok(Outcome::Incomplete),
+        End::Done | End::NothingToDo if is(Proof::Remains) || restarted.iter().any(off) => Ok(Outcome::Found),
+        End::Done | End::NothingToDo if is(Proof::Unknown) || restarted.iter().any(unknown) => Ok(Outcome::Incomplete),
         End::Done | End::NothingToDo => Ok(Outcome::Fine),
     }
 }
@@ -201,30 +205,50 @@ pub(crate) fn clear() {
     }
 }
 
-/// Looks at the host again: which of the findings that the plan was to end are gone.
-fn look(source: &dyn Source, plan: &Plan, applied: &Applied) -> (Seen, Vec<Expectation>) {
+/// Looks at the host again: which of the findings that the plan was to end are gone, and where the memory of the
+/// servers is that it has restarted.
+fn look(source: &dyn Source, plan: &Plan, applied: &Applied) -> (Seen, Vec<Expectation>, Vec<Restarted>) {
     let start = Instant::now();
     loop {
         let seen = Seen::read(source, false);
-        let expectations = expectations(plan, applied, &seen);
+        let restarted = restarted(plan, applied, &seen);
+        let expectations = expectations(plan, applied, &restarted, &seen);
         // A server that was restarted just now may still be mapping its memory.
-        let restarting = |it: &Expectation| it.proof != Proof::Gone && restarted(plan, applied, &it.expected);
-        if !expectations.iter().any(restarting) || start.elapsed() > PATIENCE {
+        let of_one =
+            |it: &Expectation| restarted.iter().any(|one| it.expected.instance.as_ref() == Some(&one.instance));
+        let settled = restarted.iter().all(|one| matches!(one.standing, Some(Standing::All | Standing::NotCounted(_))))
+            && !expectations.iter().any(|it| it.proof != Proof::Gone && of_one(it));
+        if settled || start.elapsed() > PATIENCE {
             clear();
-            return (seen, expectations);
+            return (seen, expectations, restarted);
         }
         progress("waiting for what was restarted", false);
         std::thread::sleep(PAUSE);
     }
 }
 
-fn expectations(plan: &Plan, applied: &Applied, seen: &Seen) -> Vec<Expectation> {
+/// How the IDs of steps begin that restart a server.
+const RESTART: &str = "restart-";
+
+/// The servers that were restarted, and how they stand.
+fn restarted(plan: &Plan, applied: &Applied, seen: &Seen) -> Vec<Restarted> {
+    let done = |id: &str| applied.steps.iter().any(|step| step.id == id && step.result == StepResult::Done);
+    let steps = plan.steps.iter().filter(|step| step.id.starts_with(RESTART) && done(&step.id));
+    let of = |title: &String| {
+        let instance = seen.instances.iter().find(|instance| instance.title() == *title);
+        let standing = instance.map(|instance| standing(&seen.host, instance, true));
+        Restarted { instance: title.clone(), standing }
+    };
+    steps.filter_map(|step| step.instance.as_ref()).map(of).collect()
+}
+
+fn expectations(plan: &Plan, applied: &Applied, restarted: &[Restarted], seen: &Seen) -> Vec<Expectation> {
     let made = plan.steps.iter().filter(|step| is_made(applied, &step.id));
     let mut expected: Vec<&Expected> = made.flat_map(|step| &step.expects).collect();
     // Of one finding that several steps work on, the last to come decides.
     expected.sort_by_key(|it| (&it.code, &it.instance, std::cmp::Reverse(it.when)));
     expected.dedup_by_key(|it| (&it.code, &it.instance));
-    expected.into_iter().map(|expected| expectation(plan, applied, seen, expected)).collect()
+    expected.into_iter().map(|expected| expectation(restarted, seen, expected)).collect()
 }
 
 fn is_made(applied: &Applied, id: &str) -> bool {
@@ -233,18 +257,7 @@ fn is_made(applied: &Applied, id: &str) -> bool {
     applied.steps.iter().any(|step| step.id == id && made(&step.result))
 }
 
-/// Whether the plan itself has restarted the instance.
-fn restarted(plan: &Plan, applied: &Applied, expected: &Expected) -> bool {
-    let restarts = |step: &hugewise_change::Step| {
-        step.instance.is_some() && step.instance == expected.instance && step.id.starts_with(RESTART)
-    };
-    plan.steps.iter().any(|step| restarts(step) && is_made(applied, &step.id))
-}
-
-/// How the IDs of steps begin that restart a server.
-const RESTART: &str = "restart-";
-
-fn expectation(plan: &Plan, applied: &Applied, seen: &Seen, expected: &Expected) -> Expectation {
+fn expectation(restarted: &[Restarted], seen: &Seen, expected: &Expected) -> Expectation {
     let about = |code: &str, instance: Option<&String>| code == expected.code && instance == expected.instance.as_ref();
     let finding = seen.assessment.findings.iter().find(|it| about(it.code, it.instance.as_ref()));
     let unknown = seen
@@ -253,7 +266,9 @@ fn expectation(plan: &Plan, applied: &Applied, seen: &Seen, expected: &Expected)
         .iter()
         .find(|it| it.code == expected.code && (it.instance.is_none() || it.instance == expected.instance));
     let (proof, says) = match (finding, unknown, expected.when) {
-        (Some(finding), _, When::Restart) if !restarted(plan, applied, expected) => {
+        (Some(finding), _, When::Restart)
+            if !restarted.iter().any(|one| Some(&one.instance) == expected.instance.as_ref()) =>
+        {
             (Proof::WaitsForRestart, finding.summary.clone())
         }
         (Some(finding), _, When::Reboot) => (Proof::WaitsForReboot, finding.summary.clone()),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hugewise_advice::standing::Standing;
 use hugewise_change::journal::Summary;
 use hugewise_change::plan::{Expected, Plan};
 use hugewise_change::{Applied, Undone};
@@ -72,6 +73,15 @@ pub struct Expectation {
     pub says: String,
 }
 
+/// A server that the plan has restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restarted {
+    /// Its title.
+    pub instance: String,
+    /// Where its memory is now; `None` where it does not run.
+    pub standing: Option<Standing>,
+}
+
 /// A plan that was carried out, or not.
 pub struct AppliedReport<'a> {
     /// The host as it is now.
@@ -82,6 +92,8 @@ pub struct AppliedReport<'a> {
     pub applied: &'a Applied,
     /// What it was to end, looked at again.
     pub expectations: &'a [Expectation],
+    /// The servers that it has restarted.
+    pub restarted: &'a [Restarted],
     /// Everything that is there and could not be read now, sorted.
     pub unread: &'a [Unread],
 }

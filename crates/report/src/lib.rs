@@ -25,7 +25,7 @@ mod verified;
 #[cfg(test)]
 mod samples;
 
-pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, UndoneReport};
+pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
 pub use palette::Palette;
 pub use verified::{Disagreement, Verified};
 

@@ -77,6 +77,9 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
             entry.place, lost.page_size
         )));
     }
+    if kept == ours_before && others.len() < entry.command_line.len() {
+        return Ok(entry.clone());
+    }
     let step = match way(ask, entry).map_err(by_hand)? {
         Way::DropIn(command) => drop_in(ask, draft, entry, &kept, command).map_err(by_hand)?,
         Way::Grubby(program) if theirs.pools.is_empty() && ours_before.is_empty() && kept.len() == 2 => {

@@ -87,7 +87,7 @@ fn fix_beside_a_plan(ask: &Ask<'_>, draft: &Draft<'_>, finding: &Finding) -> Opt
     match finding.code {
         // Servers to come will take it, or one's own cause comes first.
         "HW202" | "HW205" if of_pool.is_some_and(|goal| goal.needed.get().saturating_mul(2) > goal.goal.get()) => None,
-        "HW202" if finding.fix.iter().any(|line| line.contains("the fix of its")) => None,
+        _ if finding.fix.iter().all(|line| line.starts_with('#') && line.contains("the fix of its")) => None,
         "HW302" if draft.instructions.iter().any(|it| it.instance == finding.instance && it.title.ends_with(LOCK)) => {
             None
         }

@@ -25,8 +25,8 @@ mod warnings;
 
 use std::fmt;
 
-use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Sized, Sizing};
+use hugewise_advice::{Assessment, need};
 use hugewise_host::Source;
 use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
@@ -137,11 +137,22 @@ pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Option
     let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
     if let Some(page) = options.page_size {
         // Of the others nobody said that they should change their page size.
-        let wanted = |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance));
-        return instances.iter().filter(wanted).cloned().collect();
+        // Set to pages of that size since it started on others.
+        let moves = |instance: &Instance| {
+            let other = need::held(instance, page) == PageCount::ZERO;
+            other && instance.huge_pages == HugePageUse::All && instance.asked_page_size.get() == Some(page)
+        };
+        let wanted =
+            |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance) || moves(instance));
+        let has_it =
+            |instance: &Instance| instance.asked_page_size.get() == Some(page) && (holds(instance) || asks(instance));
+        if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
+            return Vec::new();
+        }
+        return instances.iter().filter(|instance| wanted(instance) || has_it(instance)).cloned().collect();
     }
     let wanted = |instance: &&Instance| named(instance) || suffers(instance) || holds(instance);
-    if !instances.iter().any(|instance| wanted(&instance)) {
+    if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
         return Vec::new();
     }
     instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
@@ -267,7 +278,7 @@ fn made_at(host: &Host) -> String {
 /// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
 fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
     let refusal = ask.sizing?.refusal.as_ref()?;
-    draft.pools.iter().any(|pool| pool.goal > pool.now).then(|| Refusal::from(refusal))
+    draft.pools.iter().any(pools::Goal::grows).then(|| Refusal::from(refusal))
 }
 
 /// What is looked at.

@@ -39,6 +39,7 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         Err(why) => {
             let mut lines = vec![format!("# {why}")];
             lines.extend(fix::ask(instance, false));
+            lines.extend(fix::restart(instance));
             draft.instruct(format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(title));
         }
     }

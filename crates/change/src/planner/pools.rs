@@ -29,6 +29,11 @@ impl Goal {
         self.goal <= self.now || self.not_now.is_none()
     }
 
+    /// Whether it is to have more pages than there are.
+    pub(super) fn grows(&self) -> bool {
+        self.goal > self.now
+    }
+
     /// Memory to be taken from the host now.
     pub(super) fn extra(&self) -> Bytes {
         self.goal.saturating_sub(self.now).of(self.page_size)
@@ -143,12 +148,18 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
 /// Pages that are held, and those that servers that nothing is planned for will ask for at their next start.
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &&Instance| {
-        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+        // One whose settings cannot be read may ask.
+        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
         let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
         let waits = asks || is_kept_off(ask.assessment, instance);
         waits && !planned && need::page_size(ask.host, instance) == Some(page)
     };
-    let more = |instance| need::more(ask.host, instance).map(|demand| demand.pages);
+    let more = |instance: &Instance| {
+        // One on pages of another size needs them all.
+        let moves = instance.huge_pages == HugePageUse::All && need::held(instance, page) == PageCount::ZERO;
+        let demand = if moves { need::demand(ask.host, instance) } else { need::more(ask.host, instance) };
+        demand.map(|demand| demand.pages)
+    };
     committed + ask.instances.iter().filter(asks).filter_map(more).sum()
 }
 

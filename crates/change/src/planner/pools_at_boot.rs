@@ -196,7 +196,7 @@ fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
         let steps = steps(ask, &draft.after, entry, goal.page_size);
         let wanted = wanted(ask, goal);
         let agree = |steps: Vec<boot::Step<u64>>| steps.iter().all(|step| PageCount(step.value) == wanted);
-        goal.goal == PageCount::ZERO || (goal.at_boot && steps.is_ok_and(agree))
+        (goal.goal == PageCount::ZERO || goal.at_boot) && steps.is_ok_and(agree)
     };
     let mut expects = Vec::new();
     if draft.pools.iter().all(settled) && ask.options.now {

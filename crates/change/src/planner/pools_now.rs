@@ -10,7 +10,7 @@ use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let mut goals = draft.pools.clone();
     // Memory has to be given back before it can be taken.
-    goals.sort_by_key(|goal| goal.goal > goal.now);
+    goals.sort_by_key(Goal::grows);
     for goal in goals {
         if goal.goal == goal.now || !ask.options.now {
             continue;
@@ -26,7 +26,7 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
     let id = format!("pool-{}-now", boot_name(page));
-    let grows = pages > now;
+    let grows = goal.grows();
     let title = match grows {
         true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
         false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),

@@ -1,5 +1,6 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
+use hugewise_advice::fix;
 use hugewise_engines::options::in_mount_namespace_of;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::Source;
@@ -64,6 +65,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         Err(why) => {
             let mut lines = vec![format!("# {why}")];
             lines.extend(wanted.iter().map(|(name, value)| format!("# {name} = {value}")));
+            if !matches!(instance.asked, Asked::Try | Asked::Must) {
+                lines.extend(fix::restart(instance));
+            }
             draft.instruct(format!("{title}: {shown}"), &lines, Risk::Restart, Some(title));
         }
     }

@@ -1,10 +1,12 @@
 //! Restarts of servers that were named for it; huge pages come at a server's start alone.
 
-use hugewise_advice::fix;
-use hugewise_model::{Engine, HugePageUse, Instance};
+use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::{chain, fix};
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, Engine, HugePageUse, Instance};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, expected, is_named, pools};
+use super::{Ask, Draft, expected, is_named};
 use crate::plan::{CommandChange, Risk, Step, When};
 
 /// Findings about a server that end with its next start on huge pages.
@@ -33,6 +35,11 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<(), Str
     let Some((_, sized)) = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)) else {
         return Err("no huge pages are planned for it".into());
     };
+    let ours = format!("{}-", instance.engine);
+    let set = draft.steps.iter().any(|step| step.instance.as_ref() == Some(&title) && step.id.starts_with(&ours));
+    if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
+        return Err("its settings do not ask for huge pages, or are not known".into());
+    }
     if instance.huge_pages == HugePageUse::All {
         return if changed { Ok(()) } else { Err("it is on huge pages already".into()) };
     }
@@ -43,8 +50,26 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<(), Str
             goal.not_now.as_deref().unwrap_or_default()
         ));
     }
+    if !has_right(ask, draft, instance) {
+        return Err("it may not use System V huge pages yet".into());
+    }
     let suffers = super::is_kept_off(ask.assessment, instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(()) } else { Err("it is not what this plan is about".into()) }
+}
+
+/// Whether its next start is let have System V huge pages, with what the plan does for that.
+fn has_right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> bool {
+    if instance.mechanism != Mechanism::SysvShm {
+        return true;
+    }
+    let planned = |id: &str| draft.steps.iter().any(|step| step.id.starts_with(id));
+    let memlock = || chain::memlock_of(ask.host, instance).1 == Some(true) || planned("memlock-");
+    match (permission::without_memlock(ask.host, instance), permission::memlock(ask.host)) {
+        (Right::Has(_), _) => true,
+        (_, Memlock::Useless(_)) => planned("shm-group"),
+        (_, Memlock::Buys(_)) => memlock(),
+        (_, Memlock::Unknown(_)) => planned("shm-group") || memlock(),
+    }
 }
 
 fn command(ask: &Ask<'_>, instance: &Instance) -> Option<CommandChange> {
@@ -86,9 +111,4 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     if instance.huge_pages != HugePageUse::All {
         draft.instruct(format!("restart {title}"), &fix::restart(instance), Risk::Restart, Some(title));
     }
-}
-
-/// Whether any pool grows.
-pub(super) fn grows(goal: &pools::Goal) -> bool {
-    goal.goal > goal.now
 }

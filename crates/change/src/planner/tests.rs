@@ -10,6 +10,9 @@
 )]
 
 mod any_hosts;
+mod denying;
 mod fixtures;
 mod made_hosts;
+mod made_pools;
+mod real_parsers;
 mod world;

@@ -2,11 +2,11 @@
 
 use hugewise_model::Observed;
 
-use super::{Ask, Draft, restart};
+use super::{Ask, Draft};
 use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let grows: Vec<_> = draft.pools.iter().filter(|goal| restart::grows(goal)).cloned().collect();
+    let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {
             Change::File(file) => {

@@ -58,8 +58,9 @@ impl<'a> Restorer<'a> {
             Before::Value { value, .. } => Some(value),
             _ => None,
         });
+        let befores: Vec<&String> = befores.collect();
         let spread = || parts.iter().all(|(part, pages)| self.part(*part).is_none_or(|now| now == *pages));
-        if befores.into_iter().any(|before| now == *before) {
+        if befores.contains(&&now) {
             return Ok(if now != before || spread() { Found::AsBefore } else { Found::Ours });
         }
         let expected = |entry: &Entry| match (&entry.after, self.log.change(entry)) {
@@ -68,10 +69,13 @@ impl<'a> Restorer<'a> {
             _ => String::new(),
         };
         let left: Vec<String> = later.iter().map(|entry| expected(entry)).collect();
-        let unsure = self.killed || self.rebooted || entry.after.is_none();
-        let halfway = |after: &String| change.pool.is_some() && between(&now, before, after);
-        if left.contains(&now) || (unsure && left.iter().any(halfway)) {
+        // A pool that was killed while it grew or shrank has some number between.
+        let unsure = change.pool.is_some() && (self.killed || self.rebooted || entry.after.is_none());
+        if left.contains(&now) || (unsure && left.iter().any(|after| between(&now, before, after))) {
             return Ok(Found::Ours);
+        }
+        if unsure && befores.iter().any(|earlier| between(&now, earlier, before)) {
+            return Ok(Found::AsBefore);
         }
         let diff = diff::of_values(&change.path, left.last().map(String::as_str), Some(&now));
         Ok(Found::Foreign(Difference { path: change.path.clone(), diff }))

@@ -6,6 +6,8 @@ mod put;
 
 use std::collections::BTreeMap;
 
+use put::Rewritten;
+
 use crate::diff::{Difference, FileView};
 use crate::journal::{self, Before, Entry, Log, State};
 use crate::outcome::{Progress, RestoreResult, Restored};
@@ -112,7 +114,10 @@ impl<'a> Restorer<'a> {
     /// failed, or with `force` is replaced.
     pub(crate) fn take_back(&self, step: Option<usize>, force: bool, progress: &mut Progress<'_>) -> TakenBack {
         let mut done = TakenBack::default();
-        for entry in self.order(step) {
+        let order = self.order(step);
+        let made = self.log.entries.iter().filter(|entry| order.iter().any(|other| std::ptr::eq(*other, *entry)));
+        let rewritten = Rewritten::of(made);
+        for entry in order.iter().copied() {
             let found = self.look(entry, &Overlay::default());
             let found = match found {
                 Found::Foreign(_) if force => Found::Ours,
@@ -125,8 +130,8 @@ impl<'a> Restorer<'a> {
                 (Some(Change::File(change)), Before::File { file, folders }) => {
                     self.file(change, file.as_ref(), folders, &found, &mut done, progress);
                 }
-                (Some(Change::Command(command)), Before::Command { files }) => {
-                    self.command(command, files, entry.after.as_ref(), &found, &mut done, progress);
+                (Some(Change::Command(command)), _) => {
+                    self.command((command, entry), &rewritten, &found, &mut done, progress);
                 }
                 _ => {}
             }

@@ -1,8 +1,10 @@
 //! Puts back what was there.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Found, Restorer, TakenBack, same, succeeded, sum_of, temporary};
 use crate::diff::Difference;
-use crate::journal::After;
+use crate::journal::{After, Before, Entry};
 use crate::outcome::{Event, Progress, RestoreResult};
 use crate::plan::{CommandChange, FileChange, FileState, PoolRef, ValueChange};
 use crate::{Failure, values};
@@ -114,56 +116,40 @@ impl Restorer<'_> {
 
     pub(super) fn command(
         &self,
-        command: &CommandChange,
-        files: &[(String, Option<FileState>)],
-        after: Option<&After>,
+        (command, entry): (&CommandChange, &Entry),
+        rewritten: &Rewritten<'_>,
         found: &Found,
         done: &mut TakenBack,
         progress: &mut Progress<'_>,
     ) {
+        let Before::Command { files } = &entry.intent.before else { return };
         let line = command.undo.as_ref().unwrap_or(&command.command).join(" ");
         if let Found::Foreign(difference) = found {
             return done.add(line, Err(changed_since(difference)));
         }
         let now: Vec<_> = files.iter().map(|(path, _)| self.system.file(path)).collect();
-        let all_as_before = files
-            .iter()
-            .zip(&now)
-            .all(|((_, before), now)| now.as_ref().is_ok_and(|now| same(now.as_ref(), before.as_ref())));
+        let as_before = files.iter().zip(&now).all(|((_, before), now)| {
+            let now = now.as_ref().map(Option::as_ref);
+            now.is_ok_and(|now| same(now, before.as_ref()))
+        });
         // It was killed before it had changed anything.
-        let untouched = after.is_none() && !files.is_empty() && all_as_before;
+        let untouched = entry.after.is_none() && !files.is_empty() && as_before;
         let mut undo_failed = None;
         if let Some(undo) = command.undo.as_ref().filter(|_| !untouched) {
             progress(&Event::TakingBack { what: &line });
             let ran = self.system.run(undo, command.user.as_deref());
             undo_failed = ran.and_then(|ran| succeeded(&line, ran)).err();
         }
-        for (place, ((path, before), now)) in files.iter().zip(&now).enumerate() {
+        for ((path, _), now) in files.iter().zip(&now) {
             if self.killed
                 && let Err(failure) = self.remove_temporary(path)
             {
                 done.notes.push(failure.to_string());
             }
-            let left_by_it = match (after, now) {
-                (Some(After::Command(sums)), Ok(now)) => sums.get(place) == Some(&sum_of(now.as_ref())),
-                (None, Ok(_)) => true,
-                _ => false,
-            };
-            let result = match self.system.file(path) {
-                Ok(now) if same(now.as_ref(), before.as_ref()) => Ok(RestoreResult::AlreadySo),
-                Ok(_) if left_by_it || command.undo.is_none() => {
-                    progress(&Event::TakingBack { what: path });
-                    self.put(path, before.as_ref()).map(|()| RestoreResult::Restored)
-                }
-                Ok(_) => {
-                    done.notes.push(format!(
-                        "{path} was made anew since by somebody else: {line} has made it out of the configuration as \
-                         it is now, and its old bytes were not put back"
-                    ));
-                    Ok(RestoreResult::Ran)
-                }
-                Err(failure) => Err(failure),
-            };
+            let ours = self.killed
+                || command.undo.is_none()
+                || now.as_ref().is_ok_and(|now| rewritten.left_by_us(path, now.as_ref()));
+            let result = self.put_rewritten(path, rewritten.before(path), ours, &line, done, progress);
             done.add(path, result);
         }
         match undo_failed {
@@ -174,6 +160,66 @@ impl Restorer<'_> {
             None if command.undo.is_some() => done.add(line, Ok(RestoreResult::Ran)),
             None => {}
         }
+    }
+
+    /// A file that a command rewrites: as before to the byte, unless somebody else has made it anew since out of what
+    /// is there now, perhaps with a kernel that was not there before.
+    fn put_rewritten(
+        &self,
+        path: &str,
+        before: Option<&FileState>,
+        ours: bool,
+        line: &str,
+        done: &mut TakenBack,
+        progress: &mut Progress<'_>,
+    ) -> Result<RestoreResult, Failure> {
+        if same(self.system.file(path)?.as_ref(), before) {
+            return Ok(RestoreResult::AlreadySo);
+        }
+        if !ours {
+            done.notes.push(format!(
+                "{path} was made anew since by somebody else: {line} has made it out of the configuration as it is \
+                 now, and its old bytes were not put back"
+            ));
+            return Ok(RestoreResult::Ran);
+        }
+        progress(&Event::TakingBack { what: path });
+        self.put(path, before).map(|()| RestoreResult::Restored)
+    }
+}
+
+/// Files that commands rewrite, one after the other perhaps: what they were before the first of them.
+#[derive(Default)]
+pub(super) struct Rewritten<'a> {
+    before: BTreeMap<&'a str, Option<&'a FileState>>,
+    known: BTreeSet<(&'a str, Option<String>)>,
+}
+
+impl<'a> Rewritten<'a> {
+    /// Of entries in the order in which they were made.
+    pub(super) fn of(entries: impl Iterator<Item = &'a Entry>) -> Self {
+        let mut rewritten = Self::default();
+        for entry in entries {
+            let Before::Command { files } = &entry.intent.before else { continue };
+            let sums = match &entry.after {
+                Some(After::Command(sums)) => sums.as_slice(),
+                _ => &[],
+            };
+            for (place, (path, before)) in files.iter().enumerate() {
+                rewritten.before.entry(path).or_insert(before.as_ref());
+                rewritten.known.insert((path, sum_of(before.as_ref())));
+                rewritten.known.extend(sums.get(place).map(|sum| (path.as_str(), sum.clone())));
+            }
+        }
+        rewritten
+    }
+
+    fn before(&self, path: &str) -> Option<&'a FileState> {
+        self.before.get(path).copied().flatten()
+    }
+
+    fn left_by_us(&self, path: &str, now: Option<&FileState>) -> bool {
+        self.known.contains(&(path, sum_of(now)))
     }
 }
 

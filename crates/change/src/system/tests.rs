@@ -14,10 +14,11 @@ fn state(text: &str) -> FileState {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    Live::beneath(folder.parent().unwrap())
+        .unwrap()
+        .list(&format!("/{}", folder.file_name().unwrap().display()))
+        .unwrap()
+        .unwrap()
 }
 
 #[test]

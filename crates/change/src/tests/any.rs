@@ -63,7 +63,7 @@ fn undone(machine: &Machine) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn any_plan_is_taken_back_whenever_apply_and_undo_die(

@@ -3,8 +3,10 @@
 
 use std::io;
 
+use hugewise_advice::standing::Standing;
 use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
+use hugewise_change::plan::Instruction;
 use hugewise_change::{End, Undone};
 use hugewise_model::PageCount;
 use schemars::JsonSchema;
@@ -38,6 +40,12 @@ pub struct Applied {
     pub steps: Vec<StepOutcome>,
     /// The findings that it was to end, looked at again.
     pub findings: Vec<Expectation>,
+    /// The servers that it has restarted, and where their memory is now.
+    pub restarted: Vec<Restarted>,
+    /// What is left to people.
+    pub instructions: Vec<Instruction>,
+    /// What copies these settings or works against them.
+    pub warnings: Vec<String>,
     /// What else has to be known.
     pub notes: Vec<String>,
     /// Everything that is there and could not be read.
@@ -79,6 +87,16 @@ pub struct Expectation {
     pub proof: &'static str,
     /// What is said of it now; empty where it is gone.
     pub says: String,
+}
+
+/// A server that was restarted.
+#[derive(Serialize, JsonSchema)]
+pub struct Restarted {
+    /// Its title.
+    pub instance: String,
+    /// How much of its memory is on huge pages; null where it does not run.
+    #[schemars(extend("enum" = ["all", "partly", "none", "unknown", "not_counted", null]))]
+    pub huge_pages: Option<&'static str>,
 }
 
 /// What `hugewise undo --format json` prints.
@@ -157,6 +175,10 @@ impl From<&AppliedReport<'_>> for Applied {
             proof: it.proof.as_str(),
             says: it.says.clone(),
         });
+        let restarted = report.restarted.iter().map(|it| Restarted {
+            instance: it.instance.clone(),
+            huge_pages: it.standing.as_ref().map(Standing::as_str),
+        });
         Self {
             schema: APPLIED_SCHEMA,
             plan: report.plan.checksum.clone(),
@@ -164,6 +186,9 @@ impl From<&AppliedReport<'_>> for Applied {
             end,
             steps: applied.steps.iter().map(StepOutcome::from).collect(),
             findings: expectations.collect(),
+            restarted: restarted.collect(),
+            instructions: report.plan.instructions.clone(),
+            warnings: report.plan.warnings.clone(),
             notes: applied.notes.clone(),
             unread: report.unread.iter().map(UnreadFact::from).collect(),
         }
@@ -260,7 +285,7 @@ mod tests {
     use super::*;
     use crate::formats::testing;
     use crate::samples;
-    use crate::text::applied::tests::{applied, expectations, kept, undone};
+    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone};
 
     #[track_caller]
     fn assert_obeys(schema: &str, document: &Value) {
@@ -281,8 +306,14 @@ mod tests {
         let (host, plan, expectations) = (samples::prod().host, testing::plan(), expectations());
         for end in [End::NothingToDo, End::Done, End::Partly, End::TakenBack, End::Stuck] {
             let applied = applied(end);
-            let report =
-                AppliedReport { host: &host, plan: &plan, applied: &applied, expectations: &expectations, unread: &[] };
+            let report = AppliedReport {
+                host: &host,
+                plan: &plan,
+                applied: &applied,
+                expectations: &expectations,
+                restarted: &restarted(),
+                unread: &[],
+            };
             let document = json(|out| report.write_json(out).unwrap());
             assert_obeys(&applied_schema(), &document);
             assert_eq!(document["steps"][0]["obtained_pages"], 512);

@@ -19,6 +19,9 @@ mod instance;
 pub mod size;
 pub mod verify;
 
+/// The JSON Schema (2020-12) of `hugewise plan --format json`, which is the plan itself.
+pub use hugewise_change::plan::plan_schema;
+
 pub use finding::{ChainLink, Finding, UnknownVerdict};
 pub use host::{Host, Node, Pool, Thp, TlbBuffer};
 pub use instance::{Demand, Instance, Segment};

@@ -2,16 +2,18 @@
 
 use std::io;
 
+use hugewise_advice::standing::Standing;
 use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
 use hugewise_change::{End, Risk, Undone};
 
 use super::plan::{finding, role as role_of};
 use super::{closing, counted};
+use crate::formats::whose;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
-use crate::{AppliedReport, Expectation, Layout, Proof, date};
+use crate::{AppliedReport, Expectation, Layout, Proof, Restarted, date};
 
 /// Columns of the words in front.
 const WORD: usize = 11;
@@ -38,8 +40,31 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     for expectation in report.expectations {
         proof(screen, expectation)?;
     }
+    for Restarted { instance, standing } in report.restarted {
+        let (role, word, text) = match standing {
+            Some(Standing::All) => (Role::Good, "verified", "is wholly on huge pages"),
+            Some(Standing::Partly) => (Role::Error, "not so", "is only partly on huge pages"),
+            Some(Standing::None) => (Role::Error, "not so", "is not on huge pages"),
+            Some(Standing::Unknown) => (Role::Quiet, "not known", "runs; where its memory is could not be read"),
+            Some(Standing::NotCounted(why)) => (Role::Quiet, "not known", *why),
+            None => (Role::Error, "not so", "does not run"),
+        };
+        let text = Spans::new().add(Role::Strong, instance).add(Role::Text, &format!("  {text}"));
+        entry(screen, role, word, &text)?;
+    }
     for note in &report.applied.notes {
         entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
+    }
+    for instruction in &report.plan.instructions {
+        let of = whose(instruction).map(|instance| format!(" ({instance})")).unwrap_or_default();
+        entry(screen, Role::Strong, "by hand", &Spans::from(format!("{}{of}", instruction.title).as_str()))?;
+        for line in instruction.text.lines() {
+            let role = if line.trim_start().starts_with('#') { Role::Quiet } else { Role::Text };
+            screen.line(&Spans::from(" ".repeat(WORD).as_str()).add(role, line))?;
+        }
+    }
+    for warning in &report.plan.warnings {
+        entry(screen, Role::Warn, "mind", &Spans::from(warning.as_str()))?;
     }
     let mut last = Spans::new().add(end_role(report.applied.end), &end(report));
     if let Some(id) = &report.applied.journal
@@ -203,6 +228,12 @@ pub(crate) mod tests {
         ]
     }
 
+    pub(crate) fn restarted() -> Vec<Restarted> {
+        let of = |standing| Restarted { instance: "postgresql 15/main".into(), standing };
+        let standings = [Standing::All, Standing::Partly, Standing::None, Standing::Unknown];
+        standings.into_iter().map(|standing| of(Some(standing))).chain([of(None)]).collect()
+    }
+
     fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
@@ -213,15 +244,29 @@ pub(crate) mod tests {
     fn each_step_and_each_finding_has_its_end() {
         let (host, plan) = (samples::prod().host, testing::plan());
         let (applied, expectations) = (applied(End::Partly), expectations());
-        let report =
-            AppliedReport { host: &host, plan: &plan, applied: &applied, expectations: &expectations, unread: &[] };
+        let restarted = restarted();
+        let report = AppliedReport {
+            host: &host,
+            plan: &plan,
+            applied: &applied,
+            expectations: &expectations,
+            restarted: &restarted,
+            unread: &[],
+        };
         insta::assert_snapshot!(text(|out| report.write_text(out, Layout::plain(80)).unwrap()));
     }
 
     #[test]
     fn what_was_taken_back_needs_no_undo() {
         let (host, plan, applied) = (samples::prod().host, testing::plan(), applied(End::TakenBack));
-        let report = AppliedReport { host: &host, plan: &plan, applied: &applied, expectations: &[], unread: &[] };
+        let report = AppliedReport {
+            host: &host,
+            plan: &plan,
+            applied: &applied,
+            expectations: &[],
+            restarted: &[],
+            unread: &[],
+        };
         assert!(!text(|out| report.write_text(out, Layout::plain(80)).unwrap()).contains("hugewise undo"));
     }
 

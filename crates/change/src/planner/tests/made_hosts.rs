@@ -2,32 +2,32 @@
 
 use std::path::Path;
 
-use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_advice::sizing::Request;
 use hugewise_host::Source;
-use hugewise_model::{PageCount, PageSize};
+use hugewise_model::PageSize;
 
 use super::world::{World, holds, shown};
 use crate::plan::{Change, Plan, Risk, Step};
-use crate::planner::{Options, PlanError, plan, to_size};
+use crate::planner::{Options, plan, to_size};
 
-fn source(fixture: &str) -> Box<dyn Source> {
+pub(super) fn source(fixture: &str) -> Box<dyn Source> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
     hugewise_host::source::open(Some(&path)).unwrap()
 }
 
-fn defaults() -> (Options, Request) {
+pub(super) fn defaults() -> (Options, Request) {
     (Options::default(), Request::default())
 }
 
-fn step<'a>(plan: &'a Plan, id: &str) -> &'a Step {
+pub(super) fn step<'a>(plan: &'a Plan, id: &str) -> &'a Step {
     plan.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} in\n{}", shown(plan)))
 }
 
-fn has(plan: &Plan, id: &str) -> bool {
+pub(super) fn has(plan: &Plan, id: &str) -> bool {
     plan.steps.iter().any(|step| step.id == id)
 }
 
-fn content(plan: &Plan, path: &str) -> String {
+pub(super) fn content(plan: &Plan, path: &str) -> String {
     let file = plan.changes().find_map(|(_, change)| match change {
         Change::File(file) if file.path == path => file.after.as_ref(),
         _ => None,
@@ -36,50 +36,12 @@ fn content(plan: &Plan, path: &str) -> String {
     String::from_utf8(file.content.bytes().to_vec()).unwrap()
 }
 
-fn commands(step: &Step) -> Vec<String> {
+pub(super) fn commands(step: &Step) -> Vec<String> {
     let command = |change: &Change| match change {
         Change::Command(command) => Some(command.command.join(" ")),
         _ => None,
     };
     step.changes.iter().filter_map(command).collect()
-}
-
-#[test]
-fn a_file_that_has_the_last_word_is_named_with_its_line() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put("/etc/sysctl.d/zzz-other.conf", "# theirs\nvm.nr_hugepages=8\n");
-    let (options, request) = defaults();
-    let (plan, _) = holds("zzz", &world, &options, &request);
-    let warning = "/etc/sysctl.d/zzz-other.conf:2 has the last word on the 2 MiB pool of the next boot; \
-                   take that line out and plan again";
-    assert!(plan.warnings.iter().any(|it| it == warning), "{}", shown(&plan));
-    // A server that insists would not start after the next boot.
-    assert!(!has(&plan, "postgresql-5433"), "{}", shown(&plan));
-}
-
-#[test]
-fn a_file_that_sorts_before_ours_is_overruled() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put("/etc/sysctl.d/99-theirs.conf", "vm.nr_hugepages=8\n");
-    world.put("/usr/lib/tmpfiles.d/theirs.conf", "w /proc/sys/vm/nr_hugepages - - - - 9\n");
-    let (options, request) = defaults();
-    let (plan, after) = holds("99", &world, &options, &request);
-    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
-    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
-    assert!(lines.ends_with("w /proc/sys/vm/nr_hugepages - - - - 537\n"), "{lines}");
-}
-
-#[test]
-fn somebody_elses_file_of_our_name_is_left_alone() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages=8\n");
-    let (options, request) = defaults();
-    let (plan, after) = holds("not ours", &world, &options, &request);
-    assert_eq!(after.text("/etc/sysctl.d/zz-hugewise-pool.conf"), "vm.nr_hugepages=8\n");
-    assert!(plan.warnings.iter().any(|it| it.contains("was not made by hugewise")), "{}", shown(&plan));
 }
 
 #[test]
@@ -161,141 +123,6 @@ fn names_that_nobody_has_are_refused() {
         let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
         assert_eq!(error.to_string(), "no instance 5434: here are postgresql 5433");
     }
-}
-
-fn gib_pages_at_boot() -> Options {
-    Options { page_size: Some(PageSize::GIB_1), now: false, ..Options::default() }
-}
-
-#[test]
-fn pages_of_1_gib_go_on_the_command_line_through_grubs_drop_in() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put_grub("quiet");
-    let options = gib_pages_at_boot();
-    let (plan, after) = holds("grub", &world, &options, &Request::default());
-    let boot = step(&plan, "pools-command-line");
-    assert_eq!(boot.risk, Risk::Reboot);
-    assert_eq!(commands(boot), ["/usr/sbin/update-grub"]);
-    assert_eq!(
-        content(&plan, "/etc/default/grub.d/zz-hugewise.cfg"),
-        "# Made by hugewise. To take it back: hugewise undo\n\
-         GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=1G hugepages=2\"\n"
-    );
-    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
-    assert!(after.text("/boot/grub/grub.cfg").contains("quiet hugepagesz=1G hugepages=2\n"));
-    // The server has to ask for them.
-    let (plan, _) = holds("grub and server", &world, &Options { now: true, ..options }, &Request::default());
-    assert!(shown(&plan).contains("huge_page_size = 1GB"), "{}", shown(&plan));
-}
-
-#[test]
-fn words_of_others_for_the_same_size_are_not_fought() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put_grub("hugepagesz=1G hugepages=1");
-    let options = gib_pages_at_boot();
-    let (plan, _) = holds("collision", &world, &options, &Request::default());
-    assert!(!has(&plan, "pools-command-line"));
-    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
-    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 names pages of 1 GiB already"), "{}", by_hand.text);
-}
-
-#[test]
-fn a_later_drop_in_that_forgets_what_was_there_is_found() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put_grub("quiet");
-    world.put("/etc/default/grub.d/zzz.cfg", "GRUB_CMDLINE_LINUX=\"console=ttyS0\"\n");
-    let options = gib_pages_at_boot();
-    let (plan, _) = holds("later drop-in", &world, &options, &Request::default());
-    assert!(!has(&plan, "pools-command-line"));
-    assert!(shown(&plan).contains("/etc/default/grub.d/zzz.cfg is read after"), "{}", shown(&plan));
-}
-
-#[test]
-fn a_missing_update_grub_is_replaced_by_grub_mkconfig() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put_grub("quiet");
-    world.files.set("/usr/sbin/update-grub", None);
-    let options = gib_pages_at_boot();
-    let (plan, _) = holds("no update-grub", &world, &options, &Request::default());
-    assert_eq!(commands(step(&plan, "pools-command-line")), ["/usr/sbin/grub-mkconfig -o /boot/grub/grub.cfg"]);
-    world.put("/usr/sbin/grub-mkconfig", "# upstream's, which reads /etc/default/grub alone\n");
-    let (plan, _) = holds("no drop-ins", &world, &options, &Request::default());
-    assert!(!has(&plan, "pools-command-line"));
-    assert!(shown(&plan).contains("grub-mkconfig reads no drop-ins here"), "{}", shown(&plan));
-}
-
-#[test]
-fn red_hat_keeps_its_command_lines_through_grubby() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put("/boot/grub2/grub.cfg", "blscfg\n");
-    let entry = "title Linux\nversion 6.1\nlinux /vmlinuz\noptions root=1 ro\n";
-    world.put("/boot/loader/entries/m-6.1.conf", entry);
-    world.put("/usr/sbin/grubby", "ELF");
-    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
-    let options = gib_pages_at_boot();
-    let (plan, after) = holds("grubby", &world, &options, &Request::default());
-    let boot = step(&plan, "pools-command-line");
-    let Change::Command(command) = &boot.changes[0] else { panic!("{boot:?}") };
-    assert_eq!(command.command, ["/usr/sbin/grubby", "--update-kernel=ALL", "--args=hugepagesz=1G hugepages=2"]);
-    assert_eq!(command.files, ["/boot/loader/entries/m-6.1.conf", "/etc/default/grub"]);
-    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
-}
-
-#[test]
-fn systemd_boots_command_line_is_not_ours_to_write() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put("/efi/loader/loader.conf", "default *\n");
-    world.put("/efi/loader/entries/debian.conf", "title Debian\nversion 6.1\nlinux /vmlinuz\noptions root=1\n");
-    let options = gib_pages_at_boot();
-    let (plan, _) = holds("systemd-boot", &world, &options, &Request::default());
-    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
-    assert!(by_hand.text.contains("hugepagesz=1G hugepages=2"), "{}", by_hand.text);
-    assert!(by_hand.text.contains("systemd-boot takes its command line from"), "{}", by_hand.text);
-    // tmpfiles.d tries, early in the boot.
-    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
-    assert!(lines.contains("w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 2\n"), "{lines}");
-}
-
-#[test]
-fn a_processor_without_1_gib_pages_is_refused_them_with_the_reason() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    let cpuinfo = world.text("/proc/cpuinfo").replace(" pdpe1gb", "");
-    world.put("/proc/cpuinfo", cpuinfo);
-    let seen = world.look();
-    let page_size = Some(PageSize::GIB_1);
-    let options = Options { instances: vec!["5433".into()], page_size, ..Options::default() };
-    assert_eq!(crate::planner::check(&seen.host, &seen.instances, &options), Err(PlanError::NoGibPages));
-    // Where a sizing chose them all the same.
-    let request = Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
-    let sizing = seen.sizing(&options, &request);
-    let options = Options { page_size: None, ..options };
-    let error = plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options);
-    assert_eq!(error, Err(PlanError::NoGibPages));
-    assert!(PlanError::NoGibPages.to_string().contains("pdpe1gb"));
-}
-
-#[test]
-fn early_reservation_takes_the_default_size_to_the_command_line() {
-    let base = source("no-pool-postgresql");
-    let mut world = World::new(&*base);
-    world.put_grub("quiet");
-    let options = Options { early: true, ..Options::default() };
-    let (plan, after) = holds("early", &world, &options, &Request::default());
-    assert!(content(&plan, "/etc/default/grub.d/zz-hugewise.cfg").contains("hugepagesz=2M hugepages=537"));
-    assert!(!has(&plan, "pools-boot"), "{}", shown(&plan));
-    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
-    // Where a file has another number, it comes after the command line: it has to say the same.
-    world.put("/etc/sysctl.d/50.conf", "vm.nr_hugepages = 1\n");
-    let (plan, after) = holds("early and sysctl", &world, &options, &Request::default());
-    assert!(has(&plan, "pools-boot"), "{}", shown(&plan));
-    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
 }
 
 #[test]
@@ -401,20 +228,6 @@ fn shared_memory_limits_grow_with_what_is_planned() {
 }
 
 #[test]
-fn pages_on_demand_are_set_and_kept() {
-    let base = source("no-pool-postgresql");
-    let world = World::new(&*base);
-    let overcommit = vec![(PageSize::MIB_2, PageCount(100)), (PageSize::GIB_1, PageCount(1))];
-    let options = Options { overcommit, ..Options::default() };
-    let (plan, _) = holds("overcommit", &world, &options, &Request::default());
-    assert!(
-        content(&plan, "/etc/sysctl.d/zz-hugewise-overcommit.conf").ends_with("vm.nr_overcommit_hugepages = 100\n")
-    );
-    let file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_overcommit_hugepages";
-    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf").contains(&format!("w {file} - - - - 1\n")));
-}
-
-#[test]
 fn engines_that_disagree_on_thp_meet_at_madvise() {
     let base = source("arm64-64k-pages");
     let mut world = World::new(&*base);
@@ -454,4 +267,47 @@ fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let seen = world.look();
     let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);
     assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 takes pages of the default size alone: none of 1 GiB");
+}
+
+#[test]
+fn a_size_of_thp_that_is_always_follows_the_top_switch_again() {
+    let base = source("two-clusters-one-too-big");
+    let mut world = World::new(&*base);
+    let file = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+    world.put(file, "[always] inherit madvise never\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("a size", &world, &options, &request);
+    assert!(step(&plan, "thp").expects.iter().any(|it| it.code == "HW501"));
+    assert_eq!(after.text(file), "always [inherit] madvise never\n");
+    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf").contains(&format!("w {file} - - - - inherit\n")));
+}
+
+#[test]
+fn a_java_heap_is_asked_for_by_hand() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put_process(950, "java");
+    world.put("/proc/950/cmdline", "/usr/bin/java\0-Xms4g\0-Xmx4g\0-jar\0app.jar\0");
+    world.put("/proc/950/maps", "700000000-800000000 rw-p 00000000 00:00 0 \n");
+    let found = world.look().instances.into_iter().find(|it| it.engine == hugewise_model::Engine::Jvm);
+    let found = found.expect("a JVM");
+    let options = Options { instances: vec![found.title()], ..Options::default() };
+    let (plan, _) = holds("java", &world, &options, &Request::default());
+    let by_hand = plan.instructions.iter().find(|it| it.title.ends_with("have it ask for huge pages")).unwrap();
+    assert!(by_hand.text.contains("-XX:+UseLargePages"), "{}", by_hand.text);
+    assert!(has(&plan, "pool-2M-now"), "{}", shown(&plan));
+}
+
+#[test]
+fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/proc/cmdline", "quiet crashkernel=512M\n");
+    world.put("/etc/rear/local.conf", "OUTPUT=ISO\n");
+    world.put_process(950, "kubelet");
+    let (options, request) = defaults();
+    let (plan, _) = holds("copies", &world, &options, &request);
+    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image made of this host", "kubelet"] {
+        assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
+    }
 }

@@ -5,7 +5,7 @@ use hugewise_advice::sizing::{self, PageSizeChoice, Request, Sizing};
 use hugewise_host::Source;
 use hugewise_host::config::cmdline;
 use hugewise_model::{
-    Asked, Engine, Host, HugePageUse, Instance, Level, Limit, Observed, PageCount, PageSize, process::SoftHard,
+    Asked, Host, HugePageUse, Instance, Level, Limit, Observed, PageCount, PageSize, process::SoftHard,
 };
 
 use crate::plan::{Change, CommandChange, Expected, Plan, PoolRef, When};
@@ -302,15 +302,19 @@ pub(super) fn holds<'a>(name: &str, world: &World<'a>, options: &Options, reques
 
 /// The same with everything that went wrong.
 pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request) -> (Plan, World<'a>, Vec<String>) {
-    let errors_before = world.look().codes(Level::Error);
+    let mut errors_before = world.look().codes(Level::Error);
+    // A warning about permission becomes the error that it is once nothing else stands before it.
+    errors_before.extend(world.look().codes(Level::Info).into_iter().filter(|code| code.starts_with("HW30")));
     let plan = world.plan(options, request);
     let mut after = world.clone();
     after.apply(&plan);
     let seen = after.look();
+    let allowed = crate::allowed::check(&plan).err().map(|error| format!("apply would not take it: {error}"));
     // A restart that a step did is not in the files.
     let by_restart =
         |it: &Expected| plan.steps.iter().any(|step| step.id.starts_with("restart-") && step.expects.contains(it));
-    let mut problems = still_there(&plan, &seen, &[When::Now], by_restart);
+    let mut problems: Vec<String> = allowed.into_iter().collect();
+    problems.extend(still_there(&plan, &seen, &[When::Now], by_restart));
     let restart_promised =
         plan.instructions.iter().any(|it| it.title.starts_with("restart ")) || !after.restarted.is_empty();
     let new = new_errors(&errors_before, &seen).into_iter().filter(|it| !(it.starts_with("HW209") && restart_promised));
@@ -323,8 +327,11 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     let new = new_errors(&errors_before, &restarted);
     problems
         .extend(new.into_iter().map(|code| format!("the plan makes an error that shows after the restart: {code}")));
-    let insists = restarted.instances.iter().filter(|it| it.asked == Asked::Must && it.engine == Engine::PostgreSql);
-    for instance in insists.filter(|_| plan.steps.iter().any(|step| step.title.contains("huge_pages = on"))) {
+    let set_by_us = |it: &&Instance| {
+        let mut own = plan.steps.iter().filter(|step| step.instance.as_ref() == Some(&it.title()));
+        own.any(|step| step.title.contains("huge_pages = on"))
+    };
+    for instance in restarted.instances.iter().filter(set_by_us) {
         let need = hugewise_advice::need::demand(&restarted.host, instance).unwrap();
         if after.pages_after_boot(need.page_size) < need.pages {
             problems.push(format!("{} would not start after a boot", instance.title()));
@@ -334,7 +341,13 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
 }
 
 fn new_errors(before: &[String], seen: &Seen) -> Vec<String> {
-    seen.codes(Level::Error).into_iter().filter(|code| !before.contains(code)).collect()
+    // The same trouble goes by another name when another pool is emptied or filled.
+    let lacks = |code: &str| ["HW201", "HW203", "HW204", "HW405"].iter().any(|it| code.starts_with(it));
+    let of = |code: &str| code.split_once(' ').map(|(_, instance)| instance.to_owned());
+    let known = |code: &String| {
+        before.contains(code) || (lacks(code) && before.iter().any(|other| lacks(other) && of(other) == of(code)))
+    };
+    seen.codes(Level::Error).into_iter().filter(|code| !known(code)).collect()
 }
 
 fn still_there(plan: &Plan, seen: &Seen, when: &[When], but: impl Fn(&Expected) -> bool) -> Vec<String> {
