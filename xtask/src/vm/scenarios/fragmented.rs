@@ -70,6 +70,9 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     ensure(said.code == 1, || format!("apply --keep-going ended with {}:\n{text}", said.code))?;
     let pool = machine.must("sysctl -n vm.nr_hugepages")?;
     ensure(pool.trim() == "0", || format!("the step that fell short left {pool} pages"))?;
+    // Until the reboot the server has to come back without huge pages.
+    machine.must("systemctl restart postgresql@15-main && systemctl is-active postgresql@15-main")?;
+    stage.say("PostgreSQL restarts without huge pages meanwhile");
     let mut machine = stage.reboot(machine)?;
     on_huge_pages(stage, &mut machine)?;
     machine.power_off()
