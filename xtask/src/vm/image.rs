@@ -48,12 +48,13 @@ case $1 in prereqs) exit 0 ;; esac
 manual_add_modules virtio_pci virtio_blk
 ";
 
-/// No menu to wait at; everything on the serial console.
+/// No menu to wait at; everything on the serial console. On a busy machine the timer's interrupts come late, and the
+/// kernel would take it for broken.
 const GRUB: &str = "GRUB_TIMEOUT=0
 GRUB_TERMINAL=serial
 GRUB_SERIAL_COMMAND=\"serial --unit=0 --speed=115200\"
 GRUB_DISABLE_OS_PROBER=true
-GRUB_CMDLINE_LINUX=\"console=ttyS0\"
+GRUB_CMDLINE_LINUX=\"console=ttyS0 no_timer_check\"
 ";
 
 const UNIT: &str = "[Unit]

@@ -110,7 +110,7 @@ impl Setup {
         }
         if let Some(kernel) = &self.kernel {
             qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initrd);
-            qemu.args(["-append", "root=/dev/vda1 console=ttyS0"]);
+            qemu.args(["-append", "root=/dev/vda1 console=ttyS0 no_timer_check"]);
         }
         qemu.arg("-serial").arg(format!("file:{}", self.console().display()));
         qemu.arg("-chardev").arg(format!("socket,id=commands,server=on,wait=off,path={}", self.socket().display()));
