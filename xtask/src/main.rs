@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod debian;
 mod deps;
 mod docs;
 mod exactness;
@@ -54,6 +55,8 @@ enum Command {
     Exactness(exactness::Arguments),
     /// Compare the page tables that hugewise forecasts with those that the kernel makes (as root).
     Forecast(forecast::Arguments),
+    /// Run what hugewise promises about reboots in virtual machines (as root).
+    Vm(vm::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
+        Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };
     match done {

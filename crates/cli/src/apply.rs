@@ -74,7 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         None => {
             // A plan is made of a host that is in a defined state.
             recover(&system, &mut say).map_err(failed)?;
-            let made = arguments.wishes.make(source.as_ref(), &system, arguments.keep_partial)?;
+            // Both let a pool fall short and go on: a server that insists would not start again.
+            let short = arguments.keep_partial || arguments.keep_going;
+            let made = arguments.wishes.make(source.as_ref(), &system, short)?;
             (made.plan, made.host, made.unread)
         }
     };

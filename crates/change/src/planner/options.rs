@@ -17,7 +17,8 @@ pub struct Options {
     pub now: bool,
     /// Changes that the next boot finds.
     pub boot: bool,
-    /// A pool that gets fewer pages than planned is kept: then no server is set to insist on huge pages.
+    /// A pool that gets fewer pages than planned is kept, or does not stop the other steps: then no server is set to
+    /// insist on huge pages.
     pub keep_partial: bool,
     /// Pages that nobody uses or asks for are given back. Without it only where the pools starve the host.
     pub shrink: bool,

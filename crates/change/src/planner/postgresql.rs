@@ -109,7 +109,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
 /// A server that insists does not start where the pages don't reach: they have to be there now and after a boot.
 fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageSize) -> Result<(), String> {
     if ask.options.keep_partial {
-        return Err("a pool that falls short is to be kept".into());
+        return Err("its pool may fall short, and the rest is done all the same".into());
     }
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));

@@ -1,0 +1,133 @@
+//! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
+
+mod host;
+mod image;
+mod machine;
+mod scenarios;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use image::Image;
+use machine::{Disk, Hardware, Machine};
+
+use crate::{Failure, exactness};
+
+/// Which scenarios.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Names of scenarios; all of them when none is named.
+    scenarios: Vec<String>,
+    /// Name the scenarios and what each shows; run none.
+    #[arg(long)]
+    list: bool,
+    /// Show all that plan, apply and undo print.
+    #[arg(long)]
+    verbose: bool,
+    /// Take this hugewise instead of the one of this workspace.
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// One story from a fresh disk to its end.
+struct Scenario {
+    name: &'static str,
+    shows: &'static str,
+    run: fn(&Stage) -> Result<(), Failure>,
+}
+
+/// What a scenario starts from.
+struct Stage {
+    programs: PathBuf,
+    verbose: bool,
+}
+
+impl Stage {
+    /// A fresh disk of that image.
+    fn disk(&self, image: Image) -> Result<Disk, Failure> {
+        Disk::over(&image.disk()?)
+    }
+
+    /// A machine on that disk, up and running.
+    fn boot(&self, disk: &Disk, hardware: Hardware) -> Result<Machine, Failure> {
+        self.timed("up", || Machine::boot(disk, &self.programs, hardware))
+    }
+
+    /// The machine after a reboot.
+    fn reboot(&self, machine: Machine) -> Result<Machine, Failure> {
+        self.timed("rebooted", || machine.reboot())
+    }
+
+    /// The machine after its power was cut.
+    fn power_cut(&self, machine: Machine) -> Result<Machine, Failure> {
+        self.timed("power cut, up again", || machine.power_cut())
+    }
+
+    fn timed<T>(&self, what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let begun = Instant::now();
+        let done = work()?;
+        self.say(&format!("{what} after {} s", begun.elapsed().as_secs()));
+        Ok(done)
+    }
+
+    /// What the scenario saw.
+    fn say(&self, text: &str) {
+        println!("   {text}");
+    }
+
+    /// The whole of a command's output, where it is wanted.
+    fn show(&self, title: &str, text: &str) {
+        self.say(title);
+        if self.verbose {
+            for line in text.lines() {
+                println!("   | {line}");
+            }
+        }
+    }
+}
+
+/// Fails with that reason unless it holds.
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(why().into()) }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.list {
+        for scenario in scenarios::ALL {
+            println!("{:14}{}", scenario.name, scenario.shows);
+        }
+        return Ok(());
+    }
+    let chosen = choose(&arguments.scenarios)?;
+    image::prepare()?;
+    let hugewise = exactness::hugewise(arguments.program.as_deref())?;
+    let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(image::folder()?)?;
+    let programs = machine::programs(folder.path(), &[("hugewise", &hugewise), ("standin", &exactness::standin()?)])?;
+    let stage = Stage { programs, verbose: arguments.verbose };
+    let mut failed = Vec::new();
+    for scenario in chosen {
+        println!("== {}: {}", scenario.name, scenario.shows);
+        let begun = Instant::now();
+        let result = (scenario.run)(&stage);
+        let seconds = begun.elapsed().as_secs();
+        match result {
+            Ok(()) => println!("== {}: passed in {seconds} s", scenario.name),
+            Err(failure) => {
+                println!("== {}: FAILED in {seconds} s: {failure}", scenario.name);
+                failed.push(scenario.name);
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(" ")).into()) }
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
+    if names.is_empty() {
+        return Ok(scenarios::ALL.iter().collect());
+    }
+    let find = |name: &String| {
+        let found = scenarios::ALL.iter().find(|scenario| scenario.name == name);
+        found.ok_or_else(|| format!("no scenario `{name}`; --list names them").into())
+    };
+    names.iter().map(find).collect()
+}

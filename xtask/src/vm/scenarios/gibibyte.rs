@@ -1,0 +1,74 @@
+//! Pages of 1 GiB: through GRUB's drop-in where the processor has them, refused with the reason where it has not.
+
+use super::{apply, undo, verify};
+use crate::Failure;
+use crate::vm::host::{Snapshot, postgresql};
+use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "gibibyte",
+    shows: "1 GiB pages by the kernel's command line: GRUB's drop-in, reboot, PostgreSQL on them; undo, reboot: as before",
+    run,
+};
+
+pub(super) const WITHOUT: Scenario = Scenario {
+    name: "no-gibibyte",
+    shows: "a processor without 1 GiB pages: refused, and the reason is said",
+    run: without,
+};
+
+/// What an administrator writes who wants such pages; the server still starts without.
+const ASKED: &str = "cat >/etc/postgresql/15/main/conf.d/gibibyte.conf <<'end'
+huge_page_size = 1GB
+shared_buffers = 800MB
+end
+systemctl restart postgresql@15-main";
+
+fn run(stage: &Stage) -> Result<(), Failure> {
+    let disk = stage.disk(Image::Plain)?;
+    let mut machine = stage.boot(&disk, Hardware { memory_mib: 3072, ..Hardware::default() })?;
+    machine.must(ASKED)?;
+    let before = Snapshot::of(&mut machine)?;
+    apply(stage, &mut machine, "")?;
+    let drop_ins = machine.must("cat /etc/default/grub.d/*")?;
+    ensure(drop_ins.contains("hugepagesz=1G"), || format!("no drop-in of GRUB:\n{drop_ins}"))?;
+    let mut machine = stage.reboot(machine)?;
+    let line = machine.must("cat /proc/cmdline")?;
+    ensure(line.contains("hugepagesz=1G"), || format!("the kernel was started with {line}"))?;
+    stage.say(&format!("booted with {}", line.trim()));
+    let server = postgresql(&mut machine)?;
+    ensure(server.huge >= 800, || format!("PostgreSQL has {} MiB on huge pages", server.huge))?;
+    let used = machine.must(
+        "cd /sys/kernel/mm/hugepages/hugepages-1048576kB; echo $(($(cat nr_hugepages) - $(cat free_hugepages) + $(cat resv_hugepages)))",
+    )?;
+    ensure(used.trim() == "1", || format!("{} pages of 1 GiB are used", used.trim()))?;
+    stage.say(&format!("PostgreSQL: {} MiB on pages of 1 GiB", server.huge));
+    let said = verify(&mut machine)?;
+    ensure(said.code == 0, || format!("verify ended with {}:\n{}{}", said.code, said.out, said.err))?;
+    undo(stage, &mut machine)?;
+    let mut machine = stage.reboot(machine)?;
+    Snapshot::of(&mut machine)?.must_be(&before)?;
+    stage.say("after undo and reboot every file and value is as before");
+    machine.power_off()
+}
+
+fn without(stage: &Stage) -> Result<(), Failure> {
+    let disk = stage.disk(Image::Plain)?;
+    let mut machine = stage.boot(&disk, Hardware { cpu: "max,la57=off,pdpe1gb=off", ..Hardware::default() })?;
+    let before = Snapshot::of(&mut machine)?;
+    refused(stage, &mut machine, "hugewise plan --page-size 1G")?;
+    refused(stage, &mut machine, "hugewise apply --yes --page-size 1G")?;
+    Snapshot::of(&mut machine)?.must_be(&before)?;
+    machine.power_off()
+}
+
+fn refused(stage: &Stage, machine: &mut Machine, command: &str) -> Result<(), Failure> {
+    let said = machine.run(command)?;
+    let text = format!("{}{}", said.out, said.err);
+    stage.show(command, &text);
+    ensure(said.code != 0, || format!("`{command}` did not refuse:\n{text}"))?;
+    let reason = text.lines().find(|line| line.contains("1 GiB") && line.contains("no"));
+    let reason = reason.ok_or_else(|| format!("`{command}` does not say why:\n{text}"))?;
+    stage.say(&format!("{command}: {}", reason.trim()));
+    Ok(())
+}
