@@ -1,5 +1,7 @@
 //! One file or folder a format, each from bytes or a stream to [`Series`](crate::Series).
 
+pub mod sysstat;
+
 use std::fmt;
 
 /// Why a file is not read at all. What is wrong in a part of a file is a [`Problem`](crate::Problem) of its series.
