@@ -61,6 +61,13 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     Ok(reader.series.finished())
 }
 
+/// Where in a record its own content begins, and where the next record does.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    body: usize,
+    end: usize,
+}
+
 /// The numbers of one record.
 #[derive(Clone, Debug, Default)]
 struct Numbers {
@@ -134,34 +141,35 @@ impl Reader {
             let Some(header) = layout.parse(window.bytes()) else {
                 if self.resume(window, 0) { continue } else { return }
             };
-            let Some(length) = self.record(window, &header) else {
+            let Some(extent) = self.extent(window, &header) else {
                 // Cut short by the file's end, or by another record, or not what it seems.
-                if self.resume(window, layout.length) { continue } else { return }
+                if self.resume(window, 1) { continue } else { return }
             };
-            let next = window.reach(length + layout.length);
-            let overlapped = next && layout.parse(window.bytes().get(length..).unwrap_or_default()).is_none();
-            let inner = if overlapped { self.search(window, layout.length, length, header.time) } else { None };
+            window.reach(extent.end + layout.length);
+            let next = window.bytes().get(extent.end..).unwrap_or_default();
+            let follows = layout.parse(next).is_some_and(|next| next.follows(header.time));
+            let overlapped = !next.is_empty() && !follows;
+            let inner = if overlapped { self.search(window, 1, extent.end, header.time) } else { None };
             if let Some(inner) = inner {
                 self.broken(window.offset(), format!("a record is cut short; the next begins {inner} bytes on"));
+                self.compares = false;
                 window.advance(inner);
                 continue;
             }
-            self.keep(&header, window.bytes());
-            window.advance(length);
+            self.keep(&header, window.bytes().get(extent.body..extent.end).unwrap_or_default());
+            window.advance(extent.end);
         }
     }
 
-    /// Looks for a record between two places of the window.
-    fn search(&self, window: &mut Window<'_>, from: usize, to: usize, last: i64) -> Option<usize> {
+    /// Looks for a record that begins between two places of what was reached.
+    fn search(&self, window: &Window<'_>, from: usize, to: usize, last: i64) -> Option<usize> {
         let layout = self.header.record;
-        (from..to).find(|place| {
-            window.reach(place + layout.length)
-                && window
-                    .bytes()
-                    .get(*place..)
-                    .and_then(|bytes| layout.parse(bytes))
-                    .is_some_and(|header| header.kind != Kind::Extra && header.follows(last))
-        })
+        let bytes = window.bytes().get(from..).unwrap_or_default();
+        let places = bytes.windows(layout.length).take(to.saturating_sub(from));
+        let found = places.enumerate().find(|(_, bytes)| {
+            layout.parse(bytes).is_some_and(|header| header.kind != Kind::Extra && header.follows(last))
+        });
+        found.map(|(place, _)| from + place)
     }
 
     /// Goes to the next record behind bytes that make no sense, at least `from` bytes on; false where there is none.
@@ -202,36 +210,33 @@ impl Reader {
         }
     }
 
-    /// Reads a record that starts where the window does; its length, where it is whole and can be one.
-    fn record(&mut self, window: &mut Window<'_>, header: &RecordHeader) -> Option<usize> {
-        let mut length = self.header.record.length;
+    /// How far the record reaches that starts where the window does, where it is whole and can be one.
+    fn extent(&self, window: &mut Window<'_>, header: &RecordHeader) -> Option<Extent> {
+        let mut end = self.header.record.length;
         match header.kind {
             Kind::Statistics => {
                 if header.extra {
-                    length += record::extra_length(window, length)?;
+                    end += record::extra_length(window, end)?;
                 }
-                return self.statistics(window, length, header.uptime);
+                return Some(Extent { body: end, end: self.statistics(window, end)? });
             }
             Kind::Extra => {}
             // Since 11.7.1 the number of processors; from 10.3.1 on activities that may have changed; nothing before.
-            Kind::Restart if self.header.record != record::RecordLayout::OLD => length += 4,
-            Kind::Restart => length += VOLATILE * self.header.volatile,
-            Kind::Comment => length += COMMENT,
+            Kind::Restart if self.header.record != record::RecordLayout::OLD => end += 4,
+            Kind::Restart => end += VOLATILE * self.header.volatile,
+            Kind::Comment => end += COMMENT,
         }
-        if !window.reach(length) {
+        if !window.reach(end) {
             return None;
         }
         if header.extra {
-            length += record::extra_length(window, length)?;
+            end += record::extra_length(window, end)?;
         }
-        (length <= LONGEST && window.reach(length)).then_some(length)
+        (end <= LONGEST && window.reach(end)).then_some(Extent { body: self.header.record.length, end })
     }
 
-    fn statistics(&mut self, window: &mut Window<'_>, mut at: usize, uptime: u64) -> Option<usize> {
-        self.now.uptime = uptime;
-        self.now.processors.clear();
-        self.now.fields.fill(None);
-        let mut places = self.now.fields.iter_mut();
+    /// Where the statistics end that begin `at`.
+    fn statistics(&self, window: &mut Window<'_>, mut at: usize) -> Option<usize> {
         for activity in &self.header.activities {
             let mut items = activity.items;
             if activity.counted {
@@ -242,50 +247,62 @@ impl Reader {
                 at += 4;
             }
             let length = activity.length.checked_mul(usize::try_from(items).ok()?)?;
-            let end = at.checked_add(length).filter(|end| *end <= LONGEST && activity.bounded(items))?;
+            at = at.checked_add(length).filter(|end| *end <= LONGEST && activity.bounded(items))?;
+        }
+        window.reach(at).then_some(at)
+    }
+
+    /// Reads the numbers of a record of statistics whose length was found.
+    fn decode(&mut self, uptime: u64, mut bytes: &[u8]) {
+        self.now.uptime = uptime;
+        self.now.processors.clear();
+        self.now.fields.fill(None);
+        let mut places = self.now.fields.iter_mut();
+        for activity in &self.header.activities {
+            let mut items = activity.items;
+            if activity.counted {
+                items = u32_at(bytes, 0).unwrap_or(0);
+                bytes = bytes.get(4..).unwrap_or_default();
+            }
+            let length = activity.length.saturating_mul(usize::try_from(items).unwrap_or(usize::MAX));
+            let (all, rest) = bytes.split_at_checked(length).unwrap_or_default();
+            bytes = rest;
             match &activity.content {
                 Content::Skipped => {}
                 Content::Fields(fields) => {
-                    if items > 0 && !window.reach(end) {
-                        return None;
-                    }
-                    let item = window.bytes().get(at..end).unwrap_or_default();
                     for field in fields {
                         if let Some(place) = places.next() {
-                            *place = field.read(item);
+                            *place = field.read(all);
                         }
                     }
                 }
                 Content::Processors { fields, apart } => {
-                    if !window.reach(end) {
-                        return None;
-                    }
-                    let all = window.bytes().get(at..end).unwrap_or_default();
                     for item in all.chunks_exact(activity.length) {
                         self.now.processors.push(Ticks::read(item, *fields, *apart));
                     }
                 }
             }
-            at = end;
         }
-        window.reach(at).then_some(at)
     }
 
-    /// Takes a whole record into the series.
-    fn keep(&mut self, header: &RecordHeader, bytes: &[u8]) {
+    /// Takes a whole record into the series, of which this is the content.
+    fn keep(&mut self, header: &RecordHeader, content: &[u8]) {
         self.last = header.time;
         let at = Moment::from_seconds(header.time);
         match header.kind {
-            Kind::Statistics => self.sample(header, at),
+            Kind::Statistics => {
+                self.decode(header.uptime, content);
+                self.sample(header, at);
+            }
             Kind::Restart => {
                 self.series.marks.push(Mark { at, kind: MarkKind::Restart });
                 self.compares = false;
                 self.clock.note(header);
-                let entries = self.header.record.length..self.header.record.length + VOLATILE * self.header.volatile;
-                renew(&mut self.header.activities, bytes.get(entries).unwrap_or_default());
+                let entries = content.get(..VOLATILE * self.header.volatile).unwrap_or_default();
+                renew(&mut self.header.activities, entries);
             }
             Kind::Comment => {
-                let comment = text_at(bytes, self.header.record.length, COMMENT);
+                let comment = text_at(content, 0, COMMENT);
                 self.series.marks.push(Mark { at, kind: MarkKind::Comment(comment.unwrap_or_default()) });
             }
             Kind::Extra => {}

@@ -34,13 +34,14 @@ impl<'a> Window<'a> {
     }
 
     fn read_on(&mut self, length: usize) {
-        if self.start > 0 {
+        // With room for twice the length, what is moved is never more than what was let go before.
+        if self.buffer.len() - self.start < length || self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
-        }
-        if self.buffer.len() < length {
-            self.buffer.resize(length.next_multiple_of(CHUNK), 0);
+            if self.buffer.len() < length.saturating_mul(2) {
+                self.buffer.resize(length.saturating_mul(2).next_multiple_of(CHUNK), 0);
+            }
         }
         let Some(room) = self.buffer.get_mut(self.end..) else { return };
         match self.stream.read(room) {
