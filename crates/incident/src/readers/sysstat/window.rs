@@ -28,19 +28,20 @@ impl<'a> Window<'a> {
             if self.ended {
                 return false;
             }
-            self.read_on(length);
+            self.read_on();
         }
         true
     }
 
-    fn read_on(&mut self, length: usize) {
-        // With room for twice the length, what is moved is never more than what was let go before.
-        if self.buffer.len() - self.start < length || self.end == self.buffer.len() {
+    fn read_on(&mut self) {
+        // Grows only as bytes come, so that a length that makes no sense takes no memory; and moves no more than half
+        // of it for each half that was read.
+        if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
-            if self.buffer.len() < length.saturating_mul(2) {
-                self.buffer.resize(length.saturating_mul(2).next_multiple_of(CHUNK), 0);
+            if self.end > self.buffer.len() / 2 {
+                self.buffer.resize(self.buffer.len().saturating_mul(2), 0);
             }
         }
         let Some(room) = self.buffer.get_mut(self.end..) else { return };
