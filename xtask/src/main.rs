@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod bench_investigate;
 mod deps;
 mod docs;
 mod exactness;
@@ -72,6 +73,12 @@ enum Bench {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
+    /// The reader of sysstat's files beside `sadf -j -- -A` on a day of 1-second samples, in turn.
+    Investigate {
+        /// How often each is measured.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+    },
 }
 
 /// Why a command failed, for people.
@@ -83,6 +90,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
+        Command::Bench { what: Bench::Investigate { rounds } } => bench_investigate::run(rounds),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
