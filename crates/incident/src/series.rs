@@ -200,6 +200,14 @@ impl Series {
         }
     }
 
+    /// Empties a column that is known to be false, and says why.
+    pub fn distrust(&mut self, metric: Metric, why: impl Into<String>) {
+        if let Some(column) = self.columns.get_mut(metric.index()) {
+            *column = Column::default();
+        }
+        self.untrusted.push((metric, why.into()));
+    }
+
     /// Gives back memory that growing took; the last call of a reader.
     #[must_use]
     pub fn finished(mut self) -> Self {

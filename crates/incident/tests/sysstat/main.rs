@@ -7,6 +7,7 @@ mod harm;
 
 mod oracle;
 mod refused;
+mod text;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use hugewise_incident::{Refused, Series, readers};
 
 /// Where the files are that sadc of each version wrote, and what its sadf printed of them: `VERSION.xz` and
-/// `VERSION.sadf.xz`. The host swapped, held a pool of 30 huge pages and took connections; scans, steals, guests,
+/// `VERSION.sadf.xz`, and of some what its sar printed, `VERSION.sar.xz`. The host swapped, held a pool of 30 huge pages and took connections; scans, steals, guests,
 /// interrupts and pressure were put in afterwards, as they would have needed a host in distress.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysstat")

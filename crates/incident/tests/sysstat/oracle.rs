@@ -201,7 +201,7 @@ fn what_a_version_does_not_store_is_absent() {
 }
 
 /// The sadf of this machine; without one the test is skipped, or fails where all must run.
-fn sadf() -> Option<Command> {
+pub(super) fn sadf() -> Option<Command> {
     if Command::new("sadf").arg("-V").output().is_ok() {
         return Some(Command::new("sadf"));
     }
@@ -253,7 +253,7 @@ fn seconds(date: &str, time: &str) -> i64 {
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-fn written(folder: &Path, name: &str, bytes: &[u8]) -> std::path::PathBuf {
+pub(super) fn written(folder: &Path, name: &str, bytes: &[u8]) -> std::path::PathBuf {
     let path = folder.join(name);
     std::fs::File::create(&path).unwrap().write_all(bytes).unwrap();
     path

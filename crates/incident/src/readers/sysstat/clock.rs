@@ -57,6 +57,18 @@ fn date(seconds: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
+/// The seconds since the epoch at which a day of the civil calendar begins, from 1970 to 2199.
+pub(super) fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1970..2200).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    // Years begin in March, so that the day that leap years have is their last.
+    let (year, month_of) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month_of + 2) / 5 + day - 1 - 719_468;
+    let seconds = days * DAY;
+    (date(seconds).1 == month && date(seconds).2 == day).then_some(seconds)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -113,6 +125,10 @@ mod tests {
             (1_735_689_599, (2024, 12, 31)),
         ] {
             assert_eq!(date(seconds), day);
+            assert_eq!(midnight(day.0, day.1, day.2), Some(seconds - seconds % DAY));
+        }
+        for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (2023, 1, 0), (1, 1, 1)] {
+            assert_eq!(midnight(year, month, day), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! sysstat's binary files: `/var/log/sa/saNN`, `/var/log/sysstat/saYYYYMMDD`.
+//! sysstat's binary files: `/var/log/sa/saNN`, `/var/log/sysstat/saYYYYMMDD`; and what sar prints ([`text`]).
 //!
 //! A head says who wrote the file and how a record is laid out; records follow, each a header and the activities in the
 //! head's order. Numbers that count up become rates by the host's own uptime; the first record, and the first after a
@@ -11,8 +11,10 @@ mod clock;
 mod cpu;
 mod header;
 mod record;
+pub mod text;
 mod trust;
 mod window;
+mod words;
 
 use std::io::Read;
 use std::time::Duration;
