@@ -6,6 +6,7 @@ mod file;
 mod harm;
 
 mod oracle;
+mod printed;
 mod refused;
 mod text;
 
@@ -15,7 +16,8 @@ use std::path::{Path, PathBuf};
 use hugewise_incident::{Refused, Series, readers};
 
 /// Where the files are that sadc of each version wrote, and what its sadf printed of them: `VERSION.xz` and
-/// `VERSION.sadf.xz`, and of some what its sar printed, `VERSION.sar.xz`. The host swapped, held a pool of 30 huge pages and took connections; scans, steals, guests,
+/// `VERSION.sadf.xz`, of some what its sar printed, `VERSION.sar.xz`, and of
+/// one its XML. The host swapped, held a pool of 30 huge pages and took connections; scans, steals, guests,
 /// interrupts and pressure were put in afterwards, as they would have needed a host in distress.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysstat")

@@ -17,8 +17,9 @@ fn one(text: &str) -> Series {
     series.pop().unwrap()
 }
 
-/// Every value of every sample, to the two digits that sar prints; sums have more than one of them.
-fn same(what: &str, text: &Series, file: &Series) {
+/// Every value of every sample, to the two digits that sar prints; sums have more than one of them. An older sar, before
+/// 12.0, prints the kernel's own line of all processors, three ticks less exact, of 1,000.
+pub(super) fn same(what: &str, text: &Series, file: &Series, older: bool) {
     let rows: Vec<usize> = (0..file.samples().len()).filter(|row| file.samples()[*row].interval.is_some()).collect();
     let times = |series: &Series, rows: &[usize]| rows.iter().map(|row| series.samples()[*row].at).collect::<Vec<_>>();
     let own: Vec<usize> = (0..text.samples().len()).collect();
@@ -36,12 +37,7 @@ fn same(what: &str, text: &Series, file: &Series) {
                 (_, Unit::BytesPerSecond) => 0.006 * 1024.0,
                 _ => 0.006,
             };
-            // The line of all processors is the kernel's before 12.0, three ticks less exact, of 1,000.
-            let ticks = if format!("{metric:?}").starts_with("Cpu") && what < "12" || what.starts_with('9') {
-                0.35
-            } else {
-                0.0
-            };
+            let ticks = if older && format!("{metric:?}").starts_with("Cpu") { 0.35 } else { 0.0 };
             assert!((printed - stored).abs() <= rounding + ticks, "{what}: {metric:?} {printed}, not {stored}");
         }
     }
@@ -57,7 +53,7 @@ fn sar_of_several_versions_says_what_the_file_says() {
     for version in ["9.1.5", "10.1.5", "11.6.6", "12.0.6", "12.7.9"] {
         let text = one(&String::from_utf8(fixture(&format!("{version}.sar.xz"))).unwrap());
         let file = read(&fixture(&format!("{version}.xz"))).unwrap();
-        same(version, &text, &file);
+        same(version, &text, &file, super::number(version) < vec![12]);
         assert_eq!((&text.host, &text.kernel, &text.architecture), (&file.host, &file.kernel, &file.architecture));
         assert_eq!(text.clock, Clock::Wall { zone: None });
         let kinds = |series: &Series| series.marks.iter().map(|mark| mark.kind.clone()).collect::<Vec<_>>();
@@ -73,17 +69,17 @@ fn sar_of_this_machine_says_what_the_file_says() {
     let Some(_) = super::oracle::sadf() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut printed = 0;
-    for version in versions() {
+    // Of 11.7 to 12.4 some tables are of layouts that this sar skips.
+    for version in versions().into_iter().filter(|version| version.starts_with("12.6")) {
         let bytes = fixture(&format!("{version}.xz"));
         let path = super::oracle::written(folder.path(), &version, &bytes);
         let run = Command::new("sar").args(["-A", "-C", "-f"]).arg(&path).env("LC_ALL", "C").env("TZ", "UTC").output();
         let text = String::from_utf8(run.unwrap().stdout).unwrap();
-        // Of 11.7 to 12.4 some tables are of layouts that this sar skips.
-        if !version.starts_with("12.6") || !text.contains("kbmemfree") {
+        if !text.contains("kbmemfree") {
             continue;
         }
         printed += 1;
-        same(&version, &one(&text), &read(&bytes).unwrap());
+        same(&version, &one(&text), &read(&bytes).unwrap(), false);
     }
     assert!(printed > 0);
 }
@@ -185,6 +181,8 @@ fn what_is_no_sar_is_refused() {
 }
 
 proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(32))]
+
     #[test]
     fn any_cut_of_a_text_is_read(part in 0.0..1.0_f64, junk in ".{0,80}") {
         let text = String::from_utf8(fixture("12.7.9.sar.xz")).unwrap();

@@ -1,4 +1,5 @@
-//! sysstat's binary files: `/var/log/sa/saNN`, `/var/log/sysstat/saYYYYMMDD`; and what sar prints ([`text`]).
+//! sysstat's binary files: `/var/log/sa/saNN`, `/var/log/sysstat/saYYYYMMDD`; and what sar and sadf print
+//! ([`text`], [`sadf`]).
 //!
 //! A head says who wrote the file and how a record is laid out; records follow, each a header and the activities in the
 //! head's order. Numbers that count up become rates by the host's own uptime; the first record, and the first after a
@@ -11,6 +12,7 @@ mod clock;
 mod cpu;
 mod header;
 mod record;
+pub mod sadf;
 pub mod text;
 mod trust;
 mod window;

@@ -263,7 +263,7 @@ fn after(before: i64, time: i64) -> i64 {
 }
 
 /// `08:32:50` in seconds.
-fn clock_time(word: &str) -> Option<i64> {
+pub(super) fn clock_time(word: &str) -> Option<i64> {
     let mut parts = word.split(':');
     let mut part = |most: i64| {
         let part = parts.next()?;

@@ -33,7 +33,13 @@ pub(super) fn lies(version: Version, kernel: &KernelRelease) -> Vec<(Metric, Str
 /// Whether a zero says that the kernel or the collector did not know: no running kernel has none of it.
 pub(super) fn never_zero(metric: Metric, kernel: Option<&KernelRelease>) -> bool {
     match metric {
-        Metric::MemTotal | Metric::PageTables | Metric::KernelStack | Metric::Slab => true,
+        Metric::MemTotal
+        | Metric::PageTables
+        | Metric::KernelStack
+        | Metric::Slab
+        | Metric::Anon
+        | Metric::Active
+        | Metric::Inactive => true,
         // MemAvailable came in 3.14, and distributions carried it back.
         Metric::MemAvailable => kernel.is_some_and(|kernel| !kernel.at_least(3, 14)),
         _ => false,
