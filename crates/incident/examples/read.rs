@@ -1,4 +1,4 @@
-//! Reads sysstat's files and says what is in them.
+//! Reads archives and says what is in them.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a tool for those who work on the readers")]
 
 use std::error::Error;
@@ -8,24 +8,26 @@ use hugewise_incident::readers;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
-        let mut stream = hugewise_host::compressed::open(File::open(&path)?)?;
-        match readers::sysstat::read(&mut stream, &path) {
+        match readers::read(File::open(&path)?, &path) {
             Err(refused) => println!("{path}: {refused}"),
-            Ok(series) => {
-                let version = series.version.as_deref().unwrap_or("?");
-                let (samples, metrics) = (series.samples().len(), series.metrics().count());
-                println!("{path}: {} {version}, {samples} samples of {metrics} metrics", series.format);
-                for metric in series.metrics() {
-                    let values = series.column(metric).into_iter().flat_map(|column| column.iter());
-                    let (low, high) = values
-                        .fold((f64::INFINITY, 0.0_f64), |(low, high), (_, value)| (low.min(value), high.max(value)));
-                    println!("  {:32} {low:.2} to {high:.2}", metric.name());
-                }
-                for (metric, why) in &series.untrusted {
-                    println!("  {:32} not trusted: {why}", metric.name());
-                }
-                for problem in &series.problems {
-                    println!("  {problem}");
+            Ok(all) => {
+                for series in all {
+                    let version = series.version.as_deref().unwrap_or("?");
+                    let (samples, metrics) = (series.samples().len(), series.metrics().count());
+                    println!("{path}: {} {version}, {samples} samples of {metrics} metrics", series.format);
+                    for metric in series.metrics() {
+                        let values = series.column(metric).into_iter().flat_map(|column| column.iter());
+                        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), (_, value)| {
+                            (low.min(value), high.max(value))
+                        });
+                        println!("  {:32} {low:.2} to {high:.2}", metric.name());
+                    }
+                    for (metric, why) in &series.untrusted {
+                        println!("  {:32} not trusted: {why}", metric.name());
+                    }
+                    for problem in &series.problems {
+                        println!("  {problem}");
+                    }
                 }
             }
         }

@@ -84,6 +84,21 @@ fn a_converted_file_has_no_page_tables_of_zero() {
 }
 
 #[test]
+fn samples_say_which_clock_they_are_of() {
+    let of = |attributes: &str| {
+        let sample =
+            format!("<timestamp date=\"2024-01-20\" time=\"16:00:22\" {attributes} interval=\"1\"></timestamp>");
+        let series = one(&format!("<sysstat><host nodename=\"db1\">{sample}</host></sysstat>"));
+        assert_eq!(series.problems.is_empty(), !attributes.is_empty());
+        series.clock
+    };
+    let utc = Clock::Utc { offsets: Vec::new() };
+    assert_eq!([of(""), of("utc=\"1\""), of("tz=\"UTC\"")], [utc.clone(), utc.clone(), utc]);
+    assert_eq!(of("utc=\"0\""), Clock::Wall { zone: None });
+    assert_eq!(of("tz=\"CST\""), Clock::Wall { zone: Some("CST".into()) });
+}
+
+#[test]
 fn what_sadf_did_not_print_is_refused() {
     for text in ["", "hello", "<html></html>", "{}", "[1, 2]", "{\"hosts\": 3", "<sysstat>"] {
         assert!(sadf(text).is_err(), "{text}");

@@ -62,6 +62,16 @@ pub(super) struct Header {
     pub(super) volatile: usize,
 }
 
+/// Format of RHEL 5's and older files, by the place where they have it.
+fn ancient(bytes: &[u8]) -> Option<u16> {
+    u16_at(bytes, 36).filter(|format| (0x2160..=0x216f).contains(format))
+}
+
+/// Whether bytes begin as a file of sysstat does, one that is read or one that is refused by name.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    matches!(u16_at(bytes, 0), Some(SYSSTAT | SYSSTAT_SWAPPED)) || ancient(bytes).is_some()
+}
+
 /// Reads the head of a file and lets it go.
 pub(super) fn read(window: &mut Window<'_>) -> Result<Header, Refused> {
     window.reach(8);
@@ -72,11 +82,11 @@ pub(super) fn read(window: &mut Window<'_>) -> Result<Header, Refused> {
     }
     if kind != SYSSTAT {
         window.reach(64);
-        return Err(Refused(match u16_at(window.bytes(), 36) {
-            Some(old @ 0x2160..=0x216f) => {
+        return Err(Refused(match ancient(window.bytes()) {
+            Some(old) => {
                 format!("was written by sysstat 8 or older (format {old:#x}), as RHEL 5 has it, which is not read")
             }
-            _ => "is no sysstat file".into(),
+            None => "is no sysstat file".into(),
         }));
     }
     let format = u16_at(magic, 2).ok_or_else(torn)?;

@@ -65,6 +65,11 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     Ok(reader.series.finished())
 }
 
+/// Whether bytes begin as a file of sysstat does.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    header::begins(bytes)
+}
+
 /// Where in a record its own content begins, and where the next record does.
 #[derive(Clone, Copy, Debug)]
 struct Extent {

@@ -154,14 +154,11 @@ impl Host {
     fn timestamp(&mut self, element: &Element) {
         self.flush();
         let Some(at) = element.moment() else { return };
-        match element.get("utc") {
-            Some("0") => {
-                let zone = element.get("tz").map(str::to_owned);
-                self.series.clock = Clock::Wall { zone };
-                self.told = true;
-            }
-            Some(_) => self.told = true,
-            None => {}
+        // Since 12.7 samples name their zone; before, they said only whether it was UTC, and before 10.0 not even that.
+        let (utc, zone) = (element.get("utc"), element.get("tz"));
+        self.told |= utc.is_some() || zone.is_some();
+        if utc == Some("0") || zone.is_some_and(|zone| zone != "UTC") {
+            self.series.clock = Clock::Wall { zone: zone.map(str::to_owned) };
         }
         let interval = element.number("interval").and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         self.sample = Some((at, interval.filter(|interval| !interval.is_zero())));
