@@ -1,7 +1,9 @@
 //! One file or folder a format, each from a stream to [`Series`]; and the one way in, which tells formats apart by what
 //! is in them, never by a name.
 
+mod calendar;
 pub mod sysstat;
+pub mod vmstat;
 
 use std::fmt;
 use std::io::{Cursor, Read};
@@ -38,6 +40,7 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         Some(Format::Sysstat) => sysstat::read(&mut whole, source).map(|series| vec![series]),
         Some(Format::Sar) => sysstat::text::read(&mut whole, source),
         Some(Format::Sadf) => sysstat::sadf::read(&mut whole, source),
+        Some(Format::Vmstat) => vmstat::read(&mut whole, source).map(|series| vec![series]),
         None => Err(Refused("is of no format that is known".into())),
     }
 }
@@ -51,6 +54,8 @@ enum Format {
     Sar,
     /// What sadf prints as XML or JSON.
     Sadf,
+    /// What `vmstat -t` prints.
+    Vmstat,
 }
 
 impl Format {
@@ -62,6 +67,7 @@ impl Format {
         match text.first()? {
             b'<' | b'{' => Some(Self::Sadf),
             _ if text.starts_with(b"Linux ") => Some(Self::Sar),
+            _ if vmstat::begins(text) => Some(Self::Vmstat),
             _ => None,
         }
     }
@@ -83,7 +89,10 @@ mod tests {
             (b"\nLinux 5.14.0 (db1) \t11/21/26", Some(Format::Sar)),
             (b"<?xml version=\"1.0\"?>", Some(Format::Sadf)),
             (b"{\"sysstat\": {", Some(Format::Sadf)),
-            (b"procs -----------memory----------", None),
+            (b"procs -----------memory----------", Some(Format::Vmstat)),
+            (b"--procs-- -----------------------memory----", Some(Format::Vmstat)),
+            (b" r  b   swpd   free ", Some(Format::Vmstat)),
+            (b"procs of the host", None),
             (b"", None),
         ] {
             assert_eq!(Format::of(head), format, "{head:?}");

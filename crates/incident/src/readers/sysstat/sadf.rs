@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hugewise_model::KernelRelease;
 
-use super::clock;
+use super::super::calendar;
 use super::words::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
@@ -59,9 +59,8 @@ impl Element {
 
     /// The moment that its attributes name.
     fn moment(&self) -> Option<Moment> {
-        let mut date = self.get("date")?.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-        let midnight = clock::midnight(date.next()??, date.next()??, date.next()??)?;
-        Some(Moment::from_seconds(midnight + super::text::clock_time(self.get("time")?)?))
+        let midnight = calendar::iso_date(self.get("date")?)?;
+        Some(Moment::from_seconds(midnight + calendar::time_of_day(self.get("time")?)?))
     }
 }
 

@@ -8,14 +8,13 @@ use std::io::{BufRead, BufReader, Read};
 
 use hugewise_model::KernelRelease;
 
-use super::clock;
+use super::super::calendar::{self, DAY, time_of_day};
 use super::words::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
 
 /// No line of sar is longer: a table of interrupts has a column a processor.
 const LONGEST_LINE: u64 = 1 << 20;
-const DAY: i64 = 86_400;
 const HALF_DAY: i64 = DAY / 2;
 
 /// Reads what sar printed; a series for each host in it.
@@ -133,7 +132,7 @@ impl Reader {
             return;
         }
         let mut words = line.split_ascii_whitespace().peekable();
-        let Some(mut time) = words.next().and_then(clock_time) else { return };
+        let Some(mut time) = words.next().and_then(time_of_day) else { return };
         if let Some(half) = words.next_if(|word| matches!(*word, "AM" | "PM")) {
             let hour = time / 3600 % 12;
             time = time % 3600 + 3600 * (hour + if half == "PM" { 12 } else { 0 });
@@ -262,18 +261,6 @@ fn after(before: i64, time: i64) -> i64 {
     if before - at > HALF_DAY { at + DAY } else { at }
 }
 
-/// `08:32:50` in seconds.
-pub(super) fn clock_time(word: &str) -> Option<i64> {
-    let mut parts = word.split(':');
-    let mut part = |most: i64| {
-        let part = parts.next()?;
-        let sound = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_digit());
-        part.parse().ok().filter(|value: &i64| sound && *value <= most)
-    };
-    let (hour, minute, second) = (part(23)?, part(59)?, part(60)?);
-    parts.next().is_none().then_some(hour * 3600 + minute * 60 + second)
-}
-
 /// Midnight of a date: `11/21/26`, `11/21/2026`, `2026-11-21`, `21.11.2026`.
 fn date(word: &str) -> Option<i64> {
     let parts: Vec<i64> = word.split(['/', '-', '.']).map(|part| part.parse().ok()).collect::<Option<_>>()?;
@@ -284,7 +271,7 @@ fn date(word: &str) -> Option<i64> {
         let year = if three < 100 { 2000 + three } else { three };
         if word.contains('.') || one > 12 { (year, two, one) } else { (year, one, two) }
     };
-    clock::midnight(year, month, day)
+    calendar::midnight(year, month, day)
 }
 
 /// `2 CPU)`
