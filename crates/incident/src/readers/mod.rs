@@ -2,6 +2,8 @@
 //! is in them, never by a name.
 
 mod calendar;
+pub mod proc_log;
+mod stamp;
 pub mod sysstat;
 pub mod vmstat;
 
@@ -23,7 +25,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// What is looked at to tell a format.
-const HEAD: u64 = 64;
+const HEAD: u64 = proc_log::HEAD;
 
 /// Reads a file of any format that is known, compressed or not; a series for each host in it.
 ///
@@ -41,6 +43,7 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         Some(Format::Sar) => sysstat::text::read(&mut whole, source),
         Some(Format::Sadf) => sysstat::sadf::read(&mut whole, source),
         Some(Format::Vmstat) => vmstat::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
         None => Err(Refused("is of no format that is known".into())),
     }
 }
@@ -56,6 +59,8 @@ enum Format {
     Sadf,
     /// What `vmstat -t` prints.
     Vmstat,
+    /// Dates with /proc/meminfo or /proc/vmstat behind each.
+    ProcLog,
 }
 
 impl Format {
@@ -68,6 +73,7 @@ impl Format {
             b'<' | b'{' => Some(Self::Sadf),
             _ if text.starts_with(b"Linux ") => Some(Self::Sar),
             _ if vmstat::begins(text) => Some(Self::Vmstat),
+            _ if proc_log::begins(text) => Some(Self::ProcLog),
             _ => None,
         }
     }
@@ -93,6 +99,8 @@ mod tests {
             (b"--procs-- -----------------------memory----", Some(Format::Vmstat)),
             (b" r  b   swpd   free ", Some(Format::Vmstat)),
             (b"procs of the host", None),
+            (b"Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", Some(Format::ProcLog)),
+            (b"Sat Nov 21 22:47:35 UTC 2026\nall is well\n", None),
             (b"", None),
         ] {
             assert_eq!(Format::of(head), format, "{head:?}");
