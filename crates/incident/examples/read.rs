@@ -15,13 +15,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let version = series.version.as_deref().unwrap_or("?");
                     let (samples, metrics) = (series.samples().len(), series.metrics().count());
                     println!("{path}: {} {version}, {samples} samples of {metrics} metrics", series.format);
-                    for metric in series.metrics() {
-                        let values = series.column(metric).into_iter().flat_map(|column| column.iter());
-                        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), (_, value)| {
-                            (low.min(value), high.max(value))
-                        });
-                        println!("  {:32} {low:.2} to {high:.2}", metric.name());
-                    }
                     for (metric, why) in &series.untrusted {
                         println!("  {:32} not trusted: {why}", metric.name());
                     }

@@ -130,8 +130,13 @@ impl Column {
     }
 
     fn set(&mut self, row: usize, value: f64) {
-        if self.values.len() <= row {
+        if self.values.len() == row {
+            // As nearly all are: the row begun last.
+            self.values.push(0.0);
+        } else if self.values.len() < row {
             self.values.resize(row + 1, 0.0);
+        }
+        if self.present.len() <= row / 64 {
             self.present.resize(row / 64 + 1, 0);
         }
         if let (Some(place), Some(word)) = (self.values.get_mut(row), self.present.get_mut(row / 64)) {
