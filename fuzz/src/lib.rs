@@ -10,3 +10,18 @@ macro_rules! target {
         });
     };
 }
+
+/// A plan whose checksum nobody looks at, written in every format: only one that could be written comes out.
+pub fn plan_in_every_format(bytes: &[u8]) -> Option<usize> {
+    let plan: hugewise_change::Plan = serde_json::from_slice(bytes).ok()?;
+    let formats = [
+        hugewise_report::formats::shell(&plan, true),
+        hugewise_report::formats::ansible(&plan, true),
+        hugewise_report::formats::cloud_init(&plan, true),
+    ];
+    let active = |character: char| character.is_control() && character != '\n' && character != '\t';
+    for text in formats.iter().flatten() {
+        assert!(!text.contains(active), "what acts on a terminal is written out or refused");
+    }
+    Some(formats.iter().flatten().count())
+}

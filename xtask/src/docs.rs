@@ -51,6 +51,10 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/rules/README.md".into(), hugewise_advice::docs::index().into_bytes());
     files.insert("docs/schema/check.json".into(), hugewise_report::json::check_schema().into_bytes());
     files.insert("docs/schema/size.json".into(), hugewise_report::json::size::size_schema().into_bytes());
+    files.insert("docs/schema/plan.json".into(), hugewise_report::json::plan_schema().into_bytes());
+    files.insert("docs/schema/applied.json".into(), hugewise_report::json::applied::applied_schema().into_bytes());
+    files.insert("docs/schema/undone.json".into(), hugewise_report::json::applied::undone_schema().into_bytes());
+    files.insert("docs/schema/journals.json".into(), hugewise_report::json::applied::journals_schema().into_bytes());
     files.insert("docs/schema/verify.json".into(), hugewise_report::json::verify::verify_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();

@@ -16,6 +16,7 @@ mod forecast;
 mod fuzz;
 mod shell;
 mod test;
+mod vm;
 
 use std::process::ExitCode;
 

@@ -15,6 +15,8 @@ const NEEDS: &[(&str, &str)] = &[
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/usr/bin/java", "openjdk-17-jre-headless"),
     ("/usr/bin/setpriv", "util-linux"),
+    ("/usr/bin/ansible-playbook", "ansible-core"),
+    ("/usr/bin/cloud-init", "cloud-init"),
     ("/usr/bin/xz", "xz-utils"),
     ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/zstd", "zstd"),
@@ -60,7 +62,12 @@ fn install(allowed: bool) -> Result<(), Failure> {
         command
     };
     shell::run(apt().args(["-qq", "update"]))?;
-    shell::run(apt().args(["-qq", "-y", "install", "--no-install-recommends"]).args(missing))
+    shell::run(apt().args(["-qq", "-y", "install", "--no-install-recommends"]).args(&missing))?;
+    if missing.contains(&"cloud-init") {
+        // It is here to be tried in a namespace, not to set up this machine at its next boot.
+        fs::write("/etc/cloud/cloud-init.disabled", "")?;
+    }
+    Ok(())
 }
 
 fn exists(file: &str) -> bool {

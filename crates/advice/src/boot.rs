@@ -7,16 +7,16 @@ use crate::{Missing, need};
 
 /// One step of the boot that sets a value; a later step wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step<T> {
+pub struct Step<T> {
     /// The value.
-    pub(crate) value: T,
+    pub value: T,
     /// Where it stands.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 /// The steps that set the pool of one page size, in boot order: command line, tuned, sysctl.d (which
 /// tuned applies again after its own), tmpfiles. The last one wins; none means that nothing sets it.
-pub(crate) fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
+pub fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
     let configuration = &host.configuration;
     let mut steps = Vec::new();
     let line = command_line(host);
@@ -53,7 +53,7 @@ pub(crate) fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missin
 
 /// The steps that set THP's `enabled`: command line, tmpfiles, tuned. tuned leaves THP alone where the
 /// booted command line names it.
-pub(crate) fn thp(host: &Host) -> Result<Vec<Step<String>>, Missing> {
+pub fn thp(host: &Host) -> Result<Vec<Step<String>>, Missing> {
     const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     let mut steps = Vec::new();
     let (words, place) = command_line(host)?;
@@ -76,7 +76,7 @@ pub(crate) fn thp(host: &Host) -> Result<Vec<Step<String>>, Missing> {
 }
 
 /// The command line of the next boot, or the running one where no boot loader's entry is known.
-pub(crate) fn command_line(host: &Host) -> Result<(&[String], String), Missing> {
+pub fn command_line(host: &Host) -> Result<(&[String], String), Missing> {
     if let Some(entry) = present(&host.configuration.boot, "the boot loader's entry")? {
         return Ok((&entry.command_line, entry.place.to_string()));
     }
@@ -90,7 +90,7 @@ fn present<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<Option<&'a T>, Mi
 
 /// Pages of `page` that a command line asks for. `hugepages=` counts for the `hugepagesz=` before it,
 /// or for the default size; the form `0:512,1:512` is a sum over nodes.
-pub(crate) fn pages_on_command_line(words: &[String], page: PageSize, default: Option<PageSize>) -> Option<u64> {
+pub fn pages_on_command_line(words: &[String], page: PageSize, default: Option<PageSize>) -> Option<u64> {
     let named = words.iter().rev().find_map(|word| word.strip_prefix("default_hugepagesz="));
     let mut current = named.and_then(parse_size).or(default);
     let mut pages = None;

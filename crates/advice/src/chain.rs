@@ -34,7 +34,7 @@ pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
 }
 
 /// Whether Oracle's automatic memory management holds the SGA in /dev/shm.
-pub(crate) fn is_amm(instance: &Instance) -> bool {
+pub fn is_amm(instance: &Instance) -> bool {
     instance.traits.contains(&"amm")
 }
 
@@ -182,7 +182,7 @@ fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
 }
 
 /// The memlock limit of the running server against its largest segment, and whether it is enough.
-pub(crate) fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
+pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
     let file = format!("/proc/{}/limits", instance.pid);
     let needs = memlock_needed(host, instance);
     let Some(process) = host.process(instance.pid) else { return (format!("{file}: not read"), None) };
@@ -196,7 +196,7 @@ pub(crate) fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bo
 }
 
 /// What memlock has to allow: all of the instance's segments, each rounded up to whole huge pages.
-pub(crate) fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
+pub fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
     let demand = need::demand(host, instance);
     demand.map_or_else(|| instance.segment_bytes(), |demand| demand.pages.of(demand.page_size))
 }
@@ -248,6 +248,6 @@ pub(crate) fn seen_on_base(host: &Host, instance: &Instance) -> String {
 }
 
 /// Names of instances, for a sentence.
-pub(crate) fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
+pub fn titles<'a>(instances: impl IntoIterator<Item = &'a Instance>) -> String {
     list(&instances.into_iter().map(Instance::title).collect::<Vec<_>>())
 }

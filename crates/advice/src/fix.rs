@@ -11,10 +11,10 @@ use crate::{chain, need, permission};
 pub(crate) const LARGEST_POOL: f64 = LARGEST_POOL_PERCENT as f64 / 100.0;
 
 /// The same in percent.
-pub(crate) const LARGEST_POOL_PERCENT: u8 = 80;
+pub const LARGEST_POOL_PERCENT: u8 = 80;
 
 /// Memory that pools may take of `total` at most.
-pub(crate) fn largest_pools(total: Bytes) -> Bytes {
+pub fn largest_pools(total: Bytes) -> Bytes {
     total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
 }
 
 /// Restarts an instance: huge pages come at its start alone.
-pub(crate) fn restart(instance: &Instance) -> Vec<String> {
+pub fn restart(instance: &Instance) -> Vec<String> {
     match &instance.unit {
         Some(unit) if unit.ends_with(".service") && !instance.containered && instance.engine != Engine::Oracle => {
             vec![format!("systemctl restart {}", shell_word(unit))]
@@ -158,7 +158,7 @@ fn psql_target(instance: &Instance) -> String {
 }
 
 /// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
-pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
+pub fn ask(instance: &Instance, must: bool) -> Vec<String> {
     match instance.engine {
         Engine::PostgreSql => {
             let value = if must { "on" } else { "try" };
@@ -199,7 +199,7 @@ pub(crate) fn ask(instance: &Instance, must: bool) -> Vec<String> {
 }
 
 /// Raises the memlock limit where the instance gets it from: its unit, or a log-in of its owner.
-pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
+pub fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
     match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
         Some(unit) => {
             let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
@@ -225,7 +225,7 @@ pub(crate) fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
 }
 
 /// Lets an instance's owner use SHM_HUGETLB.
-pub(crate) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
+pub fn permit(host: &Host, instance: &Instance) -> Vec<String> {
     let process = host.process(instance.pid);
     let account = process.and_then(|process| host.accounts.users.get(&process.uid));
     // A container's accounts are not the host's; the group that it runs with is.

@@ -4,22 +4,23 @@
 //! instance says which link between it and its huge pages is broken; rules about one instance
 //! share one reading of that cause, so that one root cause gives one leading finding.
 
-mod boot;
+pub mod boot;
 mod cgroup;
 pub mod chain;
 pub mod docs;
-mod fix;
+pub mod fix;
 pub mod forecast;
 mod lead;
-mod login;
+pub mod login;
 pub mod need;
-mod permission;
+pub mod permission;
 mod rules;
 pub mod sizing;
 pub mod standing;
 #[cfg(test)]
 mod testing;
-mod words;
+pub mod thp;
+pub mod words;
 
 use hugewise_model::{Chain, Finding, Host, Instance, Level, Observed, UnknownVerdict};
 
@@ -157,11 +158,18 @@ fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
 
 /// A fact that a rule cannot do without and does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub enum Missing {
     /// A fact of the host: every instance misses it alike.
     Host(String),
     /// A fact of one instance.
     Instance(String),
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Host(what) | Self::Instance(what)) = self;
+        f.write_str(what)
+    }
 }
 
 impl Missing {

@@ -5,11 +5,11 @@ use hugewise_model::{Bytes, Host, Limit};
 
 /// What a log-in gets where no rule speaks: RLIMIT_MEMLOCK of Linux since 5.16, and systemd's since 252.
 /// Older ones give less (64 KiB), which no segment fits under either.
-pub(crate) const DEFAULT_MEMLOCK: Bytes = Bytes::from_mib(8);
+pub const DEFAULT_MEMLOCK: Bytes = Bytes::from_mib(8);
 
 /// The soft memlock limit of a log-in of that user, and where it stands. A rule for the user beats one
 /// for a group, and that one beats `*`; among equals the last wins. Root is only matched by name.
-pub(crate) fn memlock(host: &Host, uid: u32) -> (Limit, String) {
+pub fn memlock(host: &Host, uid: u32) -> (Limit, String) {
     let rules = host.configuration.limits.known().map(Vec::as_slice).unwrap_or_default();
     let best = rules
         .iter()

@@ -4,7 +4,7 @@ use hugewise_model::{Host, Instance, Process};
 
 /// What a memlock limit buys on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Memlock {
+pub enum Memlock {
     /// A limit of at least the segment's size is accepted.
     Buys(String),
     /// It is not: the group or the capability alone counts.
@@ -15,7 +15,7 @@ pub(crate) enum Memlock {
 
 /// How this kernel treats memlock for SHM_HUGETLB. Its own log decides where it has spoken; otherwise
 /// the release: 5.16 ended it, and distributions carried that back to 5.14 and 5.15.
-pub(crate) fn memlock(host: &Host) -> Memlock {
+pub fn memlock(host: &Host) -> Memlock {
     let spoken = host.kernel_log.known().into_iter().flatten().rev().find_map(|line| {
         if !line.contains("SHM_HUGETLB") {
             return None;
@@ -42,7 +42,7 @@ pub(crate) fn memlock(host: &Host) -> Memlock {
 
 /// Whether a right is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
+pub enum Right {
     /// Yes, and through what.
     Has(String),
     /// No, and what was looked at.
@@ -53,7 +53,7 @@ pub(crate) enum Right {
 
 /// Whether an instance's owner may use SHM_HUGETLB through CAP_IPC_LOCK in the initial user namespace
 /// or through vm.hugetlb_shm_group, whatever its memlock limit.
-pub(crate) fn without_memlock(host: &Host, instance: &Instance) -> Right {
+pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
     let Some(process) = host.process(instance.pid) else {
         return Right::Unknown(format!("/proc/{}/status: not read", instance.pid));
     };

@@ -3,17 +3,17 @@
 use hugewise_model::{Bytes, PageSize};
 
 /// A file of a pool: `/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`.
-pub(crate) fn pool_file(page: PageSize, file: &str) -> String {
+pub fn pool_file(page: PageSize, file: &str) -> String {
     format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page.bytes().get() / 1024)
 }
 
 /// `9.4 %`.
-pub(crate) fn percent(part: f64) -> String {
+pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
 /// A page size as boot parameters name it: `2M`, `1G`, `64K`.
-pub(crate) fn boot_name(page: PageSize) -> String {
+pub fn boot_name(page: PageSize) -> String {
     match page.bytes().get() {
         bytes if bytes >= 1 << 30 => format!("{}G", bytes >> 30),
         bytes if bytes >= 1 << 20 => format!("{}M", bytes >> 20),
@@ -22,7 +22,7 @@ pub(crate) fn boot_name(page: PageSize) -> String {
 }
 
 /// A boot parameter's page size: `1G`, `2M`, `2048k`; the kernel's memparse takes either case.
-pub(crate) fn parse_size(text: &str) -> Option<PageSize> {
+pub fn parse_size(text: &str) -> Option<PageSize> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
         "" => 0,
@@ -35,7 +35,7 @@ pub(crate) fn parse_size(text: &str) -> Option<PageSize> {
 }
 
 /// A word that a shell takes as it stands: names off the host go into commands only through here.
-pub(crate) fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
         text.to_owned()
@@ -45,12 +45,12 @@ pub(crate) fn shell_word(text: &str) -> String {
 }
 
 /// One line without control characters: a name with a line break in it must not turn a comment into a command.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// `oracle A and oracle B`, `A, B and 3 more`.
-pub(crate) fn list(names: &[String]) -> String {
+pub fn list(names: &[String]) -> String {
     const SHOWN: usize = 4;
     match names {
         [] => String::new(),
@@ -64,7 +64,7 @@ pub(crate) fn list(names: &[String]) -> String {
 }
 
 /// Whole kibibytes, rounded up, for commands that take a number.
-pub(crate) const fn kib_up(amount: Bytes) -> u64 {
+pub const fn kib_up(amount: Bytes) -> u64 {
     amount.get().div_ceil(1024)
 }
 

@@ -5,14 +5,18 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod apply;
 mod capture;
+mod captured;
 mod check;
 mod completions;
 mod described;
 mod outcome;
+mod plan;
 mod rules;
 mod size;
 mod terminal;
+mod undo;
 mod verdict;
 mod verify;
 
@@ -44,6 +48,15 @@ enum Command {
     /// Say how many huge pages of which size what runs here needs, or what is described.
     #[command(after_help = size::AFTER_HELP)]
     Size(Box<size::Arguments>),
+    /// Show the changes that set this host up, as a diff, and change nothing.
+    #[command(after_help = plan::AFTER_HELP)]
+    Plan(Box<plan::Arguments>),
+    /// Carry a plan out, with a journal by which it can be taken back.
+    #[command(after_help = apply::AFTER_HELP)]
+    Apply(Box<apply::Arguments>),
+    /// Take back what was applied: every byte and every value as before.
+    #[command(after_help = undo::AFTER_HELP)]
+    Undo(undo::Arguments),
     /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
@@ -76,6 +89,9 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Check(arguments)) => check::run(&arguments),
         Some(Command::Capture(arguments)) => capture::run(&arguments),
         Some(Command::Size(arguments)) => size::run(&arguments),
+        Some(Command::Plan(arguments)) => plan::run(&arguments),
+        Some(Command::Apply(arguments)) => apply::run(&arguments),
+        Some(Command::Undo(arguments)) => undo::run(&arguments),
         Some(Command::Verify(arguments)) => verify::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),

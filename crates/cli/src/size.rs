@@ -64,9 +64,9 @@ pub(crate) struct Arguments {
 
 /// [`PageSizeChoice`] as an argument.
 #[derive(Clone, Copy, Debug)]
-struct Pages(PageSizeChoice);
+pub(crate) struct Pages(pub(crate) PageSizeChoice);
 
-fn page_size(text: &str) -> Result<Pages, String> {
+pub(crate) fn page_size(text: &str) -> Result<Pages, String> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Pages(PageSizeChoice::Auto));
     }
@@ -76,7 +76,7 @@ fn page_size(text: &str) -> Result<Pages, String> {
         .ok_or_else(|| format!("{text:?} is no page size; it is a power of two from 4K up, such as 2M or 1G"))
 }
 
-fn percent(text: &str) -> Result<u8, String> {
+pub(crate) fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let fits = number.parse::<u8>().ok().filter(|percent| *percent <= 100);
     fits.ok_or_else(|| format!("{text:?} is no percentage; write a whole number from 0 to 100"))
@@ -230,7 +230,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>) -> Result<(), Failure> {
 }
 
 /// Whether a server was left out for want of facts, not because it needs no pages.
-fn is_unknown(instance: &Instance, unread: &[Unread]) -> bool {
+pub(crate) fn is_unknown(instance: &Instance, unread: &[Unread]) -> bool {
     let told = instance.huge_pages != HugePageUse::Unknown && instance.asked != Asked::Unknown;
     !told && instance.asked != Asked::Cannot && !unread.is_empty()
 }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hugewise_advice::need;
 use hugewise_advice::standing::{Standing, standing};
 use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files};
@@ -88,6 +89,13 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
         scene.own_logs(source.as_ref(), &standings, &mut given);
     }
     let matched = verdict::matches(&scene.found.instances, &given);
+    for (log, at) in given.iter_mut().zip(&matched) {
+        let instance = at.and_then(|at| scene.found.instances.get(at));
+        log.asked_page_size = match instance {
+            Some(instance) => need::page_size(&scene.host, instance),
+            None => scene.host.default_huge_page.get(),
+        };
+    }
     let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
     let verdict = verdict::verdict(&standings, &given, &matched);
     let verified = Verified {

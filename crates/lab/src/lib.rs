@@ -6,6 +6,7 @@
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod guard;
+pub mod machine;
 pub mod measure;
 pub mod segment;
 pub mod session;

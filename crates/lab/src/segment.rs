@@ -84,7 +84,11 @@ impl Segment {
                 if id < 0 {
                     return Err(io::Error::last_os_error());
                 }
-                attach_system_v(id, true)
+                let segment = attach_system_v(id, true)?;
+                // From here on the kernel removes it with the last process that maps it, killed or not; until then Linux lets
+                // others attach it by its id (shmat(2)). One that stayed behind would hold its pages for good.
+                remove_system_v(id);
+                Ok(segment)
             }
             Kind::AnonymousShared => {
                 let length = whole_pages(size, pages)?;
@@ -307,16 +311,20 @@ pub fn set_process_name(name: &str) {
 mod tests {
     use super::*;
 
+    /// Nobody removes it, as where its maker was killed: the kernel does.
     #[test]
-    fn a_system_v_segment_is_gone_when_its_maker_drops_it() {
-        let made = Segment::create(Kind::SystemV, Bytes::from_mib(3), Pages::Base).unwrap();
+    fn a_system_v_segment_is_gone_with_the_last_that_maps_it() {
+        let mut made = Segment::create(Kind::SystemV, Bytes::from_mib(3), Pages::Base).unwrap();
         let id = made.id().unwrap();
         let other = Segment::attach(id).unwrap();
         assert_eq!(other.size(), Bytes::from_mib(3));
         other.touch(100);
         drop(other);
-        assert!(Segment::attach(id).is_ok());
+        let last = Segment::attach(id).unwrap();
+        made.disown();
         drop(made);
+        assert!(Segment::attach(id).is_ok());
+        drop(last);
         assert!(Segment::attach(id).is_err());
     }
 

@@ -9,13 +9,16 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_model::{Host, Instance, Unread};
 
+mod changed;
 pub mod date;
+pub mod formats;
 pub mod json;
 pub mod nagios;
 pub mod palette;
 pub mod plain;
 pub mod rules;
 pub mod screen;
+mod started;
 pub mod table;
 pub mod text;
 mod verified;
@@ -23,6 +26,7 @@ mod verified;
 #[cfg(test)]
 mod samples;
 
+pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
 pub use palette::Palette;
 pub use verified::{Disagreement, Verified};
 

@@ -28,6 +28,11 @@ impl Spans {
         self.0.push((role, clean(text).into_owned()));
     }
 
+    /// Adds all pieces of another.
+    pub fn append(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
+    }
+
     /// Columns that it takes on one line.
     pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| columns(text)).sum()

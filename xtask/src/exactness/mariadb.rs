@@ -40,7 +40,7 @@ pub(super) fn cases(quick: bool) -> Result<Cases, Failure> {
     let version =
         version.split_once("Ver ").map_or("", |(_, rest)| rest).split('-').next().unwrap_or_default().to_owned();
     let installed = Rc::new(Installed { folder, user, program, version });
-    let pools: &[u64] = if quick { &[512] } else { &[128, 512, 1024, 4096] };
+    let pools: &[u64] = if quick { &[512] } else { &[64, 101, 128, 256, 512, 1024, 4096] };
     Ok(pools
         .iter()
         .map(|mib| Box::new(Pool { installed: Rc::clone(&installed), mib: *mib }) as Box<dyn Case>)
@@ -78,6 +78,11 @@ impl Case for Pool {
 
     fn all_or_nothing(&self) -> bool {
         false
+    }
+
+    /// Where the kernel does not put the buffer pool at a multiple of 8 MiB, it is asked for anew with up to 10 MiB more.
+    fn by_chance(&self) -> u64 {
+        5
     }
 
     fn describe(&self) -> Result<Vec<OsString>, Failure> {

@@ -2,27 +2,33 @@
 //!
 //! Exact means: with N pages free the server starts wholly on huge pages, with N - 1 it does not.
 
+mod bench;
 mod java;
 mod mariadb;
 pub(crate) mod postgresql;
 pub(crate) mod server;
 mod system_v;
+mod table;
 mod tools;
 
 pub(crate) use tools::debian;
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use clap::ValueEnum as _;
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
 use serde_json::Value;
 
+use crate::vm::{self, Said, When};
 use crate::{Failure, shell};
-use server::{Server, Start};
+use bench::Bench;
+use server::Start;
+use table::{Row, Table, page_name};
 
 /// Engines of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +43,17 @@ pub(crate) enum Engine {
     Segments,
 }
 
+/// Page sizes of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Page {
+    /// 2 MiB.
+    #[value(name = "2M")]
+    Mib2,
+    /// 1 GiB.
+    #[value(name = "1G")]
+    Gib1,
+}
+
 /// What is to be measured.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -46,10 +63,22 @@ pub(crate) struct Arguments {
     /// Only this engine; may be repeated.
     #[arg(long, value_enum)]
     engine: Vec<Engine>,
+    /// Only pages of this size.
+    #[arg(long, value_enum)]
+    page: Option<Page>,
+    /// Where the cases with pages of 1 GiB are run.
+    #[arg(long, value_enum, default_value_t = When::Auto)]
+    vm: When,
     /// Measure this hugewise instead of the one of this workspace.
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// As the virtual machine runs it.
+    #[arg(long, hide = true)]
+    inside: bool,
 }
+
+/// Starts of a server whose starts differ.
+const STARTS: usize = 6;
 
 /// One server with one set of settings.
 trait Case {
@@ -63,6 +92,10 @@ trait Case {
     fn memory(&self) -> Bytes;
     /// Whether a server that is refused one page runs without any, or not at all.
     fn all_or_nothing(&self) -> bool;
+    /// Pages by which starts with the same settings differ.
+    fn by_chance(&self) -> u64 {
+        0
+    }
     /// Writes its settings down, and says how it is described to hugewise.
     fn describe(&self) -> Result<Vec<OsString>, Failure>;
     /// Starts it, asking for huge pages or not.
@@ -71,108 +104,103 @@ trait Case {
 
 type Cases = Vec<Box<dyn Case>>;
 
-/// What was found out of one case.
-struct Row {
-    ours: u64,
-    source: String,
-    /// The smallest pool on which it starts wholly on huge pages.
-    needs: u64,
-    script: u64,
-    ten_percent: u64,
-    peak: Option<u64>,
-    failure: Option<String>,
-}
+/// The most pages of 1 GiB that a case takes.
+const MOST_GIBIBYTES: u64 = 7;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = hugewise(arguments.program.as_deref())?;
-    standin()?;
-    let wanted = |engine| arguments.engine.is_empty() || arguments.engine.contains(&engine);
+    if arguments.inside {
+        return inside(&hugewise, arguments);
+    }
+    let standin = standin()?;
     let mut skipped = Vec::new();
-    let mut suites: Vec<Cases> = Vec::new();
+    let mut cases = cases(arguments, &mut skipped);
+    match arguments.page {
+        Some(Page::Mib2) => cases.retain(|case| case.page() == PageSize::MIB_2),
+        Some(Page::Gib1) => cases.retain(|case| case.page() == PageSize::GIB_1),
+        None => {}
+    }
+    let mut elsewhere = false;
+    if cases.iter().any(|case| case.page() == PageSize::GIB_1) && !gibibytes_here(arguments.vm, MOST_GIBIBYTES) {
+        cases.retain(|case| case.page() != PageSize::GIB_1);
+        elsewhere = arguments.vm != When::Never;
+    }
+    println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
+    println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
+    let mut table = Table::new(skipped);
+    for case in &cases {
+        table.add(said(&hugewise, case.as_ref()));
+    }
+    if elsewhere {
+        let command = arguments.engine.iter().fold("exactness".to_owned(), |text, engine| {
+            let name = engine.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            format!("{text} --engine {name}")
+        });
+        let command = format!("{command} --program '{}'", hugewise.display());
+        let postgresql = arguments.engine.is_empty() || arguments.engine.contains(&Engine::Postgresql);
+        let folders = if postgresql { tools::folders() } else { Vec::new() };
+        let run = vm::run(&command, &[&hugewise, &standin], &folders, &mut |said| table.add(said));
+        run.unwrap_or_else(|why| table.add(Said::Failed(format!("pages of 1 GiB: {why}"))));
+    }
+    table.end()
+}
+
+/// The part with pages of 1 GiB, in a machine that has them.
+fn inside(hugewise: &Path, arguments: &Arguments) -> Result<(), Failure> {
+    let mut skipped = Vec::new();
+    let mut cases = cases(arguments, &mut skipped);
+    cases.retain(|case| case.page() == PageSize::GIB_1);
+    // The longer it runs, the fewer gibibytes are in one piece: those that take most come first.
+    cases.sort_by_key(|case| Reverse(case.memory()));
+    for case in cases {
+        said(hugewise, case.as_ref()).print()?;
+    }
+    skipped.into_iter().try_for_each(|why| Said::<Row>::Skip(why).print())
+}
+
+fn cases(arguments: &Arguments, skipped: &mut Vec<String>) -> Cases {
+    let quick = arguments.quick;
+    let wanted = |engine| arguments.engine.is_empty() || arguments.engine.contains(&engine);
+    let mut cases = Vec::new();
     let mut add = |made: Result<Cases, Failure>, what: &str| match made {
-        Ok(cases) => suites.push(cases),
+        Ok(mut more) => cases.append(&mut more),
         Err(why) => skipped.push(format!("{what}: {why}")),
     };
     if wanted(Engine::Segments) {
-        add(system_v::cases(arguments.quick), "System V segments");
+        add(system_v::cases(quick), "System V segments");
     }
     if wanted(Engine::Postgresql) {
-        for install in tools::installs(arguments.quick) {
+        // Releases before 14 know pages of the default size only.
+        for install in tools::installs(quick).into_iter().filter(|install| !arguments.inside || install.major > 13) {
             let name = format!("PostgreSQL {}", install.major);
-            add(postgresql::cases(install, arguments.quick), &name);
+            add(postgresql::cases(install, quick), &name);
         }
     }
-    if wanted(Engine::Mariadb) {
-        add(mariadb::cases(arguments.quick), "MariaDB");
+    if wanted(Engine::Mariadb) && !arguments.inside {
+        add(mariadb::cases(quick), "MariaDB");
     }
-    if wanted(Engine::Jvm) {
-        add(java::cases(arguments.quick), "OpenJDK");
+    if wanted(Engine::Jvm) && !arguments.inside {
+        add(java::cases(quick), "OpenJDK");
     }
-
-    println!("| server | settings | page | hugewise | from | needed | script | memory + 10 % | peak VM size | |");
-    println!("|---|---|--:|--:|---|--:|--:|--:|--:|---|");
-    let mut rows = Vec::new();
-    let mut failures = Vec::new();
-    for case in suites.iter().flatten() {
-        let title = format!("{}, {}, {} pages", case.engine(), case.settings(), page_name(case.page()));
-        match measure(&hugewise, case.as_ref()) {
-            Ok(row) => {
-                print_row(case.as_ref(), &row);
-                if let Some(why) = &row.failure {
-                    failures.push(format!("{title}: {why}"));
-                }
-                rows.push(row);
-            }
-            Err(Trouble::Skip(Skip(why))) => skipped.push(format!("{title}: {why}")),
-            Err(Trouble::Failure(why)) => {
-                println!("FAILED: {title}: {why}");
-                failures.push(format!("{title}: {why}"));
-            }
-        }
-    }
-    summary(&rows, &skipped, &failures)
+    cases
 }
 
-fn summary(rows: &[Row], skipped: &[String], failures: &[String]) -> Result<(), Failure> {
-    let all = rows.len();
-    let exact = |said: fn(&Row) -> Option<u64>| rows.iter().filter(|row| said(row) == Some(row.needs)).count();
-    println!();
-    println!("exact: hugewise {} of {all}", rows.iter().filter(|row| row.failure.is_none()).count());
-    println!("       script formula {} of {all}", exact(|row| Some(row.script)));
-    println!("       memory plus 10 percent {} of {all}", exact(|row| Some(row.ten_percent)));
-    println!("       peak VM size {} of {all}", exact(|row| row.peak));
-    for why in skipped {
-        println!("SKIP: {why}");
-    }
-    for why in failures {
-        println!("FAILED: {why}");
-    }
-    if !failures.is_empty() {
-        return Err(format!("{} of {} cases failed", failures.len(), all.max(failures.len())).into());
-    }
-    if all == 0 { Err("nothing could be measured".into()) } else { Ok(()) }
+/// Whether this host gives so many pages of 1 GiB right now.
+pub(crate) fn gibibytes_here(vm: When, pages: u64) -> bool {
+    let give = || {
+        let guard = PoolGuard::take().ok()?;
+        let others = committed(PageSize::GIB_1).ok()?;
+        guard.set_pool(PageSize::GIB_1, PageCount(others + pages)).ok()
+    };
+    vm == When::Never || (vm == When::Auto && give().is_some())
 }
 
-fn print_row(case: &dyn Case, row: &Row) {
-    let peak = row.peak.map_or("-".to_owned(), |pages| pages.to_string());
-    println!(
-        "| {} | {} | {} | {} | {} | {} | {} | {} | {peak} | {} |",
-        case.engine(),
-        case.settings(),
-        page_name(case.page()),
-        row.ours,
-        row.source,
-        row.needs,
-        row.script,
-        row.ten_percent,
-        if row.failure.is_none() { "exact" } else { "WRONG" },
-    );
-}
-
-fn page_name(page: PageSize) -> String {
-    match page {
-        PageSize::GIB_1 => "1 GiB".to_owned(),
-        page => format!("{} MiB", page.bytes().get() >> 20),
+fn said(hugewise: &Path, case: &dyn Case) -> Said<Row> {
+    let title = format!("{}, {}, {} pages", case.engine(), case.settings(), page_name(case.page().bytes().get()));
+    match measure(hugewise, case) {
+        Ok(row) => Said::Row(row),
+        Err(Trouble::Skip(Skip(why))) => Said::Skip(format!("{title}: {why}")),
+        Err(Trouble::Failure(why)) => Said::Failed(format!("{title}: {why}")),
     }
 }
 
@@ -203,117 +231,38 @@ fn measure(hugewise: &Path, case: &dyn Case) -> Result<Row, Trouble> {
     let (ours, source) = ask(hugewise, &described, page)?;
     let (script, peak) = rivals(case)?;
     let mut bench = Bench { guard: &guard, case, page, others, whole: None };
+    let chance = case.by_chance();
+    let starts = if chance > 0 { STARTS } else { 1 };
     if !case.all_or_nothing() {
-        let roomy = bench.with(ours + ours / 8 + 128)?;
-        bench.whole = Some(roomy.mapped);
+        let roomy = (0..starts).map(|_| bench.with(ours + ours / 8 + 128)).collect::<Result<Vec<_>, _>>()?;
+        bench.whole = roomy.iter().map(|trial| trial.mapped).min();
     }
-    let enough = bench.with(ours)?;
-    let short = bench.with(ours.saturating_sub(1))?;
-    let failure = if !enough.wholly {
-        Some(format!("{ours} pages are too few: {}", enough.said))
-    } else if short.wholly && ours > 0 {
-        Some(format!("{} pages would do", ours - 1))
-    } else {
-        None
+    let too_few = ours.saturating_sub(chance).saturating_sub(1);
+    let (mut failure, mut taken) = (None, Vec::new());
+    for _ in 0..starts {
+        let enough = bench.with(ours)?;
+        if !enough.wholly {
+            failure = Some(format!("{ours} pages are too few: {}", enough.said));
+        }
+        taken.push(enough.mapped);
+    }
+    for _ in 0..starts.min(3) {
+        if bench.with(too_few)?.wholly && ours > 0 {
+            failure = Some(format!("{too_few} pages would do"));
+        }
+    }
+    let (least, most) = (taken.iter().min().copied().unwrap_or(ours), taken.iter().max().copied().unwrap_or(ours));
+    let (needs, up_to) = match (&failure, chance) {
+        (Some(_), _) => (bench.search(ours)?, None),
+        (None, 0) => (ours, None),
+        (None, _) => (least, Some(most)),
     };
-    let needs = if failure.is_none() { ours } else { bench.search(ours)? };
     let bytes = page.bytes().get();
     let ten_percent = (case.memory().get() / 10 * 11).div_ceil(bytes);
     let script = script.iter().map(|size| size / bytes).filter(|pages| *pages > 0).map(|pages| pages + 1).sum();
     let peak = peak.map(|peak| peak.get().div_ceil(bytes));
-    Ok(Row { ours, source, needs, script, ten_percent, peak, failure })
-}
-
-/// A case and its pool.
-struct Bench<'a> {
-    guard: &'a PoolGuard,
-    case: &'a dyn Case,
-    page: PageSize,
-    others: u64,
-    /// Pages that it maps with room to spare, for servers that take what they get.
-    whole: Option<u64>,
-}
-
-/// What a start with a pool came to.
-struct Trial {
-    wholly: bool,
-    mapped: u64,
-    committed: u64,
-    said: String,
-}
-
-impl Bench<'_> {
-    /// Starts it with `pages` pages for itself.
-    fn with(&self, pages: u64) -> Result<Trial, Trouble> {
-        self.guard.set_pool(self.page, PageCount(self.others + pages))?;
-        let trial = match self.case.start(true)? {
-            Start::Refused(said) => Trial { wholly: false, mapped: 0, committed: 0, said },
-            Start::Up(server) => {
-                let mappings = self.settled(&server)?;
-                let mapped = mappings.iter().sum();
-                let committed = committed(self.page)?.saturating_sub(self.others);
-                let wholly = mapped > 0 && self.whole.is_none_or(|whole| mapped == whole);
-                let said = format!(
-                    "it maps {mappings:?} huge pages, {committed} of the pool; with room to spare {:?}",
-                    self.whole
-                );
-                drop(server);
-                Trial { wholly, mapped, committed, said }
-            }
-        };
-        self.settle()?;
-        Ok(trial)
-    }
-
-    /// Its mappings once they stay: some servers give memory back shortly after they are ready.
-    fn settled(&self, server: &Server) -> Result<Vec<u64>, Failure> {
-        let mut before = server.mapped_pages(self.page)?;
-        if self.case.all_or_nothing() {
-            return Ok(before);
-        }
-        let mut same = 0;
-        for _ in 0..100 {
-            std::thread::sleep(Duration::from_millis(150));
-            let now = server.mapped_pages(self.page)?;
-            same = if now == before { same + 1 } else { 0 };
-            if same == 12 {
-                break;
-            }
-            before = now;
-        }
-        Ok(before)
-    }
-
-    /// The smallest pool that works, from what the kernel had set aside with room to spare.
-    fn search(&self, near: u64) -> Result<u64, Trouble> {
-        let roomy = self.with(near + near / 4 + 256)?;
-        if !roomy.wholly {
-            return Err(Failure::from(format!("it does not start with room to spare: {}", roomy.said)).into());
-        }
-        let mut pages = roomy.committed;
-        for _ in 0..16 {
-            if self.with(pages)?.wholly {
-                while pages > 0 && self.with(pages - 1)?.wholly {
-                    pages -= 1;
-                }
-                return Ok(pages);
-            }
-            pages += 1;
-        }
-        Err(Failure::from(format!("more than the {} pages that it holds once up", roomy.committed)).into())
-    }
-
-    /// A process that is gone may still be giving its pages back.
-    fn settle(&self) -> Result<(), Trouble> {
-        let until = Instant::now() + Duration::from_secs(20);
-        while committed(self.page)? != self.others {
-            if Instant::now() > until {
-                return Err(Skip("others take or give pages of the pool meanwhile".into()).into());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
+    let (engine, settings) = (case.engine(), case.settings());
+    Ok(Row { engine, settings, page_bytes: bytes, ours, source, needs, up_to, script, ten_percent, peak, failure })
 }
 
 /// What the usual ways look at, with the server on base pages: its System V segments and its peak.
@@ -381,5 +330,10 @@ pub(crate) fn hugewise(given: Option<&Path>) -> Result<PathBuf, Failure> {
 /// The stand-in, built.
 pub(crate) fn standin() -> Result<PathBuf, Failure> {
     shell::run(shell::cargo().args(["build", "--quiet", "--package", "hugewise-lab", "--bin", "standin"]))?;
-    Ok(shell::target().join("debug/standin"))
+    Ok(built_standin())
+}
+
+/// Where the stand-in is once it is built.
+pub(crate) fn built_standin() -> PathBuf {
+    shell::target().join("debug/standin")
 }

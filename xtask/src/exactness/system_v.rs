@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use hugewise_model::{Bytes, PageSize};
@@ -10,7 +9,7 @@ use rustix::process::Signal;
 
 use super::server::{self, Server, Start};
 use super::{Case, Cases};
-use crate::{Failure, shell};
+use crate::Failure;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -72,7 +71,7 @@ impl Case for Segments {
 
     fn start(&self, huge: bool) -> Result<Start, Failure> {
         let sizes: Vec<String> = self.sizes.iter().map(u64::to_string).collect();
-        let program: PathBuf = shell::target().join("debug/standin");
+        let program = super::built_standin();
         let pages = match (huge, self.page) {
             (false, _) => "base",
             (true, PageSize::GIB_1) => "1G",

@@ -33,6 +33,13 @@ pub(crate) fn installs(quick: bool) -> Vec<Install> {
     installs
 }
 
+/// Folders of all majors from 14 on: earlier ones know pages of the default size only.
+pub(crate) fn folders() -> Vec<PathBuf> {
+    let homes =
+        installs(false).into_iter().filter(|install| install.major > 13).filter_map(|install| install.home.ok());
+    homes.chain([PathBuf::from("/usr/share/postgresql/15")]).filter(|path| path.exists()).collect()
+}
+
 /// Debian's.
 pub(crate) fn debian() -> Install {
     let home = PathBuf::from("/usr/lib/postgresql/15");

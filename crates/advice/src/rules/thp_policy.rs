@@ -1,10 +1,6 @@
-use hugewise_model::{Engine, Finding, Instance, Level, PageSize};
+use hugewise_model::{Finding, Level, PageSize};
 
-use crate::lead::wants_thp;
-use crate::{Docs, Facts, Missing, Rule, chain};
-
-/// From this major version on MongoDB wants THP: its allocator manages it.
-const MONGODB_WANTS: u32 = 8;
+use crate::{Docs, Facts, Missing, Rule, chain, thp};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW501",
@@ -32,29 +28,12 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
-/// What an engine makes of `always`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Advice {
-    Against(Level),
-    For,
-}
-
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
-    let mut against: Vec<(&Instance, Level)> = Vec::new();
-    let mut wanting: Vec<&Instance> = Vec::new();
-    let mut missing = None;
-    for instance in facts.instances {
-        match advice(facts, instance) {
-            Ok(Some(Advice::Against(level))) => against.push((instance, level)),
-            Ok(Some(Advice::For)) => wanting.push(instance),
-            Ok(None) => {}
-            Err(what) => missing = Some(what),
-        }
+    let policy = thp::policy(facts.host, facts.instances);
+    if policy.is_empty() {
+        return policy.missing.map_or(Ok(Vec::new()), Err);
     }
-    let advised: Vec<&Instance> = facts.instances.iter().filter(|instance| wants_thp(instance)).collect();
-    if against.is_empty() && wanting.is_empty() && advised.is_empty() {
-        return missing.map_or(Ok(Vec::new()), Err);
-    }
+    let thp::Policy { against, wanting, advised, missing } = policy;
     let thp = &facts.host.thp;
     let enabled = match thp.enabled.known() {
         Some(enabled) => enabled.as_str(),
@@ -139,36 +118,6 @@ fn kernel_has_none(facts: &Facts<'_>) -> bool {
     counters.is_some_and(|counters| !counters.is_empty() && !counters.keys().any(|name| name.starts_with("thp_")))
 }
 
-fn advice(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Advice>, Missing> {
-    let process = facts.host.process(instance.pid);
-    if process.is_some_and(|process| process.thp_enabled.get() == Some(false)) {
-        return Ok(None);
-    }
-    Ok(match instance.engine {
-        Engine::Oracle | Engine::Redis | Engine::Valkey => Some(Advice::Against(Level::Warn)),
-        Engine::PostgreSql => Some(Advice::Against(Level::Info)),
-        Engine::MongoDb => {
-            let version = instance.version.known().and_then(|version| major(version));
-            let Some(version) = version else {
-                let why = instance.version.reason().unwrap_or_else(|| "not understood".into());
-                return Err(Missing::Instance(format!("version of {}: {why}", instance.title())));
-            };
-            let modern = facts.host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
-            match version {
-                version if version < MONGODB_WANTS => Some(Advice::Against(Level::Warn)),
-                _ if modern => Some(Advice::For),
-                _ => Some(Advice::Against(Level::Warn)),
-            }
-        }
-        Engine::MySql | Engine::MariaDb | Engine::Jvm | Engine::Qemu | Engine::Other => None,
-    })
-}
-
-fn major(version: &str) -> Option<u32> {
-    let digits = version.trim_start_matches('v');
-    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     speaks: || case("always"),
@@ -192,7 +141,7 @@ fn case(enabled: &str) -> crate::testing::Case {
 mod tests {
     use super::*;
     use hugewise_model::Observed::Known;
-    use hugewise_model::{Bytes, host::ThpSize, instance::Mechanism};
+    use hugewise_model::{Bytes, Engine, host::ThpSize, instance::Mechanism};
 
     fn summary(case: &crate::testing::Case) -> Option<String> {
         case.assess().findings.into_iter().find(|finding| finding.code == "HW501").map(|finding| finding.summary)

@@ -1,8 +1,9 @@
 //! The pools as they should be, before they are split over the nodes.
 
-use hugewise_model::{Instance, PageCount, PageSize};
+use hugewise_model::instance::DemandSource;
+use hugewise_model::{Engine, Instance, PageCount, PageSize};
 
-use super::wanted::Plan;
+use super::wanted::{Plan, Wanted};
 use super::{Ask, PoolTarget};
 use crate::{fix, need};
 
@@ -10,7 +11,7 @@ use crate::{fix, need};
 pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> Vec<PoolTarget> {
     let there = ask.host.pools.known().map(Vec::as_slice).unwrap_or_default();
     let there = if ask.elsewhere { &[] } else { there };
-    let mut sizes: Vec<PageSize> = plan.wanted.iter().map(super::wanted::Wanted::page).collect();
+    let mut sizes: Vec<PageSize> = plan.wanted.iter().map(Wanted::page).collect();
     sizes.extend(there.iter().map(|pool| pool.page_size));
     sizes.sort_unstable();
     sizes.dedup();
@@ -22,7 +23,8 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
             u64::try_from((u128::from(demand.get()) * u128::from(ask.request.headroom_percent)).div_ceil(100))
                 .unwrap_or(u64::MAX),
         );
-        let spare_pages = headroom + fix::spare(here.iter().map(|wanted| wanted.instance));
+        let by_chance = here.iter().map(|wanted| by_chance(wanted, page)).sum();
+        let spare_pages = headroom + fix::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
         // Whatever the servers sized here hold of this pool now is part of their demand, or free once
         // they restart on another size.
         let ours: PageCount = plan.wanted.iter().map(|wanted| need::held(wanted.instance, page)).sum();
@@ -40,6 +42,16 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
         }
     });
     targets.filter(|target| target.pages.max(target.now.unwrap_or_default()) > PageCount::ZERO).collect()
+}
+
+/// Pages of 2 MiB that a start of MariaDB may take beyond another with the same settings (10.11.12 and later, by where the
+/// kernel puts its buffer pool). An estimate has them within.
+const MARIADB_BY_CHANCE: PageCount = PageCount(5);
+
+/// What the next start may take beyond the one that was measured.
+fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
+    let differs = wanted.instance.engine == Engine::MariaDb && wanted.demand.source == DemandSource::Measured;
+    if differs && page == PageSize::MIB_2 { MARIADB_BY_CHANCE } else { PageCount::ZERO }
 }
 
 /// Pages that servers hold which are not sized.

@@ -62,6 +62,19 @@ fn a_pool_is_the_demand_and_what_is_asked_beyond_it() {
 }
 
 #[test]
+fn a_mariadb_that_was_measured_may_take_more_the_next_time() {
+    let mut case = quiet();
+    case.mariadb("3306", gib(1));
+    let mut spare = |source: DemandSource| {
+        case.instances[0].demand = Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(512), source });
+        let sizing = plain(&case);
+        (sizing.pools[0].pages, sizing.pools[0].spare_pages)
+    };
+    assert_eq!(spare(DemandSource::Measured), (PageCount(517), PageCount(5)));
+    assert_eq!(spare(DemandSource::Estimated { error_percent: 1 }), (PageCount(512), PageCount(0)));
+}
+
+#[test]
 fn oracle_keeps_two_pages_free() {
     let mut case = quiet();
     case.oracle("PROD", gib(16), 20);

@@ -15,10 +15,15 @@
 
 mod capture;
 mod cgroup;
+mod change;
 mod container;
+mod crash;
+mod formats;
 mod harness;
+mod hostile;
 mod jvm;
 mod mariadb;
+mod namespace;
 mod oracle;
 mod postgresql;
 mod qemu;

@@ -25,26 +25,46 @@ impl Installed {
         user.own(folder.path());
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--user=mysql", "--skip-test-db", "--auth-root-authentication-method=normal"]);
+        // Names of temporary tables bear a pid, and that of another pid namespace may be the same.
+        install.env("TMPDIR", folder.path());
         harness::must(install.arg(format!("--datadir={}", data.display())));
         Ok(Self { folder, user })
     }
 
-    /// Its settings, once it was started.
+    /// Its settings, once it was configured.
     pub(crate) fn config(&self) -> PathBuf {
         self.folder.path().join("my.cnf")
     }
 
-    pub(crate) fn start(&self, settings: &str) -> Server {
+    /// What it writes its messages to.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// The same where `log_error` says so.
+    pub(crate) fn error_log(&self) -> PathBuf {
+        self.folder.path().join("error.log")
+    }
+
+    /// Writes its settings: a buffer pool of 256 MiB, then these.
+    pub(crate) fn configure(&self, settings: &str) {
         let folder = self.folder.path().display();
-        let file = self.folder.path().join("my.cnf");
-        let own = format!("datadir={folder}/data\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n");
-        fs::write(&file, format!("[mariadbd]\n{own}innodb_buffer_pool_size=256M\n{settings}\n")).unwrap();
+        let own = format!(
+            "datadir={folder}/data\ntmpdir={folder}\nsocket={folder}/socket\npid-file={folder}/pid\nskip-networking\n"
+        );
+        fs::write(self.config(), format!("[mariadbd]\n{own}innodb_buffer_pool_size=256M\n{settings}\n")).unwrap();
+    }
+
+    pub(crate) fn start(&self, settings: &str) -> Server {
+        self.configure(settings);
         let mut command = self.user.command("/usr/sbin/mariadbd");
-        command.arg(format!("--defaults-file={}", file.display()));
-        let mut server = Server::start(&mut command, &self.folder.path().join("log"), Signal::TERM);
-        let log = self.folder.path().join("log");
+        command.arg(format!("--defaults-file={}", self.config().display()));
+        let logs = [self.log(), self.error_log()];
+        let _ = fs::remove_file(self.error_log());
+        let mut server = Server::start(&mut command, &self.log(), Signal::TERM);
         server.wait_for("MariaDB ready", |_| {
-            fs::read_to_string(&log).unwrap_or_default().contains("ready for connections").then_some(())
+            let ready = |log: &PathBuf| fs::read_to_string(log).unwrap_or_default().contains("ready for connections");
+            logs.iter().any(ready).then_some(())
         });
         server
     }

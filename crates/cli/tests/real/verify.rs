@@ -1,15 +1,16 @@
 //! `hugewise verify` on real servers and on what they write.
 
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use hugewise_lab::guard::PoolGuard;
 use hugewise_lab::require;
 use hugewise_model::{PageCount, PageSize};
 use serde_json::Value;
 
-use crate::harness::{self, MIB, kernel};
-use crate::jvm;
+use crate::harness::{self, MIB, User, kernel, text};
 use crate::postgresql::Cluster;
+use crate::{jvm, mariadb};
 
 fn verify(arguments: &[&str]) -> Output {
     Command::new(harness::HUGEWISE).arg("verify").args(arguments).output().unwrap()
@@ -66,7 +67,12 @@ fn the_log_of_a_failed_start_says_the_pages_that_suffice() {
     let log = &said["logs"][0];
     assert_eq!(log["verdict"], "failed", "{said:#}");
     // PostgreSQL names no page size, and the bytes of whole pages.
-    let needed = log["needed_bytes"].as_u64().unwrap_or_else(|| panic!("no needed_bytes: {log:#}")) / (2 * MIB);
+    let needed = log["needed_pages"].as_u64().unwrap_or_else(|| panic!("no needed_pages: {log:#}"));
+    assert_eq!((&log["needed_page_bytes"], &log["page_bytes"]), (&Value::from(2 * MIB), &Value::Null));
+    assert_eq!(log["needed_bytes"], needed * 2 * MIB, "{log:#}");
+    let seconds = |of: &str| harness::must(Command::new("date").args(["+%s", "-d", of])).trim().parse::<i64>().unwrap();
+    let ago = seconds("now") - seconds(&text(&log["started_at"]));
+    assert!((0..600).contains(&ago), "{ago} seconds ago: {log:#}");
 
     require!(guard.set_pool(PageSize::MIB_2, PageCount(needed)));
     let server = cluster.start("shared_buffers = 256MB\nhuge_pages = on");
@@ -87,6 +93,32 @@ fn a_virtual_machine_and_its_own_log() {
     assert_eq!(said["logs"][0]["verdict"], "all", "{said:#}");
 }
 
+/// Waits for a server that is not there yet; ended when dropped.
+struct Waiting(Child);
+
+impl Waiting {
+    fn verify(name: &str) -> Self {
+        let mut command = Command::new(harness::HUGEWISE);
+        Self(command.args(["verify", name, "--wait", "120"]).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    #[track_caller]
+    fn assert_code(&mut self, code: i32) {
+        assert_eq!(self.0.wait().unwrap().code(), Some(code));
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn it_waits_for_a_server_that_is_about_to_start() {
     let cluster = require!(Cluster::debian("postgres"));
@@ -96,8 +128,77 @@ fn it_waits_for_a_server_that_is_about_to_start() {
     let server = cluster.start("shared_buffers = 128MB");
     let of = name(server.pid);
     drop(server);
-    let waiting = Command::new(harness::HUGEWISE).args(["verify", &of, "--wait", "60"]).spawn();
-    let mut waiting = waiting.unwrap();
+    let mut waiting = Waiting::verify(&of);
     let _server = cluster.start("shared_buffers = 128MB");
-    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+    waiting.assert_code(0);
+}
+
+/// It is not there for some looks, and then touches the whole of its buffer pool before it serves.
+#[test]
+fn it_waits_for_a_server_that_starts_late_and_slowly() {
+    let installed = require!(mariadb::Installed::new());
+    let guard = require!(PoolGuard::take());
+    let settings = "large-pages\ninnodb_buffer_pool_size=1G\nport=33061";
+    for (pages, code) in [(648, 0), (600, 1)] {
+        require!(guard.set_pool(PageSize::MIB_2, PageCount(pages)));
+        let mut waiting = Waiting::verify("mariadb 33061");
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!waiting.is_over(), "there is no server yet");
+        let _server = installed.start(settings);
+        waiting.assert_code(code);
+    }
+}
+
+#[test]
+fn a_monitoring_system_is_warned_of_a_server_that_is_partly_on_huge_pages() {
+    let installed = require!(mariadb::Installed::new());
+    let guard = require!(PoolGuard::take());
+    // Enough for the caches of MyISAM and Aria, and not for the buffer pool.
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(150)));
+    let _server = installed.start("large-pages\nport=33061");
+    let line = assert_code(&["mariadb 33061", "--format", "nagios"], 1);
+    assert!(line.starts_with("HUGEPAGES WARNING - ") && line.lines().count() == 1, "{line}");
+    assert!(line.contains("mariadb 33061: partly") && line.contains("|instances=1;"), "{line}");
+}
+
+#[test]
+fn a_monitoring_system_is_told_what_may_not_be_seen() {
+    let cluster = require!(Cluster::debian("postgres"));
+    let server = cluster.start("shared_buffers = 128MB\nhuge_pages = off");
+    let of = name(server.pid);
+    let stranger = require!(User::named("nobody"));
+    // Ordinary users may run it, and may not look into others' processes.
+    let program = cluster.folder.path().join("hugewise");
+    std::fs::copy(harness::HUGEWISE, &program).unwrap();
+    let output = stranger.command(&program).args(["verify", &of, "--format", "nagios"]).output().unwrap();
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{line}");
+    assert!(line.starts_with("HUGEPAGES UNKNOWN - ") && line.lines().count() == 1, "{line}");
+}
+
+/// Of its caches MariaDB says that they were refused; of its buffer pool it says nothing.
+#[test]
+fn mariadb_s_own_warning_stands_beside_what_is_mapped() {
+    let installed = require!(mariadb::Installed::new());
+    let guard = require!(PoolGuard::take());
+    // Enough for MyISAM's key cache, not for the 62 pages of Aria's page cache.
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(60)));
+    let log = installed.error_log();
+    let _server = installed.start(&format!("large-pages\nport=33061\nlog_error={}", log.display()));
+    let written = std::fs::read_to_string(&log).unwrap();
+    assert!(written.contains("Couldn't allocate 130023424 bytes"), "{written}");
+    // Its own setting leads to the log.
+    let output = verify(&["mariadb 33061", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let logs = said["logs"].as_array().unwrap();
+    assert_eq!(logs.len(), 1, "{said:#}");
+    assert_eq!(logs[0]["path"], log.to_str().unwrap());
+    assert_eq!((&logs[0]["engine"], &logs[0]["verdict"]), (&"mariadb".into(), &"partly".into()), "{said:#}");
+    assert!(text(&logs[0]["errors"][0]).contains("Couldn't allocate 130023424 bytes"), "{said:#}");
+    assert_eq!(said["instances"][0]["huge_pages"], "partly", "{said:#}");
+    assert_eq!(said["disagreements"], Value::Array(Vec::new()), "{said:#}");
+    // It writes the time without a zone.
+    assert_eq!((&logs[0]["started_at"], logs[0]["started_at_text"].is_string()), (&Value::Null, true), "{said:#}");
+    assert!(text(&logs[0]["reasons"]["started_at"]).contains("time zone"), "{said:#}");
 }

@@ -13,31 +13,39 @@ use rustix::process::{Signal, kill_process_group};
 
 /// More than any answer has.
 const LONGEST_ANSWER: u64 = 64 << 10;
+/// Where a program finds others.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const LONGEST_COMPLAINT: u64 = 4 << 10;
 
 /// What has been printed before the end arrives within this time.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The account that a server runs under.
+/// The account that a program runs as.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+pub struct Account {
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
 }
 
-/// A program of the server's that may be run.
+/// A program that may be run.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     path: String,
     account: Account,
 }
 
 /// How a program ended, and the beginning of what it said.
-pub(crate) struct Outcome {
-    pub(crate) path: String,
-    pub(crate) success: bool,
-    pub(crate) answer: String,
-    pub(crate) complaint: String,
+pub struct Outcome {
+    /// The program.
+    pub path: String,
+    /// Whether it ended well.
+    pub success: bool,
+    /// What it printed.
+    pub answer: String,
+    /// What it complained of.
+    pub complaint: String,
 }
 
 impl Outcome {
@@ -81,7 +89,7 @@ impl Client {
 
     /// The program at `path`; `None` where there is none, an error where others than root and the
     /// account could have put it there.
-    pub(crate) fn at(path: &str, account: Account) -> Option<Result<Self, String>> {
+    pub fn at(path: &str, account: Account) -> Option<Result<Self, String>> {
         let file = rustix::fs::stat(path).ok()?;
         if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
             return None;
@@ -101,6 +109,15 @@ impl Client {
         self.execute(Command::new(&self.path), arguments, patience)?.into_answer()
     }
 
+    /// Runs the program, whether it ends well or not.
+    ///
+    /// # Errors
+    ///
+    /// It could not be run or took too long.
+    pub fn run_to_end(&self, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+        self.execute(Command::new(&self.path), arguments, patience)
+    }
+
     /// Runs the program with no more than `most` of address space, so that it cannot map more than
     /// that whatever it is told.
     ///
@@ -114,7 +131,7 @@ impl Client {
     }
 
     fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
-        command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
+        command.args(arguments).env_clear().env("PATH", PATH).env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if rustix::process::geteuid().is_root() {
             // Root's supplementary groups go with its uid.
@@ -278,7 +295,7 @@ mod tests {
     fn nothing_of_our_environment_gets_in() {
         let seen =
             shell("env | sort | grep -v -e ^PWD= -e ^_= -e ^SHLVL= -e ^OLDPWD=", Duration::from_secs(20)).unwrap();
-        assert_eq!(seen, "LC_ALL=C\nPATH=/usr/bin:/bin\n");
+        assert_eq!(seen, "LC_ALL=C\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\n");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! account that the server runs under, so that the server lets it in without a password; none is
 //! ever asked for or passed.
 
-pub(crate) mod client;
+pub mod client;
 
 use std::time::Duration;
 

@@ -87,6 +87,8 @@ pub struct LogReport {
     pub started_at: Option<String>,
     /// The huge page size that the log speaks of.
     pub page_size: Option<PageSize>,
+    /// The huge page size that its server asks for, which whoever knows the server fills in: a log may tell bytes only.
+    pub asked_page_size: Option<PageSize>,
     /// Huge pages that the server wanted.
     pub expected: Option<PageCount>,
     /// Huge pages that it got.
@@ -122,6 +124,7 @@ impl LogReport {
             format,
             started_at: None,
             page_size: None,
+            asked_page_size: None,
             expected: None,
             allocated: None,
             verdict: LogVerdict::Unknown,

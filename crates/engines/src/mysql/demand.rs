@@ -3,19 +3,27 @@
 //! MariaDB 10.11.19 (measured with `strace -e trace=mmap`): five stretches, none given back before it serves: the blocks of
 //! MyISAM's key cache, those of Aria's page cache, the buffer pool, and two log buffers. Each is rounded up to its page by
 //! itself, and one that is smaller than a page takes none. What the caches keep beside their blocks is never on huge pages.
+//!
+//! The buffer pool has to begin at a multiple of 8 MiB. Where the kernel puts it elsewhere, the server gives it back and asks for
+//! as much more as it was off by (`buf_pool_t::create` in storage/innobase/buf/buf0buf.cc). Where the kernel puts it depends on
+//! what its threads have mapped by then: of 83 starts 71 took what they first asked for, 12 took three pages of 2 MiB more, and
+//! two have been seen. `Sizes::chance` is the most that this can come to, so that the demand always suffices.
 
 use hugewise_model::instance::{Demand, DemandSource, Segment};
-use hugewise_model::{HugePageUse, PageCount, PageSize};
+use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
 
 use super::cnf;
 use crate::settings::Settings;
 
-/// The release that the formula was held against: with the pages that it says the server starts wholly on them, and with one
-/// less it does not.
+/// The release that the formula was held against: with the pages that it says the server always started wholly on them, and with
+/// fewer than its least never.
 const PROVEN: (u32, u32, u32) = (10, 11, 19);
 
-/// The buffer pool grows by this much (`innodb_buffer_pool_extent_size` of 64-bit builds).
+/// The buffer pool grows by this much, and begins at a multiple of it (`innodb_buffer_pool_extent_size` of 64-bit builds).
 const EXTENT: u64 = 8 << 20;
+
+/// First releases of each series whose buffer pool is one stretch (MDEV-29445); later series have it from their start.
+const ONE_STRETCH: [(u32, u32, u32); 3] = [(10, 11, 12), (11, 4, 6), (11, 8, 2)];
 
 /// MyISAM's key cache, bytes for each block and each of its two links (mysys/mf_keycache.c; measured with 4 MiB to 8 GiB).
 const KEY_CACHE: Bookkeeping = Bookkeeping { block: 112, link: 48 };
@@ -31,6 +39,9 @@ pub(super) struct Sizes {
     pub(super) chunk: u64,
     /// Every stretch: how many of how many bytes.
     stretches: Vec<(u64, u64)>,
+    /// Whether the pool is asked for anew where it does not begin at a multiple of its extent.
+    aligned: bool,
+    /// How far the stretches may be off, chance apart.
     error_percent: u8,
 }
 
@@ -52,9 +63,8 @@ impl Sizes {
         }
         let mut sizes = if version.is_some_and(is_one_stretch) {
             let whole = (pool >> 20 << 20).next_multiple_of_or_most(EXTENT);
-            // Some starts of 10.11.19 hold up to four pages more than others with the same settings.
-            let error_percent = 3;
-            Self { pool, chunk: pool.max(1), stretches: vec![(1, whole)], error_percent }
+            let error_percent = if version == Some(PROVEN) { 0 } else { 5 };
+            Self { pool, chunk: pool.max(1), stretches: vec![(1, whole)], aligned: true, error_percent }
         } else {
             Self::in_chunks(pool, chunk)
         };
@@ -76,21 +86,58 @@ impl Sizes {
         let chunk = chunk.min(pool).max(1);
         let with_descriptors = chunk.saturating_add(chunk / 1000 * 31);
         let error_percent = if pool >= 512 << 20 { 5 } else { 10 };
-        Self { pool, chunk, stretches: vec![(pool.div_ceil(chunk), with_descriptors)], error_percent }
+        let stretches = vec![(pool.div_ceil(chunk), with_descriptors)];
+        Self { pool, chunk, stretches, aligned: false, error_percent }
     }
 
-    /// Pages of one size that the stretches take: those that are smaller than a page take none.
+    /// Pages of one size with which it always starts wholly on them.
     fn pages(&self, page: PageSize) -> PageCount {
+        self.least_pages(page) + self.chance(page)
+    }
+
+    /// Pages of one size that the stretches take, where the pool is aligned at once: with fewer it never starts wholly on them.
+    /// Stretches that are smaller than a page take none.
+    fn least_pages(&self, page: PageSize) -> PageCount {
         let page = page.bytes().get();
         let taken = self.stretches.iter().filter(|(_, size)| *size >= page);
         PageCount(taken.fold(0, |sum, (count, size)| sum.saturating_add(count.saturating_mul(size.div_ceil(page)))))
     }
+
+    /// Where `held` bytes on huge pages are fewer than the settings come to, the smallest stretch that may have been refused.
+    /// Only of the release whose stretches are known to the byte.
+    pub(super) fn refused(&self, held: Bytes, page: PageSize) -> Option<Bytes> {
+        let known = self.aligned && self.error_percent == 0;
+        let short = held < self.least_pages(page).of(page);
+        let sizes = self.stretches.iter().map(|(_, size)| *size).filter(|size| *size >= page.bytes().get());
+        sizes.min().filter(|_| known && short).map(Bytes)
+    }
+
+    /// The most pages that come on top for the sake of alignment.
+    ///
+    /// A stretch that is off by `w`, a multiple of the page below the extent, is asked for anew with `w` more, and kept once
+    /// what was added covers what it is off by. It is asked for again only where it is then off by more than was added, so that
+    /// the last `w` is at most an extent less one page, and all before it come to at least a page less than that.
+    fn chance(&self, page: PageSize) -> PageCount {
+        let pages = EXTENT / page.bytes().get();
+        match pages {
+            _ if !self.aligned => PageCount::ZERO,
+            0 | 1 => PageCount::ZERO,
+            pages => PageCount(2 * pages - 3),
+        }
+    }
+
+    /// How much less may do, in percent, rounded up; or how far off it may be where it was not held against that release.
+    fn error_percent(&self, page: PageSize) -> u8 {
+        let chance = self.chance(page).get().saturating_mul(100);
+        let less = chance.div_ceil(self.least_pages(page).get().max(1));
+        u8::try_from(less).unwrap_or(100).max(self.error_percent)
+    }
 }
 
-/// MariaDB 10.11.19 maps its buffer pool as one stretch of its size; up to which release the series before it have chunks is
-/// taken from where that was seen.
-const fn is_one_stretch(version: (u32, u32, u32)) -> bool {
-    version.0 == PROVEN.0 && version.1 == PROVEN.1 && version.2 >= PROVEN.2
+/// Whether the buffer pool is one stretch rather than chunks.
+fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+    let first = ONE_STRETCH.iter().find(|first| (first.0, first.1) == (version.0, version.1));
+    first.map_or(version.0 >= 12, |first| version >= *first)
 }
 
 /// Rounding that a number near the largest survives.
@@ -139,7 +186,7 @@ pub(super) fn demand(
         return Some(Demand { page_size, pages, source: DemandSource::Measured });
     }
     let sizes = sizes?;
-    let source = DemandSource::Estimated { error_percent: sizes.error_percent };
+    let source = DemandSource::Estimated { error_percent: sizes.error_percent(page_size) };
     Some(Demand { page_size, pages: sizes.pages(page_size), source })
 }
 
@@ -184,6 +231,48 @@ mod tests {
         assert_eq!(KEY_CACHE.blocks(256 << 20, 1024, 8192), 219_367_424);
         assert_eq!(ARIA.blocks(256 << 20, 8192, 9000), 256_122_880);
         assert_eq!(KEY_CACHE.blocks(8192, 1024, 512), 0);
+    }
+
+    /// Every way in which the kernel may place the buffer pool, played through as the server does it.
+    #[test]
+    fn no_placement_takes_more_than_the_demand() {
+        for page_size in [64 << 10, 2 << 20, 4 << 20, 8 << 20, 1 << 30] {
+            let page = PageSize::new(page_size).unwrap();
+            let sizes = Sizes::of(&settings("innodb_buffer_pool_size=2G"), true, Some(PROVEN)).unwrap();
+            // What was added so far, after any run of placements.
+            let mut reached = std::collections::BTreeSet::from([0_u64]);
+            let mut kept = std::collections::BTreeSet::new();
+            while let Some(added) = reached.pop_first() {
+                for off in (0..EXTENT).step_by(usize::try_from(page_size).unwrap()) {
+                    let waste = (EXTENT - off) % EXTENT;
+                    if added >= waste {
+                        kept.insert(added);
+                    } else {
+                        reached.insert(added + waste);
+                    }
+                }
+            }
+            let most = kept.last().unwrap().div_ceil(page_size);
+            assert_eq!(sizes.chance(page), PageCount(most), "{page_size}");
+        }
+    }
+
+    #[test]
+    fn a_pool_in_chunks_has_its_place_at_once() {
+        for (version, aligned) in [
+            ((10, 6, 30), false),
+            ((10, 11, 11), false),
+            ((10, 11, 12), true),
+            ((11, 4, 5), false),
+            ((11, 4, 6), true),
+            ((11, 7, 9), false),
+            ((11, 8, 2), true),
+            ((12, 0, 0), true),
+        ] {
+            let sizes = Sizes::of(&settings("innodb_buffer_pool_size=1G"), true, Some(version)).unwrap();
+            assert_eq!(sizes.aligned, aligned, "{version:?}");
+            assert_eq!(sizes.error_percent(PageSize::MIB_2), 5, "{version:?}");
+        }
     }
 
     #[test]

@@ -121,7 +121,7 @@ mod tests {
         let source = source.file("/var/lib/mysql/mysql_upgrade_info", "10.11.19-MariaDB\n");
         let instance = describe_with(&source, Engine::MySql).unwrap().instance;
         assert_eq!((instance.engine, instance.version), (Engine::MySql, Observed::Absent));
-        assert_eq!(describe_with(&source, Engine::MariaDb).unwrap().instance.demand.unwrap().pages, PageCount(643));
+        assert_eq!(describe_with(&source, Engine::MariaDb).unwrap().instance.demand.unwrap().pages, PageCount(648));
     }
 
     #[test]
@@ -139,13 +139,14 @@ mod tests {
         assert!(circle.contains("/etc/b.cnf:2 includes it too deep"), "{circle}");
     }
 
-    /// Huge pages that the kernel says are committed once MariaDB 10.11.19 of Debian 12 serves, of a pool that has no more.
+    /// The fewest huge pages that the kernel says are committed once MariaDB 10.11.19 of Debian 12 serves, over many starts; by
+    /// where the kernel puts its buffer pool it may ask for five more.
     #[test]
-    fn mariadb_10_11_19_starts_on_exactly_these() {
-        for (settings, committed) in
-            [("", 195), ("innodb_buffer_pool_size=512M\n", 387), ("innodb_buffer_pool_size=1G\n", 643)]
+    fn mariadb_10_11_19_always_starts_on_these() {
+        for (settings, fewest, error_percent) in
+            [("", 195, 3), ("innodb_buffer_pool_size=512M\n", 387, 2), ("innodb_buffer_pool_size=1G\n", 643, 1)]
         {
-            assert_eq!(pages(settings), (committed, DemandSource::Estimated { error_percent: 3 }), "{settings}");
+            assert_eq!(pages(settings), (fewest + 5, DemandSource::Estimated { error_percent }), "{settings}");
         }
     }
 }

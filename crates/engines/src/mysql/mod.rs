@@ -67,6 +67,7 @@ pub static KIND: Kind = Kind {
         "socket",
         "datadir",
         "skip_networking",
+        "log_error",
         // The same in other words; see `cnf::plain_name`.
         "skip_large_pages",
         "disable_large_pages",
@@ -223,16 +224,21 @@ fn numbers(version: &str) -> Option<(u32, u32, u32)> {
 ///
 /// On huge pages the kernel names them. On base pages they are private stretches like any other, and
 /// only their size tells: an arena of the C library never exceeds 64 MiB. Once stretches on huge pages
-/// hold the whole pool, others cannot be it.
+/// hold the whole pool, others cannot be it, but where all of it is less than the settings come to, a
+/// stretch that was refused is among the others of at least its size.
 fn memory(scene: &Scene<'_>, main: &Process, sizes: Option<&Sizes>) -> Vec<Segment> {
     const ARENA: u64 = 64 << 20;
     let huge = |mapping: &Mapping| segments::mapping_is_huge(scene.host, mapping) == Observed::Known(true);
     let on_huge_pages = segments::of(scene.host, &[main.pid], |_, mapping| mapping.accessible && huge(mapping));
     let chunks = |chunk: u64| on_huge_pages.iter().map(|segment| segment.size).filter(move |size| size.get() >= chunk);
-    if sizes.is_some_and(|sizes| chunks(sizes.chunk).sum::<Bytes>().get() >= sizes.pool) {
-        return on_huge_pages;
+    let mut smallest = sizes.map_or(ARENA, |sizes| sizes.pool.clamp(4 << 20, ARENA));
+    if let Some(sizes) = sizes.filter(|sizes| chunks(sizes.chunk).sum::<Bytes>().get() >= sizes.pool) {
+        let held: Bytes = on_huge_pages.iter().map(|segment| segment.size).sum();
+        match scene.host.default_huge_page.get().and_then(|page| sizes.refused(held, page)) {
+            Some(refused) => smallest = refused.get(),
+            None => return on_huge_pages,
+        }
     }
-    let smallest = sizes.map_or(ARENA, |sizes| sizes.pool.clamp(4 << 20, ARENA));
     segments::of(scene.host, &[main.pid], |_, mapping| {
         let anonymous = !mapping.shared && mapping.inode == 0 && mapping.name.is_empty();
         let system_v = mapping.shared && segments::kind(scene.host, mapping) == SegmentKind::SystemV;

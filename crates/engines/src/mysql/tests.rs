@@ -113,6 +113,25 @@ fn other_memory_does_not_make_it_partly() {
     assert_eq!(instance.demand.unwrap().pages, PageCount(389));
 }
 
+/// As MariaDB 10.11.19 was seen with 64 MiB and a pool that has no place for the second log buffer.
+#[test]
+fn a_log_buffer_that_was_refused_makes_it_partly() {
+    let settings = "large-pages\ninnodb_buffer_pool_size=64M\n";
+    let held = [
+        mapping(200, 16 << 10, 6),
+        mapping(1000, 64 << 10, 7),
+        mapping(3000, 124 << 10, 8),
+        mapping(4000, 106 << 10, 9),
+    ];
+    let with = |more: Mapping| mariadb(held.iter().cloned().chain([more]).collect(), settings);
+    let instance = with(mapping(100, 16_400, 0));
+    assert_eq!(instance.huge_pages, HugePageUse::Partly, "{:#?}", instance.segments);
+    assert_eq!(instance.demand.unwrap().pages, PageCount(168));
+    // Nothing that could be it: the settings may have been changed since.
+    assert_eq!(with(mapping(100, 12 << 10, 0)).huge_pages, HugePageUse::All);
+    assert_eq!(with(mapping(100, 16 << 10, 5)).huge_pages, HugePageUse::All);
+}
+
 #[test]
 fn caches_alone_on_huge_pages_are_partly() {
     let mappings = vec![mapping(1000, 544 << 10, 0), mapping(3000, 124 << 10, 8), mapping(4000, 106 << 10, 9)];

@@ -12,11 +12,15 @@ use serde::Serialize;
 
 use crate::Checked;
 
+pub mod applied;
 mod finding;
 mod host;
 mod instance;
 pub mod size;
 pub mod verify;
+
+/// The JSON Schema (2020-12) of `hugewise plan --format json`, which is the plan itself.
+pub use hugewise_change::plan::plan_schema;
 
 pub use finding::{ChainLink, Finding, UnknownVerdict};
 pub use host::{Host, Node, Pool, Thp, TlbBuffer};

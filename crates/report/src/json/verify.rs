@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Instance, Reasons, UnreadFact};
-use crate::{Checked, Verified};
+use crate::{Checked, Verified, started};
 
 /// Name and version of the format.
 pub const VERIFY_SCHEMA: &str = "hugewise.verify/1";
@@ -53,8 +53,10 @@ pub struct Log {
     pub engine: &'static str,
     /// The format that was recognised.
     pub format: &'static str,
-    /// When that start was, as the log writes it.
+    /// When that start was: RFC 3339 in the offset that the log gives; null where its time zone is not known.
     pub started_at: Option<String>,
+    /// The same as the log writes it.
+    pub started_at_text: Option<String>,
     /// The huge page size that the log speaks of.
     pub page_bytes: Option<u64>,
     /// Huge pages that the server wanted.
@@ -68,6 +70,9 @@ pub struct Log {
     pub why: String,
     /// Huge pages with which the start would have been wholly on them.
     pub needed_pages: Option<u64>,
+    /// The size of these pages: the one that the log speaks of, otherwise the one that the server asks for,
+    /// otherwise the default of the host.
+    pub needed_page_bytes: Option<u64>,
     /// The same in bytes.
     pub needed_bytes: Option<u64>,
     /// The soft memlock limit that the server saw; null where unlimited or not known: `reasons` tells which.
@@ -107,18 +112,27 @@ impl From<&LogReport> for Log {
             Observed::Absent => reasons.derive("memlock_bytes", None, not_told),
             other => reasons.take("memlock_bytes", &other.clone().map(|_| 0)),
         };
-        let needed = log.needed.or_else(|| log.page_size.and_then(|page| log.needed_of(page)));
+        let page = log.page_size.or(log.asked_page_size);
+        let needed = log.needed.or_else(|| page.and_then(|page| log.needed_of(page)));
+        let started = log.started_at.as_deref().map(started::rfc3339);
+        let started_at = match &started {
+            None => reasons.derive("started_at", None, not_told),
+            Some(Err(why)) => reasons.derive("started_at", None, why),
+            Some(Ok(time)) => Some(time.clone()),
+        };
         Self {
             path: log.path.clone(),
             engine: log.engine.as_str(),
             format: log.format,
-            started_at: reasons.derive("started_at", log.started_at.clone(), not_told),
+            started_at,
+            started_at_text: reasons.derive("started_at_text", log.started_at.clone(), not_told),
             page_bytes: reasons.derive("page_bytes", log.page_size.map(u64::from), not_told),
             expected_pages: reasons.derive("expected_pages", log.expected.map(PageCount::get), not_told),
             allocated_pages: reasons.derive("allocated_pages", log.allocated.map(PageCount::get), not_told),
             verdict: log.verdict.as_str(),
             why: log.reason.clone(),
             needed_pages: reasons.derive("needed_pages", needed.map(PageCount::get), not_told),
+            needed_page_bytes: reasons.derive("needed_page_bytes", needed.and(page).map(u64::from), not_told),
             needed_bytes: reasons.derive("needed_bytes", log.needed_bytes.map(Bytes::get), not_told),
             memlock_bytes,
             errors: log.errors.clone(),
@@ -163,6 +177,8 @@ pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write) -> io::Res
 
 #[cfg(test)]
 mod tests {
+    use hugewise_engines::logs::{LogText, read_log};
+    use hugewise_model::PageSize;
     use serde_json::{Value, json};
 
     use super::*;
@@ -192,6 +208,32 @@ mod tests {
         assert_eq!(report["logs"][0]["needed_pages"], 17_411);
         assert_eq!(report["logs"][0]["memlock_bytes"], 65_536);
         assert_eq!(report["disagreements"][0]["log_says"], "failed");
+    }
+
+    fn log_of(text: &str, change: impl FnOnce(&mut LogReport)) -> Value {
+        let mut log = read_log(&LogText { path: "/log", bytes: text.as_bytes() }, None).unwrap();
+        change(&mut log);
+        serde_json::to_value(Log::from(&log)).unwrap()
+    }
+
+    #[test]
+    fn bytes_that_a_log_asks_for_are_pages_of_the_size_that_the_server_asks_for() {
+        let text = "2026-11-21 20:32:29.713 IST [7] FATAL:  could not map anonymous shared memory: Cannot allocate memory\n\
+                    2026-11-21 20:32:29.713 IST [7] HINT:  To reduce the request size (currently 150994944 bytes), reduce \
+                    \"shared_buffers\" or \"max_connections\".\n";
+        let log = log_of(text, |_| {});
+        assert_eq!((&log["needed_bytes"], &log["needed_pages"]), (&json!(150_994_944), &Value::Null));
+        assert_eq!(
+            (&log["started_at"], &log["started_at_text"]),
+            (&Value::Null, &json!("2026-11-21 20:32:29.713 IST"))
+        );
+        assert!(log["reasons"]["started_at"].as_str().unwrap().contains("no single meaning: IST"), "{log:#}");
+
+        let log = log_of(&text.replace("IST", "CET"), |log| log.asked_page_size = Some(PageSize::MIB_2));
+        assert_eq!((&log["needed_pages"], &log["needed_page_bytes"]), (&json!(72), &json!(2 << 20)));
+        assert_eq!((&log["started_at"], &log["page_bytes"]), (&json!("2026-11-21T20:32:29.713+01:00"), &Value::Null));
+        let log = log_of(text, |log| log.asked_page_size = Some(PageSize::GIB_1));
+        assert_eq!((&log["needed_pages"], &log["needed_page_bytes"]), (&json!(1), &json!(1 << 30)));
     }
 
     #[test]

@@ -7,12 +7,14 @@ use hugewise_model::Observed;
 use crate::screen::Screen;
 use crate::{Checked, Layout};
 
+pub(crate) mod applied;
 mod chain;
 mod closing;
 mod findings;
 mod host;
 mod instances;
 mod nothing;
+pub(crate) mod plan;
 pub(crate) mod size;
 pub(crate) mod verify;
 

@@ -150,10 +150,12 @@ fn facts(log: &LogReport) -> Vec<String> {
         (Some(allocated), None) => facts.push(format!("{allocated} pages{of}")),
         (None, None) => {}
     }
-    match (log.needed, log.needed_bytes) {
-        (Some(needed), _) => facts.push(format!("{needed} pages{of} would do")),
-        (None, Some(bytes)) => facts.push(format!("{bytes} of huge pages would do")),
-        (None, None) => {}
+    let asked = log.asked_page_size.and_then(|page| Some((page, log.needed_of(page)?)));
+    match (log.needed, log.needed_bytes, asked) {
+        (Some(needed), _, _) => facts.push(format!("{needed} pages{of} would do")),
+        (None, Some(bytes), None) => facts.push(format!("{bytes} of huge pages would do")),
+        (None, Some(bytes), Some((page, needed))) => facts.push(format!("{bytes}, {needed} pages of {page}, would do")),
+        (None, None, _) => {}
     }
     match log.memlock.get() {
         Some(Limit::At(bytes)) => facts.push(format!("memlock {bytes}")),

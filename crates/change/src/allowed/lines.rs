@@ -1,0 +1,169 @@
+//! Lines that files of a plan may hold.
+
+use super::plain;
+
+/// The language of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Sysctl,
+    Tmpfiles,
+    Limits,
+    Unit,
+    Grub,
+    Tuned,
+    MySql,
+    PostgreSql,
+}
+
+const SYSCTLS: [&str; 6] = [
+    "vm.nr_hugepages",
+    "vm.nr_overcommit_hugepages",
+    "vm.hugetlb_shm_group",
+    "kernel.shmmax",
+    "kernel.shmall",
+    "kernel.shmmni",
+];
+
+const THP_WORDS: [&str; 10] =
+    ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force"];
+
+/// Every line, but for comments and empty ones.
+pub(super) fn check(kind: Kind, text: &str) -> Result<(), String> {
+    let mut section = String::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.to_owned();
+        }
+        let known = match kind {
+            Kind::Sysctl => sysctl(line),
+            Kind::Tmpfiles => tmpfiles(line),
+            Kind::Limits => limits(line),
+            Kind::Unit => unit(line),
+            Kind::Grub => grub(line),
+            Kind::Tuned => tuned(&section, line),
+            Kind::MySql => mysql(line),
+            Kind::PostgreSql => postgresql(line),
+        };
+        if !known {
+            return Err(format!("line {}: {line:?} is nothing that a plan sets there", number + 1));
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn setting(line: &str) -> Option<(&str, &str)> {
+    line.split_once('=').map(|(key, value)| (key.trim(), value.trim()))
+}
+
+fn sysctl(line: &str) -> bool {
+    setting(line).is_some_and(|(key, value)| SYSCTLS.contains(&key) && number(value))
+}
+
+fn tmpfiles(line: &str) -> bool {
+    match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+        ["w" | "w!", path, "-", "-", "-", "-", value] => kernel_value(path, value).is_ok(),
+        _ => false,
+    }
+}
+
+fn limits(line: &str) -> bool {
+    let amount = |value: &str| number(value) || matches!(value, "unlimited" | "infinity" | "-1");
+    match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [who, "-" | "soft" | "hard", "memlock", value] => {
+            (*who == "*" || plain(who.strip_suffix('$').unwrap_or(who))) && amount(value)
+        }
+        _ => false,
+    }
+}
+
+fn unit(line: &str) -> bool {
+    let amount = |value: &str| value == "infinity" || value.split(':').all(|part| part == "infinity" || size(part));
+    line == "[Service]" || setting(line).is_some_and(|(key, value)| key == "LimitMEMLOCK" && amount(value))
+}
+
+fn size(text: &str) -> bool {
+    number(text.strip_suffix(['K', 'M', 'G', 'T', 'k', 'm', 'g']).unwrap_or(text))
+}
+
+/// The shell reads it: the one form, and in it nothing but words of the kernel's.
+fn grub(line: &str) -> bool {
+    let words = ["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"].into_iter().find_map(|variable| {
+        let value = line.strip_prefix(variable)?.strip_prefix("=\"$")?.strip_prefix(variable)?.strip_suffix('"')?;
+        value.strip_prefix(' ')
+    });
+    words.is_some_and(|words| words.split_whitespace().all(boot_word))
+}
+
+/// A word of the kernel's command line.
+pub(super) fn boot_word(word: &str) -> bool {
+    match word.split_once('=') {
+        Some(("hugepagesz" | "default_hugepagesz", value)) => size(value),
+        Some(("hugepages", value)) => value.split(',').all(|part| match part.split_once(':') {
+            Some((node, pages)) => number(node) && number(pages),
+            None => number(part),
+        }),
+        Some(("transparent_hugepage", value)) => THP_WORDS.contains(&value),
+        _ => false,
+    }
+}
+
+fn tuned(section: &str, line: &str) -> bool {
+    let Some((key, value)) = setting(line) else {
+        return matches!(line, "[main]" | "[vm]" | "[sysctl]");
+    };
+    match (section, key) {
+        ("main", "summary") => !value.contains(['$', '`']),
+        ("main", "include") => plain(&value.replace([' ', ','], "")),
+        ("vm", "transparent_hugepages" | "transparent_hugepage") => THP_WORDS.contains(&value),
+        ("sysctl", _) => sysctl(line),
+        _ => false,
+    }
+}
+
+fn mysql(line: &str) -> bool {
+    const GROUPS: [&str; 4] = ["[mysqld]", "[mariadb]", "[mariadbd]", "[server]"];
+    let (key, value) = setting(line).unwrap_or((line, "ON"));
+    GROUPS.contains(&line) || (matches!(key, "large_pages" | "large-pages") && plain(value))
+}
+
+fn postgresql(line: &str) -> bool {
+    const KEYS: [&str; 3] = ["huge_pages", "huge_page_size", "shared_memory_type"];
+    setting(line).is_some_and(|(key, value)| {
+        let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).unwrap_or(value);
+        KEYS.contains(&key) && plain(bare)
+    })
+}
+
+/// A kernel value that a plan may set.
+pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), String> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let pool = |name: &str| {
+        let kib = name.strip_prefix("hugepages-").and_then(|name| name.strip_suffix("kB"));
+        kib.is_some_and(number)
+    };
+    let fits = match parts.as_slice() {
+        ["", "proc", "sys", group, name] => SYSCTLS.contains(&format!("{group}.{name}").as_str()) && number(value),
+        ["", "sys", "kernel", "mm", "hugepages", size, "nr_hugepages" | "nr_overcommit_hugepages"] => {
+            pool(size) && number(value)
+        }
+        ["", "sys", "devices", "system", "node", node, "hugepages", size, "nr_hugepages"] => {
+            node.strip_prefix("node").is_some_and(number) && pool(size) && number(value)
+        }
+        ["", "sys", "kernel", "mm", "transparent_hugepage", "enabled" | "defrag" | "shmem_enabled"] => {
+            THP_WORDS.contains(&value)
+        }
+        ["", "sys", "kernel", "mm", "transparent_hugepage", size, "enabled" | "shmem_enabled"] => {
+            pool(size) && THP_WORDS.contains(&value)
+        }
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(format!("{value:?} there is nothing that a plan sets")) }
+}

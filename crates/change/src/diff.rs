@@ -1,0 +1,129 @@
+//! Differences as people read them: unified diffs.
+
+use std::fmt;
+
+use similar::TextDiff;
+
+use crate::plan::{Content, FileState, NewFile};
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+
+/// One file or value that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its path.
+    pub path: String,
+    /// A unified diff from what should be there to what is there.
+    pub diff: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.diff.trim_end_matches('\n'))
+    }
+}
+
+/// The unified diff of two texts; empty where they are the same. `None` is a file that is not there.
+pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+    let name = |text: Option<&str>, side: &str| match text {
+        Some(_) => format!("{side}{path}"),
+        None => "/dev/null".to_owned(),
+    };
+    let diff = TextDiff::from_lines(old.unwrap_or_default(), new.unwrap_or_default());
+    let (from, to) = (name(old, "a"), name(new, "b"));
+    let text = diff.unified_diff().context_radius(CONTEXT).header(&from, &to).to_string();
+    if text.is_empty() && old.is_some() != new.is_some() {
+        return format!("--- {from}\n+++ {to}\n");
+    }
+    text
+}
+
+/// The unified diff of two values of one line.
+pub fn of_values(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+    let line = |value: Option<&str>| value.map(|value| format!("{value}\n"));
+    unified(path, line(old).as_deref(), line(new).as_deref())
+}
+
+/// A file's bytes, owner and permissions, however it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileView<'a> {
+    content: &'a Content,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+}
+
+impl<'a> From<&'a FileState> for FileView<'a> {
+    fn from(file: &'a FileState) -> Self {
+        Self { content: &file.content, mode: file.mode.0, uid: file.uid, gid: file.gid }
+    }
+}
+
+impl<'a> From<&'a NewFile> for FileView<'a> {
+    fn from(file: &'a NewFile) -> Self {
+        Self { content: &file.content, mode: file.mode.0, uid: file.uid, gid: file.gid }
+    }
+}
+
+impl FileView<'_> {
+    fn text(&self) -> String {
+        match self.content {
+            Content::Text(text) => text.clone(),
+            Content::Base64(bytes) => format!("{} bytes that are no text\n", bytes.0.len()),
+        }
+    }
+}
+
+/// The unified diff of two files, with a line where owner or permissions differ.
+pub fn of_files(path: &str, old: Option<FileView<'_>>, new: Option<FileView<'_>>) -> String {
+    let (from, to) = (old.map(|file| file.text()), new.map(|file| file.text()));
+    let mut text = unified(path, from.as_deref(), to.as_deref());
+    if let (Some(old), Some(new)) = (old, new) {
+        if text.is_empty() && old.content != new.content {
+            text = format!("--- a{path}\n+++ b{path}\nother bytes of the same number\n");
+        }
+        if (old.mode, old.uid, old.gid) != (new.mode, new.uid, new.gid) {
+            let line = |file: FileView<'_>| format!("mode {:04o} owner {}:{}", file.mode, file.uid, file.gid);
+            text.push_str(&format!("{path}: {} -> {}\n", line(old), line(new)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Base64, FileMode};
+
+    #[test]
+    fn a_diff_is_as_diff_u_has_it() {
+        // `diff -u` of the two files says so.
+        assert_eq!(
+            unified("/etc/x", Some("a\nb\nc\n"), Some("a\nB\nc\n")),
+            "--- a/etc/x\n+++ b/etc/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+        );
+        assert_eq!(unified("/etc/x", None, Some("a\n")), "--- /dev/null\n+++ b/etc/x\n@@ -0,0 +1 @@\n+a\n");
+        assert_eq!(unified("/etc/x", Some("a\n"), None), "--- a/etc/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
+        assert_eq!(unified("/etc/x", Some(""), None), "--- a/etc/x\n+++ /dev/null\n");
+        assert_eq!(unified("/etc/x", Some("a\n"), Some("a\n")), "");
+        assert!(of_values("/proc/sys/vm/x", Some("1"), Some("2")).ends_with("@@ -1 +1 @@\n-1\n+2\n"));
+    }
+
+    #[test]
+    fn owners_permissions_and_bytes_that_are_no_text_show() {
+        let file = |bytes: &[u8], mode| NewFile {
+            content: Content::new(bytes.to_vec()),
+            mode: FileMode(mode),
+            uid: 0,
+            gid: 0,
+        };
+        let (open, closed) = (file(b"a\n", 0o644), file(b"a\n", 0o600));
+        let text = of_files("/etc/x", Some((&open).into()), Some((&closed).into()));
+        assert_eq!(text, "/etc/x: mode 0644 owner 0:0 -> mode 0600 owner 0:0\n");
+        let (one, other) = (file(&[0xff], 0o644), file(&[0xfe], 0o644));
+        assert!(matches!(one.content, Content::Base64(Base64(_))));
+        assert!(of_files("/etc/x", Some((&one).into()), Some((&other).into())).contains("other bytes"));
+        assert_eq!(of_files("/etc/x", Some((&one).into()), Some((&one).into())), "");
+    }
+}

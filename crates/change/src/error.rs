@@ -1,0 +1,151 @@
+//! What can go wrong, in words that name the file and what to do.
+
+use std::fmt;
+
+use crate::diff::Difference;
+
+/// Why nothing was changed, or what could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Only root changes a host.
+    NotRoot,
+    /// `/proc` or `/sys` is not the kernel's own: whatever is written there would change nothing.
+    NotReal {
+        /// Which of them.
+        path: String,
+        /// What it is instead.
+        is: String,
+    },
+    /// Another apply or undo runs, or a command that a killed one has started.
+    Busy {
+        /// The lock that it holds.
+        lock: String,
+    },
+    /// The plan is for another host.
+    OtherHost {
+        /// Host of the plan.
+        plan: String,
+        /// This one.
+        here: String,
+    },
+    /// The plan holds a change that hugewise does not make.
+    NotAllowed {
+        /// The step.
+        step: String,
+        /// The change.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The plan was refused for the memory that it leaves, or another reason that `--force` overrules.
+    Refused {
+        /// With numbers, one line each.
+        reasons: Vec<String>,
+    },
+    /// The host is not as it was when the plan was made.
+    Drifted(Vec<Difference>),
+    /// What was applied was changed since, by somebody else.
+    ChangedSince {
+        /// The journal that was to be undone.
+        journal: String,
+        /// What is there against what we left.
+        differences: Vec<Difference>,
+    },
+    /// Nothing was applied that is not undone.
+    NothingToUndo,
+    /// There is no such journal.
+    NoSuchJournal(String),
+    /// That journal was undone already, or its apply took everything back.
+    AlreadyUndone(String),
+    /// A journal makes no sense.
+    Damaged {
+        /// Its file.
+        path: String,
+        /// Where and how.
+        why: String,
+    },
+    /// Something could not be read or done.
+    Failed(Failure),
+}
+
+/// Something that could not be read or done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The file or program.
+    pub what: String,
+    /// What went wrong.
+    pub why: String,
+    /// What can be done about it.
+    pub advice: Option<String>,
+}
+
+impl Failure {
+    /// Without advice.
+    pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { what: what.into(), why: why.into(), advice: None }
+    }
+
+    /// With advice.
+    #[must_use]
+    pub fn advising(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRoot => f.write_str("only root can change a host: run it with sudo"),
+            Self::NotReal { path, is } => write!(
+                f,
+                "{path} is not the kernel's own ({is}): what is written there changes nothing; run hugewise on the \
+                 host itself"
+            ),
+            Self::Busy { lock } => write!(
+                f,
+                "another apply or undo runs, or a command that a killed one has started ({lock} is locked): wait for it"
+            ),
+            Self::OtherHost { plan, here } => {
+                write!(f, "the plan was made for {plan}, and this is {here}: make one here (hugewise plan)")
+            }
+            Self::NotAllowed { step, what, why } => {
+                write!(f, "step {step}: {what}: {why}; nothing was changed")
+            }
+            Self::Refused { reasons } => {
+                write!(f, "{}; --force applies it all the same", reasons.join("; "))
+            }
+            Self::Drifted(differences) => {
+                f.write_str("the host has changed since the plan was made; make a new one (hugewise plan)")?;
+                differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
+            }
+            Self::ChangedSince { journal, differences } => {
+                write!(f, "somebody has changed what apply {journal} left; put it back, or overrule with --force")?;
+                differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
+            }
+            Self::NothingToUndo => f.write_str("nothing to undo: nothing was applied here that is not undone"),
+            Self::NoSuchJournal(id) => write!(f, "there is no apply {id} in {}", crate::journal::FOLDER),
+            Self::AlreadyUndone(id) => write!(f, "apply {id} is undone already"),
+            Self::Damaged { path, why } => write!(f, "{path}: {why}"),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

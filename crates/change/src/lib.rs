@@ -1,0 +1,31 @@
+//! From findings and sizes to a host that is set up, and back byte for byte.
+//!
+//! The way of a plan: the planner makes steps out of facts; [`prepare`] asks the machine what is there now;
+//! [`apply()`] carries it out with a journal; [`undo()`] takes it back. An apply or undo that was killed at any moment is
+//! brought to its end by [`recover`], which [`apply()`] does by itself: call it before the host is read for a new plan.
+
+mod allowed;
+pub mod apply;
+pub mod diff;
+mod drift;
+mod error;
+pub mod journal;
+pub mod outcome;
+pub mod plan;
+pub mod planner;
+mod restore;
+pub mod system;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod values;
+
+pub use apply::apply;
+pub use drift::prepare;
+pub use error::{Error, Failure};
+pub use outcome::{Applied, End, Event, Progress, Undone};
+pub use plan::{Change, Plan, Risk, Step, When};
+pub use system::{Live, System};
+pub use undo::{recover, undo};

@@ -1,0 +1,149 @@
+//! Making steps without knowing the machine.
+
+use super::{
+    Change, CommandChange, Content, Expected, FileChange, FileHolds, FileMode, NewFile, PoolRef, Risk, Step,
+    ValueChange, When,
+};
+
+impl Step {
+    /// A step of the host, without changes.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, risk: Risk, why: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            title: title.into(),
+            risk,
+            why: why.into(),
+            instance: None,
+            expects: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// For this instance.
+    #[must_use]
+    pub fn of(mut self, instance: impl Into<String>) -> Self {
+        self.instance = Some(instance.into());
+        self
+    }
+
+    /// Expects this finding to end, about the step's own instance.
+    #[must_use]
+    pub fn expects(mut self, code: &str, name: &str, when: When) -> Self {
+        self.expects.push(Expected { code: code.into(), name: name.into(), instance: self.instance.clone(), when });
+        self
+    }
+
+    /// Changes this too.
+    #[must_use]
+    pub fn change(mut self, change: impl Into<Change>) -> Self {
+        self.changes.push(change.into());
+        self
+    }
+}
+
+impl ValueChange {
+    /// A kernel value is set.
+    pub fn new(path: impl Into<String>, after: impl Into<String>) -> Self {
+        Self { path: path.into(), before: None, after: after.into(), pool: None }
+    }
+
+    /// A pool is given this many pages.
+    pub fn pool(pool: PoolRef, pages: u64) -> Self {
+        let path = format!("{}/nr_hugepages", pool.folder());
+        Self { path, before: None, after: pages.to_string(), pool: Some(pool) }
+    }
+}
+
+impl FileChange {
+    /// A file of root's that everybody may read (0644); owner and mode of one that is there are kept by
+    /// [`crate::prepare`].
+    pub fn write(path: impl Into<String>, text: impl Into<String>) -> Self {
+        let content = Content::Text(text.into());
+        let after = NewFile { content, mode: FileMode(0o644), uid: 0, gid: 0 };
+        Self { path: path.into(), before: None, after: Some(after) }
+    }
+
+    /// With this owner and these permissions, where the file is not there yet.
+    #[must_use]
+    pub fn owned_by(mut self, uid: u32, gid: u32, mode: u32) -> Self {
+        if let Some(after) = &mut self.after {
+            (after.uid, after.gid, after.mode) = (uid, gid, FileMode(mode & 0o7777));
+        }
+        self
+    }
+
+    /// A file goes.
+    pub fn remove(path: impl Into<String>) -> Self {
+        Self { path: path.into(), before: None, after: None }
+    }
+}
+
+impl CommandChange {
+    /// A command without undo.
+    pub fn new<A: Into<String>>(command: impl IntoIterator<Item = A>, why: impl Into<String>) -> Self {
+        Self {
+            command: command.into_iter().map(Into::into).collect(),
+            undo: None,
+            undo_last: false,
+            user: None,
+            why: why.into(),
+            files: Vec::new(),
+            unless: None,
+        }
+    }
+
+    /// Taken back by this, while the files and values of its step still stand.
+    #[must_use]
+    pub fn undone_by<A: Into<String>>(mut self, undo: impl IntoIterator<Item = A>) -> Self {
+        self.undo = Some(undo.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Taken back by itself, once the files and values of its step are as before: it makes its files anew out of
+    /// the configuration.
+    #[must_use]
+    pub fn undone_by_itself(mut self) -> Self {
+        self.undo = Some(self.command.clone());
+        self.undo_last = true;
+        self
+    }
+
+    /// Runs as this account.
+    #[must_use]
+    pub fn as_user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// It rewrites this file.
+    #[must_use]
+    pub fn rewrites(mut self, path: impl Into<String>) -> Self {
+        self.files.push(path.into());
+        self
+    }
+
+    /// It need not run where that file has that line.
+    #[must_use]
+    pub fn unless(mut self, path: impl Into<String>, line: impl Into<String>) -> Self {
+        self.unless = Some(FileHolds { path: path.into(), line: line.into() });
+        self
+    }
+}
+
+impl From<ValueChange> for Change {
+    fn from(change: ValueChange) -> Self {
+        Self::Value(change)
+    }
+}
+
+impl From<FileChange> for Change {
+    fn from(change: FileChange) -> Self {
+        Self::File(change)
+    }
+}
+
+impl From<CommandChange> for Change {
+    fn from(change: CommandChange) -> Self {
+        Self::Command(change)
+    }
+}

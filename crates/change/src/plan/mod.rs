@@ -1,0 +1,379 @@
+//! The plan: every change with what is there before and what will be there after, as `hugewise plan --out` keeps it.
+//!
+//! Builders make steps without knowing the machine; [`crate::prepare`] fills in what is there now, leaves out what is
+//! already so, and seals the plan with its checksum.
+
+mod build;
+mod file;
+
+#[cfg(test)]
+mod tests;
+
+use hugewise_model::PageSize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use file::{Base64, Content, FileMode, FileState, Label, NewFile};
+
+/// Name and version of the format.
+pub const PLAN_SCHEMA: &str = "hugewise.plan/1";
+
+/// The changes that take a host from here to there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "hugewise.plan/1")]
+pub struct Plan {
+    /// Name and version of this format.
+    #[schemars(extend("const" = PLAN_SCHEMA))]
+    pub schema: String,
+    /// Version of hugewise that made it.
+    pub hugewise: String,
+    /// When it was made, RFC 3339.
+    pub made_at: String,
+    /// The host that it was made for.
+    pub host: HostIdentity,
+    /// What is done, in this order.
+    pub steps: Vec<Step>,
+    /// What somebody has to do by hand.
+    pub instructions: Vec<Instruction>,
+    /// What copies these settings or works against them.
+    pub warnings: Vec<String>,
+    /// The host's memory with the planned pools.
+    pub budget: Budget,
+    /// Why it should not be applied; null where nothing speaks against it.
+    pub refusal: Option<Refusal>,
+    /// SHA-256 of everything else here: a plan that was changed by hand is refused.
+    pub checksum: String,
+}
+
+/// Which host a plan is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostIdentity {
+    /// Its name.
+    pub name: String,
+    /// /etc/machine-id.
+    pub machine_id: Option<String>,
+    /// /proc/sys/kernel/random/boot_id: another one after each boot.
+    pub boot_id: Option<String>,
+    /// `uname -r`.
+    pub kernel: String,
+}
+
+/// Changes that belong together: they are done, or taken back, as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// `pool-2M-now`: unique in a plan.
+    pub id: String,
+    /// One line: what is done.
+    pub title: String,
+    /// What has to happen before it works.
+    pub risk: Risk,
+    /// Why.
+    pub why: String,
+    /// Title of the instance it is for; null for the host.
+    pub instance: Option<String>,
+    /// Findings that it is to end.
+    pub expects: Vec<Expected>,
+    /// What is changed, in this order.
+    pub changes: Vec<Change>,
+}
+
+/// What a step asks of the host before it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Risk {
+    /// Works at once and interrupts nobody.
+    Safe,
+    /// Works when the server has been restarted.
+    Restart,
+    /// Works when the host has been rebooted.
+    Reboot,
+}
+
+impl Risk {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Restart => "restart",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+/// A finding that a step is to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// `HW201`.
+    pub code: String,
+    /// `no-pool`.
+    pub name: String,
+    /// Title of the instance; null for the host.
+    pub instance: Option<String>,
+    /// When it is to be gone.
+    pub when: When,
+}
+
+/// When a step's effect shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// As soon as it is applied.
+    Now,
+    /// When the server has been restarted.
+    Restart,
+    /// When the host has been rebooted.
+    Reboot,
+}
+
+impl When {
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Restart => "restart",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+/// One thing that is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Change {
+    /// A value of the kernel.
+    Value(ValueChange),
+    /// A file of the configuration.
+    File(FileChange),
+    /// A command that is run.
+    Command(CommandChange),
+}
+
+/// A value under /proc/sys or /sys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ValueChange {
+    /// Its file.
+    pub path: String,
+    /// Its value before; of `always [madvise] never` the chosen word, of a pool its pages without surplus ones.
+    /// Null where the file is not there, or the plan was not prepared.
+    pub before: Option<String>,
+    /// Its value after.
+    pub after: String,
+    /// Set where the value is a pool's number of pages: the kernel may give fewer.
+    pub pool: Option<PoolRef>,
+}
+
+/// A pool, or one node's part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolRef {
+    /// Page size in bytes.
+    #[serde(rename = "page_bytes")]
+    #[schemars(with = "u64")]
+    pub page_size: PageSize,
+    /// NUMA node; null for the whole host.
+    pub node: Option<u32>,
+}
+
+impl PoolRef {
+    /// The folder of the pool's files in sysfs.
+    pub fn folder(self) -> String {
+        let kib = self.page_size.bytes().get() >> 10;
+        match self.node {
+            Some(node) => format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB"),
+            None => format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB"),
+        }
+    }
+}
+
+/// A file that is made, replaced or removed. Extended attributes (labels) of a file that is there are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileChange {
+    /// Absolute path.
+    pub path: String,
+    /// The file before; null where there is none, or the plan was not prepared.
+    pub before: Option<FileState>,
+    /// The file after; null where it is removed.
+    pub after: Option<NewFile>,
+}
+
+/// A command that is run. Nothing of it goes through a shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandChange {
+    /// Program and arguments; the program by its absolute path.
+    pub command: Vec<String>,
+    /// What takes it back, after everything before it in the plan still stands; null where restoring `files`, or the
+    /// next restart, is enough.
+    pub undo: Option<Vec<String>>,
+    /// Run `undo` only after the files and values of the same step are as before (update-grub, daemon-reload), not
+    /// before them (ALTER SYSTEM, grubby).
+    pub undo_last: bool,
+    /// Account that it runs as; null for root.
+    pub user: Option<String>,
+    /// Why it is run.
+    pub why: String,
+    /// Files that it rewrites: their bytes are kept before it runs.
+    pub files: Vec<String>,
+    /// It need not run where this holds.
+    pub unless: Option<FileHolds>,
+}
+
+/// A file has a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileHolds {
+    /// Absolute path.
+    pub path: String,
+    /// The line, without blanks at its ends.
+    pub line: String,
+}
+
+/// Something that a person has to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Instruction {
+    /// One line.
+    pub title: String,
+    /// Commands or statements, and `#` lines between them.
+    pub text: String,
+    /// What has to happen before it works.
+    pub risk: Risk,
+    /// Title of the instance; null for the host.
+    pub instance: Option<String>,
+}
+
+/// The host's memory with the planned pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// All of it; null where it is not known.
+    pub total_bytes: Option<u64>,
+    /// The pools as planned.
+    pub pools_bytes: u64,
+    /// What everything else was measured to need: sessions, page tables, other processes, kernel, watermarks.
+    pub needs_bytes: u64,
+    /// What has to stay for page cache and whatever is not counted.
+    pub floor_bytes: u64,
+    /// What is left beyond all of these; null without a total.
+    pub left_bytes: Option<u64>,
+    /// What is missing; 0 where it fits.
+    pub short_bytes: u64,
+    /// Facts that were not known and count as nothing.
+    pub unknown: Vec<String>,
+}
+
+impl From<&hugewise_advice::sizing::Budget> for Budget {
+    fn from(budget: &hugewise_advice::sizing::Budget) -> Self {
+        Self {
+            total_bytes: budget.total.map(hugewise_model::Bytes::get),
+            pools_bytes: budget.pools.get(),
+            needs_bytes: budget.rest().saturating_sub(budget.floor).get(),
+            floor_bytes: budget.floor.get(),
+            left_bytes: budget.left.map(hugewise_model::Bytes::get),
+            short_bytes: budget.short.get(),
+            unknown: budget.unknown.clone(),
+        }
+    }
+}
+
+/// Why a plan should not be applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// In words with numbers, one line each.
+    pub reasons: Vec<String>,
+    /// Memory that is missing.
+    pub short_bytes: u64,
+    /// The largest pools, all together, that the host can carry.
+    pub largest_pools_bytes: u64,
+}
+
+impl From<&hugewise_advice::sizing::Refusal> for Refusal {
+    fn from(refusal: &hugewise_advice::sizing::Refusal) -> Self {
+        Self {
+            reasons: refusal.reasons.clone(),
+            short_bytes: refusal.short.get(),
+            largest_pools_bytes: refusal.largest_pools.get(),
+        }
+    }
+}
+
+impl Plan {
+    /// A plan without steps for this host.
+    pub fn new(host: HostIdentity, made_at: impl Into<String>) -> Self {
+        Self {
+            schema: PLAN_SCHEMA.into(),
+            hugewise: env!("CARGO_PKG_VERSION").into(),
+            made_at: made_at.into(),
+            host,
+            steps: Vec::new(),
+            instructions: Vec::new(),
+            warnings: Vec::new(),
+            budget: Budget::default(),
+            refusal: None,
+            checksum: String::new(),
+        }
+    }
+
+    /// The plan as a file's bytes. [`Plan::seal`] it first.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// A plan out of a file.
+    ///
+    /// # Errors
+    /// What is wrong: no plan, another version, changed by hand.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: String,
+        }
+        let version: Version =
+            serde_json::from_slice(text).map_err(|error| format!("this is no plan of hugewise: {error}"))?;
+        if version.schema != PLAN_SCHEMA {
+            return Err(format!("this is {:?}; this version reads {PLAN_SCHEMA}", version.schema));
+        }
+        let plan: Self = serde_json::from_slice(text)
+            .map_err(|error| format!("this plan was changed by hand, or made by a newer version: {error}"))?;
+        if plan.checksum != plan.sum() {
+            return Err("this plan was changed after it was made: its checksum is another. Make a new one \
+                        (hugewise plan --out), or apply its changes your own way (hugewise plan --format shell)"
+                .into());
+        }
+        Ok(plan)
+    }
+
+    /// Sets the checksum; any change afterwards is refused by [`Plan::from_json`].
+    pub fn seal(&mut self) {
+        self.checksum = self.sum();
+    }
+
+    fn sum(&self) -> String {
+        let rest = Self { checksum: String::new(), ..self.clone() };
+        let digest = Sha256::digest(serde_json::to_vec(&rest).unwrap_or_default());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Every change in order, with its step.
+    pub fn changes(&self) -> impl Iterator<Item = (&Step, &Change)> {
+        self.steps.iter().flat_map(|step| step.changes.iter().map(move |change| (step, change)))
+    }
+}
+
+/// The JSON Schema (2020-12) of a plan.
+pub fn plan_schema() -> String {
+    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<Plan>();
+    let mut text = format!("{:#}", schema.as_value());
+    text.push('\n');
+    text
+}

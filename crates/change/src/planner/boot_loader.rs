@@ -1,0 +1,232 @@
+//! The kernel's command line, through what the host has: GRUB's drop-ins, grubby; else by hand. No line is edited in a
+//! file that somebody else owns.
+
+use hugewise_advice::words::boot_name;
+use hugewise_host::Source;
+use hugewise_host::config::cmdline::{self, HugePageWords};
+use hugewise_model::configuration::BootEntry;
+use hugewise_model::{Observed, PageCount, PageSize};
+
+use super::{Ask, Draft, ours};
+use crate::plan::{Change, CommandChange, Risk, Step};
+
+/// Pages of one size that the kernel is to reserve as it boots.
+pub(super) struct Reserved {
+    pub(super) page_size: PageSize,
+    pub(super) pages: PageCount,
+    /// By node, where the kernel's even spread is not wanted.
+    pub(super) nodes: Vec<(u32, PageCount)>,
+}
+
+/// How a host's command line is changed.
+enum Way {
+    /// A drop-in for grub-mkconfig, and the command that runs it.
+    DropIn(Vec<String>),
+    /// grubby, by its path.
+    Grubby(String),
+}
+
+/// Makes the step; gives the entry that the next boot has then.
+///
+/// # Errors
+/// What is to be done by hand instead, and why, in lines of a shell.
+pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved]) -> Result<BootEntry, Vec<String>> {
+    let by_hand = |why: String| {
+        let words: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
+        vec![
+            format!("# {why}"),
+            format!("# add to the kernel's command line: {}", words.join(" ")),
+            "# then reboot".into(),
+        ]
+    };
+    let entry = match &ask.host.configuration.boot {
+        Observed::Known(entry) => entry,
+        Observed::Absent => return Err(by_hand("no boot loader that hugewise knows is here".into())),
+        other => {
+            let reason = other.reason().unwrap_or_default();
+            return Err(by_hand(format!("the boot loader's entry is not known: {reason}")));
+        }
+    };
+    let ours_before = our_words(ask).map_err(by_hand)?;
+    let others = without(&entry.command_line, &ours_before);
+    let theirs = cmdline::huge_page_words(&others);
+    for it in wanted {
+        let default = ask.host.default_huge_page.get();
+        if theirs.pools.iter().any(|pool| pool.page_size.or(default) == Some(it.page_size)) {
+            let why = format!(
+                "{} names pages of {} already, and the kernel goes by the first number: change it where it comes from",
+                entry.place, it.page_size
+            );
+            return Err(by_hand(why));
+        }
+    }
+    // What an earlier plan put there for other sizes stays.
+    let mut ours_after: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
+    let mut kept: Vec<String> = Vec::new();
+    for pool in cmdline::huge_page_words(&ours_before).pools {
+        if let Some(size) = pool.page_size.filter(|size| wanted.iter().all(|it| it.page_size != *size)) {
+            kept.extend(words(ask, &Reserved { page_size: size, pages: pool.pages, nodes: Vec::new() }));
+        }
+    }
+    kept.append(&mut ours_after);
+    let all: Vec<String> = others.iter().chain(&kept).cloned().collect();
+    let read = cmdline::huge_page_words(&all);
+    if let Some(lost) = wanted.iter().find(|it| pages(&read, it.page_size) != it.pages) {
+        return Err(by_hand(format!(
+            "{} has words that make the kernel ignore those for {}",
+            entry.place, lost.page_size
+        )));
+    }
+    if kept == ours_before && others.len() < entry.command_line.len() {
+        return Ok(entry.clone());
+    }
+    let step = match way(ask, entry).map_err(by_hand)? {
+        Way::DropIn(command) => drop_in(ask, draft, entry, &kept, command).map_err(by_hand)?,
+        Way::Grubby(program) if theirs.pools.is_empty() && ours_before.is_empty() && kept.len() == 2 => {
+            grubby(ask, entry, &kept, &program)
+        }
+        Way::Grubby(_) => {
+            return Err(by_hand(
+                "grubby keeps one word of a name: with several page sizes it takes the others away".into(),
+            ));
+        }
+    };
+    draft.step(step);
+    Ok(BootEntry { command_line: all, ..entry.clone() })
+}
+
+fn words(ask: &Ask<'_>, wanted: &Reserved) -> Vec<String> {
+    // By node since Linux 5.16.
+    let by_node = ask.host.kernel.known().is_some_and(|kernel| kernel.at_least(5, 16));
+    let pages = if by_node && !wanted.nodes.is_empty() {
+        let parts: Vec<String> = wanted.nodes.iter().map(|(node, pages)| format!("{node}:{}", pages.get())).collect();
+        parts.join(",")
+    } else {
+        wanted.pages.get().to_string()
+    };
+    vec![format!("hugepagesz={}", boot_name(wanted.page_size)), format!("hugepages={pages}")]
+}
+
+fn pages(words: &HugePageWords, page: PageSize) -> PageCount {
+    words.pools.iter().filter(|pool| pool.page_size == Some(page)).map(|pool| pool.pages).sum()
+}
+
+/// The words that a drop-in of ours puts on the command line.
+fn our_words(ask: &Ask<'_>) -> Result<Vec<String>, String> {
+    let there = ours::present(ask.source, ours::GRUB)?;
+    let text = String::from_utf8_lossy(there.as_deref().unwrap_or_default()).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(GRUB_ADDS)?.strip_suffix('"'));
+    Ok(line.unwrap_or_default().split_whitespace().map(str::to_owned).collect())
+}
+
+const GRUB_ADDS: &str = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX ";
+
+/// The words without a run of others among them.
+fn without(words: &[String], run: &[String]) -> Vec<String> {
+    let at = words.windows(run.len().max(1)).position(|window| window == run);
+    let Some(at) = at.filter(|_| !run.is_empty()) else { return words.to_vec() };
+    words
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| *place < at || *place >= at + run.len())
+        .map(|(_, word)| word.clone())
+        .collect()
+}
+
+fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, String> {
+    let program = |names: &[&str]| find_program(ask.source, names);
+    match entry.loader.as_str() {
+        "grub" => {
+            let script = program(&["grub-mkconfig", "grub2-mkconfig"]);
+            let reads_drop_ins = script.as_ref().is_some_and(|script| {
+                let text = ask.source.read(script).into_known().unwrap_or_default();
+                String::from_utf8_lossy(&text).contains("/default/grub.d")
+            });
+            match (script, program(&["update-grub"]), program(&["grubby"])) {
+                (Some(_), Some(update), _) if reads_drop_ins => Ok(Way::DropIn(vec![update])),
+                (Some(script), None, _) if reads_drop_ins => {
+                    Ok(Way::DropIn(vec![script, "-o".into(), entry.place.file.clone()]))
+                }
+                (_, _, Some(grubby)) => Ok(Way::Grubby(grubby)),
+                (Some(script), ..) => Err(format!(
+                    "grub-mkconfig reads no drop-ins here: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then \
+                     {script} -o {}",
+                    entry.place.file
+                )),
+                (None, ..) => Err("neither update-grub, grub-mkconfig nor grubby is here".into()),
+            }
+        }
+        "bls" => program(&["grubby"]).map(Way::Grubby).ok_or_else(|| "grubby is not here".to_owned()),
+        loader => {
+            Err(format!("{loader} takes its command line from {}, which is not hugewise's to write", entry.place.file))
+        }
+    }
+}
+
+/// The path of a program of root's.
+pub(super) fn find_program(source: &dyn Source, names: &[&str]) -> Option<String> {
+    let there =
+        |folder: &str, name: &str| source.list(folder).known().is_some_and(|all| all.iter().any(|it| it == name));
+    let paths = names.iter().flat_map(|name| ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|folder| (folder, *name)));
+    paths.into_iter().find(|(folder, name)| there(folder, name)).map(|(folder, name)| format!("{folder}/{name}"))
+}
+
+fn step(kept: &[String]) -> Step {
+    let why = "pages of that size are found for sure only before memory is in use";
+    Step::new("pools-command-line", format!("kernel command line: {}", kept.join(" ")), Risk::Reboot, why)
+}
+
+fn drop_in(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    entry: &BootEntry,
+    kept: &[String],
+    command: Vec<String>,
+) -> Result<Step, String> {
+    if let Some(later) = later_drop_in(ask) {
+        return Err(format!("{later} is read after {} and sets GRUB_CMDLINE_LINUX anew", ours::GRUB));
+    }
+    let text = ours::file(&[format!("{GRUB_ADDS}{}\"", kept.join(" "))]);
+    let change = draft.write(ours::GRUB, &text);
+    let update = CommandChange::new(command, "GRUB's menu is made anew").undone_by_itself().rewrites(&entry.place.file);
+    let mut step = step(kept);
+    step.changes.extend(change.map(Change::from));
+    Ok(step.change(update))
+}
+
+/// A file behind ours that does not keep what was said before it.
+fn later_drop_in(ask: &Ask<'_>) -> Option<String> {
+    let (folder, name) = ours::GRUB.rsplit_once('/')?;
+    let names = ask.source.list(folder).into_known().unwrap_or_default();
+    let files = names.into_iter().filter(|other| other.ends_with(".cfg") && other.as_str() > name);
+    files.map(|file| format!("{folder}/{file}")).find(|path| {
+        let text = ask.source.read(path).into_known().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut sets = text.lines().filter_map(|line| line.trim().strip_prefix("GRUB_CMDLINE_LINUX="));
+        sets.any(|value| !value.contains("$GRUB_CMDLINE_LINUX") && !value.contains("${GRUB_CMDLINE_LINUX"))
+    })
+}
+
+fn grubby(ask: &Ask<'_>, entry: &BootEntry, kept: &[String], program: &str) -> Step {
+    let words = kept.join(" ");
+    let all = "--update-kernel=ALL".to_owned();
+    let mut command = CommandChange::new(
+        [program.to_owned(), all.clone(), format!("--args={words}")],
+        "grubby keeps the command lines",
+    )
+    .undone_by([program.to_owned(), all, format!("--remove-args={words}")]);
+    let mut files: Vec<String> = Vec::new();
+    if entry.loader == "bls" {
+        let folder = entry.place.file.rsplit_once('/').map_or("/boot/loader/entries", |(folder, _)| folder);
+        let names = ask.source.list(folder).into_known().unwrap_or_default();
+        files.extend(names.iter().filter(|name| name.ends_with(".conf")).map(|name| format!("{folder}/{name}")));
+    } else {
+        files.push(entry.place.file.clone());
+    }
+    let more = ["/etc/default/grub", "/etc/kernel/cmdline", "/boot/grub2/grubenv"];
+    files.extend(more.iter().filter(|path| !ask.source.read(path).is_absent()).map(|path| (*path).to_owned()));
+    for file in files {
+        command = command.rewrites(file);
+    }
+    step(kept).change(command)
+}

@@ -1,0 +1,319 @@
+//! From what is wrong to what is changed: one file a kind of step, each a pure function of the host as it was read.
+//!
+//! A step says what is to be there; what is there now is filled in where the plan is prepared. Whether a file of
+//! ours has the last word is not reckoned but tried: the files are laid over the host ([`overlay`]) and read by what
+//! reads any host.
+
+mod boot_loader;
+mod by_hand;
+mod memlock;
+mod mysql;
+mod options;
+pub mod ours;
+mod overcommit;
+pub(crate) mod overlay;
+mod pools;
+mod pools_at_boot;
+mod pools_now;
+mod postgresql;
+mod restart;
+mod shm;
+mod sysctl;
+#[cfg(test)]
+mod tests;
+mod thp;
+mod warnings;
+
+use hugewise_advice::sizing::{Sized, Sizing};
+use hugewise_advice::{Assessment, need};
+use hugewise_host::Source;
+use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+
+use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, Refusal, Risk, Step, When};
+pub use options::{Options, PlanError};
+use overlay::Overlay;
+
+/// Whether an instance is the one that somebody named: by its title or its name.
+pub(crate) fn is_named(instance: &Instance, name: &str) -> bool {
+    instance.name == name || instance.title() == name
+}
+
+/// The rules that speak of a server that asks for huge pages and does not have them all.
+const CAUSES: [&str; 5] = ["HW201", "HW203", "HW204", "HW209", "HW405"];
+/// The same where they warn.
+const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
+
+/// The instances that pools are planned for, for [`hugewise_advice::sizing::size`]: those that are named; without
+/// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
+/// the same pools. Empty where nobody needs a pool.
+pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
+    let named = |instance: &Instance| options.instances.iter().any(|name| is_named(instance, name));
+    let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
+    let may_ask =
+        |instance: &Instance| instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT;
+    let asks =
+        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
+    let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
+    if let Some(page) = options.page_size {
+        // Of the others nobody said that they should change their page size.
+        // Set to pages of that size since it started on others.
+        let moves = |instance: &Instance| {
+            let other = need::held(instance, page) == PageCount::ZERO;
+            other && instance.huge_pages == HugePageUse::All && instance.asked_page_size.get() == Some(page)
+        };
+        let wanted =
+            |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance) || moves(instance));
+        let has_it =
+            |instance: &Instance| instance.asked_page_size.get() == Some(page) && (holds(instance) || asks(instance));
+        if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
+            return Vec::new();
+        }
+        return instances.iter().filter(|instance| wanted(instance) || has_it(instance)).cloned().collect();
+    }
+    let wanted = |instance: &&Instance| named(instance) || suffers(instance) || holds(instance);
+    if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
+        return Vec::new();
+    }
+    instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
+}
+
+/// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
+fn takes(instance: &Instance, page: PageSize) -> bool {
+    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
+    let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
+    its_own
+        || match instance.engine {
+            Engine::PostgreSql => instance.asked_page_size.is_known() && postgresql::has_huge_page_size(instance),
+            Engine::Jvm | Engine::Qemu | Engine::Other => true,
+            Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
+                false
+            }
+        }
+}
+
+/// Whether a finding says that a server is off huge pages and should not be.
+fn is_kept_off(assessment: &Assessment, instance: &Instance) -> bool {
+    let title = instance.title();
+    let about = assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&title));
+    let mut about = about.filter(|finding| {
+        CAUSES.contains(&finding.code) || (CAUSES_THAT_WARN.contains(&finding.code) && finding.level >= Level::Warn)
+    });
+    about.next().is_some()
+}
+
+/// Whether the options make sense on a host: what can be told before anything is sized.
+///
+/// # Errors
+/// A name that nobody here has, a page size that the processor or a server named does not have.
+pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(), PlanError> {
+    if let (true, Some(reason)) = (instances.is_empty(), host.processes.reason()) {
+        return Err(PlanError::ProcessesUnknown(reason));
+    }
+    for asked in options.instances.iter().chain(&options.restart) {
+        if !instances.iter().any(|instance| is_named(instance, asked)) {
+            let there = instances.iter().map(Instance::title).collect();
+            return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
+        }
+    }
+    let Some(asked) = options.page_size else { return Ok(()) };
+    if asked == PageSize::GIB_1 && lacks_gib_pages(host) {
+        return Err(PlanError::NoGibPages);
+    }
+    let named = |instance: &&Instance| options.instances.iter().any(|name| is_named(instance, name));
+    match instances.iter().filter(named).find(|instance| !takes(instance, asked)) {
+        Some(instance) => Err(PlanError::NotItsPageSize { instance: instance.title(), asked }),
+        None => Ok(()),
+    }
+}
+
+fn lacks_gib_pages(host: &Host) -> bool {
+    host.processors.gib_pages.get() == Some(false)
+}
+
+/// The changes that take a host to what [`hugewise_advice::assess`] and [`hugewise_advice::sizing::size`] say of it.
+///
+/// `sizing` is that of [`to_size`]'s instances; none where nobody needs a pool. What a step needs and is not known
+/// leaves the step out, and a warning says so. A plan with a refusal has all its steps: whoever overrules it gets them.
+///
+/// # Errors
+/// Where the question makes no sense.
+pub fn plan(
+    host: &Host,
+    instances: &[Instance],
+    assessment: &Assessment,
+    sizing: Option<&Sizing>,
+    source: &dyn Source,
+    options: &Options,
+) -> Result<Plan, PlanError> {
+    check(host, instances, options)?;
+    let ask = Ask { host, instances, assessment, sizing, source, options };
+    let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
+    if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
+        return Err(PlanError::NoGibPages);
+    }
+    let mut draft = Draft::new(source);
+    for instance in instances.iter().filter(|it| ask.is_chosen(it) && is_kept_off(assessment, it)) {
+        if let Some(page) = options.page_size.filter(|page| !takes(instance, *page)) {
+            draft.warn(format!(
+                "{} takes pages of the default size alone: no pages of {page} are planned for it",
+                instance.title()
+            ));
+        }
+    }
+    draft.pools = pools::goals(&ask, &mut draft.warnings);
+    shm::plan(&ask, &mut draft);
+    memlock::plan(&ask, &mut draft);
+    pools_now::plan(&ask, &mut draft);
+    pools_at_boot::plan(&ask, &mut draft);
+    overcommit::plan(&ask, &mut draft);
+    thp::plan(&ask, &mut draft);
+    postgresql::plan(&ask, &mut draft);
+    mysql::plan(&ask, &mut draft);
+    restart::plan(&ask, &mut draft);
+    by_hand::plan(&ask, &mut draft);
+    warnings::plan(&ask, &mut draft);
+    let mut plan = Plan::new(identity(host, source), made_at(host));
+    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
+    plan.refusal = refusal(&ask, &draft);
+    (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
+    Ok(plan)
+}
+
+fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
+    let machine_id = source.read("/etc/machine-id").into_known();
+    let machine_id = machine_id.and_then(|bytes| String::from_utf8(bytes).ok()).map(|id| id.trim().to_owned());
+    HostIdentity {
+        machine_id: machine_id.filter(|id| !id.is_empty()),
+        name: host.name.known().cloned().unwrap_or_default(),
+        kernel: host.kernel.known().map(|kernel| kernel.text.clone()).unwrap_or_default(),
+        ..HostIdentity::default()
+    }
+}
+
+fn made_at(host: &Host) -> String {
+    let read_at = host.read_at.get().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    read_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
+
+/// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
+fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
+    let refusal = ask.sizing?.refusal.as_ref()?;
+    draft.pools.iter().any(pools::Goal::grows).then(|| Refusal::from(refusal))
+}
+
+/// What is looked at.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    host: &'a Host,
+    instances: &'a [Instance],
+    assessment: &'a Assessment,
+    sizing: Option<&'a Sizing>,
+    source: &'a dyn Source,
+    options: &'a Options,
+}
+
+impl<'a> Ask<'a> {
+    /// Whether the plan is about an instance.
+    fn is_chosen(&self, instance: &Instance) -> bool {
+        self.options.instances.is_empty() || self.is_asked_for(instance)
+    }
+
+    /// Whether somebody named it.
+    fn is_asked_for(&self, instance: &Instance) -> bool {
+        self.options.instances.iter().any(|name| is_named(instance, name))
+    }
+
+    /// When the effect of a kernel setting shows.
+    fn at_once(&self) -> When {
+        if self.options.now { When::Now } else { When::Reboot }
+    }
+
+    /// A finding about an instance.
+    fn found(&self, code: &str, instance: &Instance) -> Option<&'a Finding> {
+        let title = instance.title();
+        self.findings(code).find(|finding| finding.instance.as_ref() == Some(&title))
+    }
+
+    /// All findings of a rule.
+    fn findings(&self, code: &str) -> impl Iterator<Item = &'a Finding> {
+        self.assessment.findings.iter().filter(move |finding| finding.code == code)
+    }
+
+    /// Pools as they should be, by page size and node.
+    fn targets(&self) -> &'a [hugewise_advice::sizing::PoolTarget] {
+        let Some(sizing) = self.sizing else { return &[] };
+        sizing.refusal.as_ref().map_or(&sizing.pools, |refusal| &refusal.wanted)
+    }
+
+    /// Instances that pages are planned for, with what they need.
+    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> {
+        let instances = self.instances;
+        let sized = self.sizing.map(|sizing| sizing.instances.as_slice()).unwrap_or_default();
+        sized.iter().filter_map(move |sized| {
+            let is = |instance: &&Instance| instance.engine == sized.engine && instance.name == sized.name;
+            Some((instances.iter().find(is)?, sized))
+        })
+    }
+}
+
+/// A plan in the making.
+struct Draft<'a> {
+    steps: Vec<Step>,
+    instructions: Vec<Instruction>,
+    warnings: Vec<String>,
+    /// The host's files as the steps so far leave them.
+    after: Overlay<'a>,
+    pools: Vec<pools::Goal>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(source: &'a dyn Source) -> Self {
+        Self {
+            steps: Vec::new(),
+            instructions: Vec::new(),
+            warnings: Vec::new(),
+            after: Overlay::new(source),
+            pools: Vec::new(),
+        }
+    }
+
+    /// The goal for pools of a size.
+    fn pool(&self, page: PageSize) -> Option<&pools::Goal> {
+        self.pools.iter().find(|pool| pool.page_size == page)
+    }
+
+    fn warn(&mut self, text: impl Into<String>) {
+        let text = hugewise_advice::words::one_line(&text.into());
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+
+    /// Lays a file that a step writes over the host, and gives the change; none where it is so already.
+    fn write(&mut self, path: &str, text: &str) -> Option<FileChange> {
+        if self.after.read(path).known().is_some_and(|there| there == text.as_bytes()) {
+            return None;
+        }
+        self.after.set(path, Some(text.as_bytes().to_vec()));
+        Some(FileChange::write(path, text))
+    }
+
+    /// Takes a step in, unless there is nothing to change.
+    fn step(&mut self, step: Step) {
+        if !step.changes.is_empty() {
+            self.steps.push(step);
+        }
+    }
+
+    /// What somebody has to do by hand.
+    fn instruct(&mut self, title: impl Into<String>, lines: &[String], risk: Risk, instance: Option<String>) {
+        let title = hugewise_advice::words::one_line(&title.into());
+        let text = lines.join("\n");
+        self.instructions.push(Instruction { title, text, risk, instance });
+    }
+}
+
+/// A finding that a step is to end.
+fn expected(finding: &Finding, when: When) -> Expected {
+    Expected { code: finding.code.into(), name: finding.name.into(), instance: finding.instance.clone(), when }
+}

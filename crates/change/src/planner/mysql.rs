@@ -1,0 +1,98 @@
+//! MySQL's and MariaDB's option: a drop-in in a folder that their option files include.
+
+use hugewise_advice::fix;
+use hugewise_engines::mysql::cnf::{self, Content};
+use hugewise_engines::options;
+use hugewise_host::Source;
+use hugewise_model::{Asked, Engine, Instance};
+
+use super::{Ask, Draft, expected, ours};
+use crate::plan::{Risk, Step, When};
+
+/// Option files that servers read without being told.
+const FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
+/// Includes in includes: the server's own limit.
+const DEEPEST: usize = 10;
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let ask = *ask;
+    for (instance, _) in ask.sized() {
+        let ours = matches!(instance.engine, Engine::MySql | Engine::MariaDb) && instance.pid != 0;
+        if ours && ask.is_chosen(instance) && instance.asked == Asked::No {
+            server(&ask, draft, instance);
+        }
+    }
+}
+
+fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+    let title = instance.title();
+    match drop_in(ask, draft, instance) {
+        Ok(Some(change)) => {
+            let why = "its settings don't ask for huge pages; it falls back without them where they don't reach";
+            let id = format!("{}-{}", instance.engine, instance.name);
+            let mut step = Step::new(id, format!("{title}: large_pages = ON"), Risk::Restart, why).of(title);
+            step.expects =
+                ask.found("HW403", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
+            draft.step(step.change(change));
+        }
+        Ok(None) => {}
+        Err(why) => {
+            let mut lines = vec![format!("# {why}")];
+            lines.extend(fix::ask(instance, false));
+            lines.extend(fix::restart(instance));
+            draft.instruct(format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(title));
+        }
+    }
+}
+
+fn drop_in(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    instance: &Instance,
+) -> Result<Option<crate::plan::FileChange>, String> {
+    if instance.containered {
+        return Err("it runs in a container: set it in there".into());
+    }
+    let arguments = ask.host.process(instance.pid).and_then(|process| process.command.known());
+    let arguments = arguments.ok_or("the server's command line is not known")?;
+    if arguments.iter().any(|argument| argument == "--no-defaults") {
+        return Err("it reads no option files (--no-defaults): add --large-pages to its command line".into());
+    }
+    let files: Vec<String> = match options::value(arguments, "defaults-file").filter(|path| !path.is_empty()) {
+        Some(path) => vec![path.to_owned()],
+        None => FILES.iter().map(|path| (*path).to_owned()).collect(),
+    };
+    let mut folders = Vec::new();
+    for file in &files {
+        included_folders(ask.source, file, 0, &mut folders);
+    }
+    let text = ours::file(&["[mysqld]".into(), "large_pages = ON".into()]);
+    for folder in folders.iter().rev().filter(|folder| ask.source.list(folder).is_known()) {
+        let path = format!("{folder}/{}", ours::DROP_IN_CNF);
+        if ours::present(&draft.after, &path).is_err() {
+            continue;
+        }
+        let trial = draft.after.with(&path, &text);
+        let found = hugewise_engines::find(ask.host, &trial);
+        if found.instances.iter().any(|then| then.pid == instance.pid && then.asked == Asked::Try) {
+            return Ok(draft.write(&path, &text));
+        }
+    }
+    Err(format!("no folder that {} include has the last word on large_pages", files.join(" and ")))
+}
+
+fn included_folders(source: &dyn Source, file: &str, depth: usize, folders: &mut Vec<String>) {
+    let Some(bytes) = source.read(file).into_known().filter(|_| depth <= DEEPEST) else { return };
+    for line in cnf::parse(&bytes).unwrap_or_default() {
+        match line.content {
+            Content::Include(path) => included_folders(source, &path, depth + 1, folders),
+            Content::IncludeFolder(folder) => {
+                let folder = folder.trim_end_matches('/').to_owned();
+                if folder.starts_with('/') && !folders.contains(&folder) {
+                    folders.push(folder);
+                }
+            }
+            Content::Option(..) => {}
+        }
+    }
+}

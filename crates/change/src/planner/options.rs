@@ -1,0 +1,89 @@
+//! What is asked of a plan, and which questions have no answer.
+
+use std::fmt;
+
+use hugewise_model::{PageCount, PageSize};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Titles or names of the instances that it is about; empty for all.
+    pub instances: Vec<String>,
+    /// Titles or names of the instances that may be restarted.
+    pub restart: Vec<String>,
+    /// Page size of the pools, where it is not each server's own choice; the same as in the sizing's request.
+    pub page_size: Option<PageSize>,
+    /// Changes that work at once.
+    pub now: bool,
+    /// Changes that the next boot finds.
+    pub boot: bool,
+    /// A pool that gets fewer pages than planned is kept: then no server is set to insist on huge pages.
+    pub keep_partial: bool,
+    /// Pages that nobody uses or asks for are given back. Without it only where the pools starve the host.
+    pub shrink: bool,
+    /// Pools of every size are reserved on the kernel's command line, before memory can be fragmented.
+    pub early: bool,
+    /// Pages that pools may grow by on demand.
+    pub overcommit: Vec<(PageSize, PageCount)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            instances: Vec::new(),
+            restart: Vec::new(),
+            page_size: None,
+            now: true,
+            boot: true,
+            keep_partial: false,
+            shrink: false,
+            early: false,
+            overcommit: Vec::new(),
+        }
+    }
+}
+
+/// A question that has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// No instance here has that name.
+    NoSuchInstance {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// A server that was named cannot have pages of the size that was asked for.
+    NotItsPageSize {
+        /// Its title.
+        instance: String,
+        /// What was asked for.
+        asked: PageSize,
+    },
+    /// The processor has no 1 GiB pages.
+    NoGibPages,
+    /// Nothing is known of the processes: nobody knows what runs here.
+    ProcessesUnknown(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchInstance { asked, there } if there.is_empty() => {
+                write!(f, "no instance {asked}: no database server runs here")
+            }
+            Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
+            Self::NotItsPageSize { instance, asked } => {
+                write!(f, "{instance} takes pages of the default size alone: none of {asked}")
+            }
+            Self::NoGibPages => f.write_str(
+                "this processor has no 1 GiB pages (no pdpe1gb in /proc/cpuinfo): the kernel would ignore \
+                 hugepagesz=1G and boot without the pool. Plan with 2 MiB pages, or have the hypervisor pass the \
+                 flag on",
+            ),
+            Self::ProcessesUnknown(why) => write!(f, "what runs here is not known (processes: {why})"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}

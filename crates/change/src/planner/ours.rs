@@ -1,0 +1,85 @@
+//! The files that hugewise makes: where they lie, how they begin, and how a later plan adds to them.
+
+use hugewise_host::Source;
+use hugewise_model::Observed;
+
+/// How each of these files begins.
+pub const HEADER: &str = "# Made by hugewise. To take it back: hugewise undo\n";
+
+/// sysctl.d: the pool of the default page size. The last file by name wins.
+pub const SYSCTL_POOL: &str = "/etc/sysctl.d/zz-hugewise-pool.conf";
+/// sysctl.d: vm.hugetlb_shm_group.
+pub const SYSCTL_SHM_GROUP: &str = "/etc/sysctl.d/zz-hugewise-shm-group.conf";
+/// sysctl.d: kernel.shmmax, kernel.shmall.
+pub const SYSCTL_SHM_LIMITS: &str = "/etc/sysctl.d/zz-hugewise-shm-limits.conf";
+/// sysctl.d: vm.nr_overcommit_hugepages.
+pub const SYSCTL_OVERCOMMIT: &str = "/etc/sysctl.d/zz-hugewise-overcommit.conf";
+/// tmpfiles.d: pools of other page sizes, and of single nodes. The first line of a path wins.
+pub const TMPFILES_POOLS: &str = "/etc/tmpfiles.d/00-hugewise-pools.conf";
+/// tmpfiles.d: transparent huge pages.
+pub const TMPFILES_THP: &str = "/etc/tmpfiles.d/00-hugewise-thp.conf";
+/// tmpfiles.d: pages beyond the pools of other page sizes.
+pub const TMPFILES_OVERCOMMIT: &str = "/etc/tmpfiles.d/00-hugewise-overcommit.conf";
+/// limits.d: memlock of log-ins.
+pub const LIMITS: &str = "/etc/security/limits.d/zz-hugewise.conf";
+/// GRUB's defaults, on distributions whose grub-mkconfig reads this folder.
+pub const GRUB: &str = "/etc/default/grub.d/zz-hugewise.cfg";
+/// The TuneD profile that includes the one that was active.
+pub const TUNED_PROFILE: &str = "hugewise";
+/// Bare name of drop-ins of systemd's units and of PostgreSQL's include folders.
+pub const DROP_IN_CONF: &str = "zz-hugewise.conf";
+/// Bare name of drop-ins of MySQL's and MariaDB's include folders.
+pub const DROP_IN_CNF: &str = "zz-hugewise.cnf";
+
+/// The drop-in of a systemd unit.
+pub fn unit_drop_in(unit: &str) -> String {
+    format!("/etc/systemd/system/{unit}.d/{DROP_IN_CONF}")
+}
+
+/// A file that a plan writes: it is not there, or hugewise made it.
+///
+/// # Errors
+/// Somebody else's file has that name, or it cannot be read: it is left alone.
+pub(super) fn present(source: &dyn Source, path: &str) -> Result<Option<Vec<u8>>, String> {
+    if source.link(path).is_known() {
+        return Err(format!("{path} is a symbolic link"));
+    }
+    match source.read(path) {
+        Observed::Known(bytes) if bytes.starts_with(HEADER.as_bytes()) => Ok(Some(bytes)),
+        Observed::Known(_) => Err(format!("{path} is there and was not made by hugewise")),
+        Observed::Absent => Ok(None),
+        other => Err(format!("{path}: {}", other.reason().unwrap_or_default())),
+    }
+}
+
+/// The lines of one of our files that stay when others are set: all but comments and those that `replaced` names.
+pub(super) fn kept_lines(bytes: Option<&[u8]>, replaced: impl Fn(&str) -> bool) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
+    lines.filter(|line| !replaced(line)).map(str::to_owned).collect()
+}
+
+/// A file of ours of these lines.
+pub(super) fn file(lines: &[String]) -> String {
+    lines.iter().fold(HEADER.to_owned(), |text, line| text + line + "\n")
+}
+
+/// sysctl.d with these keys set and the other keys of the file kept.
+pub(super) fn sysctl(source: &dyn Source, path: &str, settings: &[(String, String)]) -> Result<String, String> {
+    let key_of = |line: &str| line.split_once('=').map(|(key, _)| key.trim().to_owned());
+    let mut lines = kept_lines(present(source, path)?.as_deref(), |line| {
+        key_of(line).is_some_and(|key| settings.iter().any(|(name, _)| *name == key))
+    });
+    lines.extend(settings.iter().map(|(name, value)| format!("{name} = {value}")));
+    Ok(file(&lines))
+}
+
+/// tmpfiles.d with these values written and the other lines of the file kept.
+pub(super) fn tmpfiles(source: &dyn Source, path: &str, writes: &[(String, String)]) -> Result<String, String> {
+    let path_of = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    let mut lines = kept_lines(present(source, path)?.as_deref(), |line| {
+        path_of(line).is_some_and(|target| writes.iter().any(|(written, _)| *written == target))
+    });
+    lines.extend(writes.iter().map(|(target, value)| format!("w {target} - - - - {value}")));
+    Ok(file(&lines))
+}

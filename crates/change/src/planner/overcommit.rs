@@ -1,0 +1,51 @@
+//! Pages that a pool may grow by on demand, out of memory that is free then.
+
+use hugewise_advice::words::{boot_name, pool_file};
+use hugewise_host::Door;
+use hugewise_host::config::tmpfiles;
+
+use super::sysctl::{Setting, set};
+use super::{Ask, Draft, ours};
+use crate::plan::{Change, Risk, Step, ValueChange};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let why = "servers may take so many pages beyond the pool, as far as memory is free when they start";
+    let mut writes = Vec::new();
+    let mut others = Step::new("overcommit-other-sizes", String::new(), Risk::Safe, why);
+    for (page, pages) in &ask.options.overcommit {
+        let Some(pool) = ask.host.pool(*page) else {
+            draft.warn(format!("no pages of {page} here: none on demand either"));
+            continue;
+        };
+        let Some(now) = pool.overcommit.get() else {
+            draft.warn(format!("{} cannot be read: left as it is", pool_file(*page, "nr_overcommit_hugepages")));
+            continue;
+        };
+        let value = pages.get().to_string();
+        let title = format!("up to {pages} pages of {page} on demand");
+        if ask.host.default_huge_page.get() == Some(*page) {
+            let setting = Setting { key: "vm.nr_overcommit_hugepages", value, holds_now: now == *pages };
+            let step = Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why);
+            let step = set(ask, draft, step, ours::SYSCTL_OVERCOMMIT, &[setting]);
+            draft.step(step);
+            continue;
+        }
+        let file = pool_file(*page, "nr_overcommit_hugepages");
+        if ask.options.now && now != *pages {
+            others.changes.push(Change::from(ValueChange::new(file.clone(), value.clone())));
+        }
+        let separator = if others.title.is_empty() { "" } else { ", " };
+        others.title = format!("{}{separator}{title}", others.title);
+        let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
+        if !there.iter().any(|write| write.path == file && write.value.trim() == value) {
+            writes.push((file, value));
+        }
+    }
+    if ask.options.boot && !writes.is_empty() {
+        match ours::tmpfiles(&draft.after, ours::TMPFILES_OVERCOMMIT, &writes) {
+            Ok(text) => others.changes.extend(draft.write(ours::TMPFILES_OVERCOMMIT, &text).map(Change::from)),
+            Err(why) => draft.warn(format!("pages on demand are not kept for the next boot: {why}")),
+        }
+    }
+    draft.step(others);
+}

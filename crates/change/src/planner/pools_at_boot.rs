@@ -1,0 +1,218 @@
+//! Pools of the next boot: sysctl.d for the default page size, tmpfiles.d for other sizes and for nodes, and the
+//! kernel's command line where pages have to be reserved before memory is in use.
+
+use hugewise_advice::words::pool_file;
+use hugewise_advice::{boot, need};
+use hugewise_host::Door;
+use hugewise_host::config::{sysctl, tmpfiles};
+use hugewise_model::configuration::BootEntry;
+use hugewise_model::{Host, Observed, PageCount, PageSize};
+
+use super::boot_loader::{self, Reserved};
+use super::overlay::Overlay;
+use super::pools::{self, Goal};
+use super::{Ask, Draft, expected, ours};
+use crate::plan::{Change, Risk, Step, When};
+
+/// A pool that the next boot has to be told of.
+struct Due {
+    goal: Goal,
+    /// Pages that the next boot is to bring.
+    pages: PageCount,
+}
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let mut due = Vec::new();
+    for at in 0..draft.pools.len() {
+        let Some(goal) = draft.pools.get(at).cloned() else { continue };
+        let page = goal.page_size;
+        let next = match steps(ask, &draft.after, None, page) {
+            Ok(steps) => steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value)),
+            Err(missing) => {
+                if goal.needed > PageCount::ZERO {
+                    draft.warn(format!("the {page} pool of the next boot is left as it is: {missing}"));
+                }
+                continue;
+            }
+        };
+        let pages = wanted(ask, &goal);
+        let shrinks = goal.goal < goal.now;
+        if next == pages || (next > pages && !shrinks) {
+            set_at_boot(draft, page);
+        } else if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+            due.push(Due { goal, pages });
+        }
+    }
+    if due.is_empty() {
+        return;
+    }
+    let entry = command_line(ask, draft, &due);
+    files(ask, draft, &due, entry.as_ref());
+    let settled = |draft: &Draft<'_>, due: &Due| {
+        let steps = steps(ask, &draft.after, entry.as_ref(), due.goal.page_size).unwrap_or_default();
+        steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
+    };
+    for due in &due {
+        match settled(draft, due) {
+            Some((true, _)) => set_at_boot(draft, due.goal.page_size),
+            Some((false, place)) => draft.warn(format!(
+                "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
+                due.goal.page_size
+            )),
+            None => draft.warn(format!("the {} pool of the next boot is left as it is", due.goal.page_size)),
+        }
+    }
+    promise(ask, draft, entry.as_ref());
+}
+
+fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
+    for goal in draft.pools.iter_mut().filter(|goal| goal.page_size == page) {
+        goal.at_boot = true;
+    }
+}
+
+/// Pages that the next boot should bring: what is there afterwards.
+fn wanted(ask: &Ask<'_>, goal: &Goal) -> PageCount {
+    // Surplus pages that servers hold are gone with the next boot, and have to be had again on demand.
+    let held: PageCount = ask.instances.iter().map(|instance| need::held(instance, goal.page_size)).sum();
+    let on_demand = ask.host.pool(goal.page_size).and_then(|pool| pool.overcommit.get()).unwrap_or_default();
+    if on_demand > PageCount::ZERO { goal.goal } else { goal.goal.max(held) }
+}
+
+/// What sets the pool of one page size at the next boot, in order, with these files and this entry of the boot loader.
+fn steps(
+    ask: &Ask<'_>,
+    files: &Overlay<'_>,
+    entry: Option<&BootEntry>,
+    page: PageSize,
+) -> Result<Vec<boot::Step<u64>>, String> {
+    let mut host = Host {
+        default_huge_page: ask.host.default_huge_page.clone(),
+        command_line: ask.host.command_line.clone(),
+        ..Host::default()
+    };
+    host.configuration.tuned = ask.host.configuration.tuned.clone();
+    host.configuration.boot = entry.cloned().map_or_else(|| ask.host.configuration.boot.clone(), Observed::Known);
+    host.configuration.sysctl = sysctl::read(&mut Door::new(files));
+    host.configuration.tmpfiles = tmpfiles::read(&mut Door::new(files));
+    boot::pool(&host, page).map_err(|missing| missing.to_string())
+}
+
+/// Reserves on the kernel's command line what is surest there; gives the entry that the next boot then has.
+fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
+    let early = |due: &&Due| {
+        let shrinks = due.goal.goal < due.goal.now;
+        (ask.options.early || pools::is_gigantic(due.goal.page_size)) && !shrinks
+    };
+    let reserved: Vec<Reserved> = due
+        .iter()
+        .filter(early)
+        .map(|due| Reserved { page_size: due.goal.page_size, pages: due.pages, nodes: uneven(&due.goal) })
+        .collect();
+    if reserved.is_empty() {
+        return None;
+    }
+    match boot_loader::reserve(ask, draft, &reserved) {
+        Ok(entry) => Some(entry),
+        Err(by_hand) => {
+            let sizes: Vec<String> = reserved.iter().map(|it| it.page_size.to_string()).collect();
+            let title = format!("reserve the pages of {} on the kernel's command line", sizes.join(" and "));
+            draft.instruct(title, &by_hand, Risk::Reboot, None);
+            None
+        }
+    }
+}
+
+/// Pages by node where the kernel's even spread is not what is wanted.
+fn uneven(goal: &Goal) -> Vec<(u32, PageCount)> {
+    let counts = || goal.nodes.iter().map(|(_, _, pages)| pages.get());
+    match (counts().min(), counts().max()) {
+        (Some(least), Some(most)) if most - least > 1 => {
+            goal.nodes.iter().map(|(node, _, pages)| (*node, *pages)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Files for the pools that the command line does not bring.
+fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootEntry>) {
+    let mut settings = Vec::new();
+    let mut writes: Vec<(String, String)> = Vec::new();
+    let mut lines = Vec::new();
+    for due in due {
+        let page = due.goal.page_size;
+        let before = steps(ask, &draft.after, entry, page).unwrap_or_default();
+        if before.last().is_some_and(|step| PageCount(step.value) == due.pages) {
+            continue;
+        }
+        lines.push(format!("{} pages of {page}", due.pages));
+        let value = due.pages.get().to_string();
+        let own_file = pool_file(page, "nr_hugepages");
+        if ask.host.default_huge_page.get() == Some(page) {
+            settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
+            // tmpfiles.d comes after sysctl.d: a line there has to say the same.
+            let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
+            let of_pool = |path: &&str| there.iter().any(|write| write.path == **path);
+            let paths = [own_file.as_str(), "/proc/sys/vm/nr_hugepages"];
+            writes.extend(
+                paths.iter().copied().filter(|path| of_pool(path)).map(|path| (path.to_owned(), value.clone())),
+            );
+        } else {
+            writes.push((own_file, value));
+        }
+        let kib = page.bytes().get() >> 10;
+        writes.extend(uneven(&due.goal).into_iter().map(|(node, pages)| {
+            let file = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
+            (file, pages.get().to_string())
+        }));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let why = "what is set at run time is gone after a reboot".to_owned();
+    let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
+    if !settings.is_empty() {
+        match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
+            Ok(text) => step.changes.extend(draft.write(ours::SYSCTL_POOL, &text).map(Change::from)),
+            Err(why) => draft.warn(format!("the pool of the next boot is left as it is: {why}")),
+        }
+    }
+    if !writes.is_empty() {
+        match ours::tmpfiles(&draft.after, ours::TMPFILES_POOLS, &writes) {
+            Ok(text) => step.changes.extend(draft.write(ours::TMPFILES_POOLS, &text).map(Change::from)),
+            Err(why) => draft.warn(format!("the pools of the next boot are left as they are: {why}")),
+        }
+    }
+    draft.step(step);
+}
+
+/// Notes the findings that the steps for the next boot end.
+fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
+    let Some(step) = draft.steps.iter().position(|step| step.id == "pools-boot" || step.id == "pools-command-line")
+    else {
+        return;
+    };
+    let settled = |goal: &Goal| {
+        let steps = steps(ask, &draft.after, entry, goal.page_size);
+        let wanted = wanted(ask, goal);
+        let agree = |steps: Vec<boot::Step<u64>>| steps.iter().all(|step| PageCount(step.value) == wanted);
+        (goal.goal == PageCount::ZERO || goal.at_boot) && steps.is_ok_and(agree)
+    };
+    let mut expects = Vec::new();
+    if draft.pools.iter().all(settled) && ask.options.now {
+        let mut findings: Vec<_> = ask.findings("HW601").map(|finding| expected(finding, When::Now)).collect();
+        findings.dedup();
+        expects.extend(findings);
+    }
+    for goal in draft.pools.iter().filter(|goal| goal.at_boot && goal.not_now.is_some()) {
+        expects.extend(pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Reboot)));
+    }
+    if let Some(step) = draft.steps.get_mut(step) {
+        step.expects.extend(expects);
+    }
+}
+
+/// Whether the pool of that size, now and after the next boot, holds what a server needs of it.
+pub(super) fn is_secured(draft: &Draft<'_>, page: PageSize) -> bool {
+    draft.pool(page).is_some_and(|goal| goal.is_there() && goal.at_boot && goal.goal >= goal.needed)
+}

@@ -1,0 +1,100 @@
+//! Pools of the running kernel: every page size, by node where nodes matter.
+
+use hugewise_advice::sizing::Sized;
+use hugewise_advice::words::{boot_name, one_line, pool_file, shell_word};
+use hugewise_model::{Engine, HugePageUse, Instance, PageCount};
+
+use super::pools::{self, Goal};
+use super::{Ask, Draft, expected};
+use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let mut goals = draft.pools.clone();
+    // Memory has to be given back before it can be taken.
+    goals.sort_by_key(Goal::grows);
+    for goal in goals {
+        if goal.goal == goal.now || !ask.options.now {
+            continue;
+        }
+        match &goal.not_now {
+            None => draft.steps.push(step(ask, &goal, &draft.pools)),
+            Some(why) => draft.instructions.push(later(ask, &goal, why)),
+        }
+    }
+}
+
+fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
+    let page = goal.page_size;
+    let (now, pages) = (goal.now, goal.goal);
+    let id = format!("pool-{}-now", boot_name(page));
+    let grows = goal.grows();
+    let title = match grows {
+        true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
+        false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),
+    };
+    let why = match grows {
+        true => format!("{pages} pages are needed, {now} are there"),
+        false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
+    };
+    let mut step = Step::new(id, title, Risk::Safe, why);
+    if grows {
+        step.expects = pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Now)).collect();
+    } else {
+        let idle = if leaves_none_idle(ask, all) { Some("HW202") } else { None };
+        let given_back = ["HW205", "HW206"].into_iter().chain(idle).flat_map(|code| ask.findings(code));
+        step.expects = given_back.map(|finding| expected(finding, When::Now)).collect();
+    }
+    if grows && !goal.nodes.is_empty() {
+        for (node, _, pages) in goal.nodes.iter().filter(|(_, now, pages)| pages > now) {
+            let pool = PoolRef { page_size: page, node: Some(*node) };
+            step = step.change(ValueChange::pool(pool, pages.get()));
+        }
+        return step;
+    }
+    step.change(ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()))
+}
+
+/// Whether the pools then hold little that is free: pages that are kept for servers to come are free until they start.
+fn leaves_none_idle(ask: &Ask<'_>, goals: &[Goal]) -> bool {
+    let mut pools = goals.iter().filter_map(|goal| Some((goal, ask.host.pool(goal.page_size)?.committed()?)));
+    pools.all(|(goal, committed)| {
+        goal.goal.get() <= committed.get().saturating_mul(2).saturating_sub(1) || goal.goal == PageCount::ZERO
+    })
+}
+
+fn saved(goal: &Goal) -> hugewise_model::Bytes {
+    goal.now.saturating_sub(goal.goal).of(goal.page_size)
+}
+
+/// The running kernel would come out short: what somebody can do about it. A server that is stopped is not planned for,
+/// so the pages are set by hand between its stop and its start.
+fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
+    let page = goal.page_size;
+    let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
+    let pages: PageCount = goal.goal;
+    let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
+    let service = |instance: &Instance| {
+        let unit = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))?;
+        (instance.engine != Engine::Oracle && !instance.containered).then(|| shell_word(unit))
+    };
+    let each = |verb: &str| -> Vec<String> {
+        let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
+            Some(unit) => format!("systemctl {verb} {unit}"),
+            None => format!("# {verb} {}", one_line(&instance.title())),
+        };
+        waiting().map(line).collect()
+    };
+    let file = pool_file(page, "nr_hugepages");
+    let mut lines =
+        vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
+    lines.extend(each("stop"));
+    lines.push(format!("echo {} > {file}", pages.get()));
+    lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
+    lines.extend(each("start"));
+    Instruction {
+        title: format!("{pages} pages of {page} don't fit beside what runs now"),
+        text: lines.join("\n"),
+        risk: Risk::Reboot,
+        instance: None,
+    }
+}

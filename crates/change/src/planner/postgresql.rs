@@ -1,0 +1,252 @@
+//! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
+
+use hugewise_advice::fix;
+use hugewise_engines::options::in_mount_namespace_of;
+use hugewise_engines::postgresql::conf::{self, Content};
+use hugewise_host::Source;
+use hugewise_model::{Asked, Engine, Instance, PageSize};
+
+use super::boot_loader::find_program;
+use super::overlay::Overlay;
+use super::pools::Goal;
+use super::{Ask, Draft, expected, ours, pools_at_boot};
+use crate::plan::{CommandChange, Risk, Step, When};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let ask = *ask;
+    for (instance, sized) in ask.sized() {
+        if instance.engine == Engine::PostgreSql && instance.pid != 0 && ask.is_chosen(instance) {
+            server(&ask, draft, instance, sized.page_size);
+        }
+    }
+}
+
+/// Name and value of each setting that is to change.
+type Settings = Vec<(&'static str, String)>;
+
+fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) {
+    let wanted = settings(ask, draft, instance, page);
+    if wanted.is_empty() {
+        return;
+    }
+    let title = instance.title();
+    let shown: Vec<String> = wanted.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let shown = shown.join(", ");
+    let why = match instance.asked {
+        Asked::Try if wanted.contains(&("huge_pages", "on".into())) => {
+            "with try it starts without huge pages when they don't reach, and says so at DEBUG1 only".to_owned()
+        }
+        Asked::Try | Asked::Must | Asked::Raises => format!("its pages are to be of {page}"),
+        _ => "its settings don't ask for huge pages".to_owned(),
+    };
+    let id = format!("postgresql-{}", instance.name);
+    let mut step = Step::new(id, format!("{title}: {shown}"), Risk::Restart, why).of(title.clone());
+    step.expects = ["HW401", "HW403"]
+        .into_iter()
+        .filter_map(|code| ask.found(code, instance))
+        .filter(|finding| finding.code != "HW401" || wanted.contains(&("huge_pages", "on".into())))
+        .map(|finding| expected(finding, When::Now))
+        .collect();
+    if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
+        let there = draft.pool(page).is_some_and(Goal::is_there);
+        let when = if there { When::Now } else { When::Reboot };
+        let of_pool = ["HW201", "HW204", "HW405"].into_iter().filter_map(|code| ask.found(code, instance));
+        step.expects.extend(of_pool.map(|finding| expected(finding, when)));
+    }
+    let changes = match drop_in(ask, draft, instance, &wanted) {
+        Some(change) => Ok(vec![change]),
+        None => alter_system(ask, draft, instance, &wanted),
+    };
+    match changes {
+        Ok(changes) => {
+            step.changes = changes;
+            draft.step(step);
+        }
+        Err(why) => {
+            let mut lines = vec![format!("# {why}")];
+            lines.extend(wanted.iter().map(|(name, value)| format!("# {name} = {value}")));
+            if !matches!(instance.asked, Asked::Try | Asked::Must) {
+                lines.extend(fix::restart(instance));
+            }
+            draft.instruct(format!("{title}: {shown}"), &lines, Risk::Restart, Some(title));
+        }
+    }
+}
+
+fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> Settings {
+    let mut wanted = Settings::new();
+    let speaks = |code: &str| ask.found(code, instance).is_some() || ask.is_asked_for(instance);
+    if instance.asked == Asked::Cannot && speaks("HW403") {
+        wanted.push(("shared_memory_type", "mmap".into()));
+    }
+    if instance.asked_page_size.get().is_some_and(|asked| asked != page) {
+        match may_insist(ask, draft, instance, page) {
+            Err(why) if instance.asked == Asked::Must => {
+                draft.warn(format!("{} keeps its page size: {why}, and it insists on them", instance.title()));
+                return Settings::new();
+            }
+            _ => wanted.push(("huge_page_size", size(page))),
+        }
+    }
+    let insists = instance.asked == Asked::Must;
+    let off = matches!(instance.asked, Asked::No | Asked::Cannot);
+    let due = (speaks("HW401") && instance.asked == Asked::Try) || (off && speaks("HW403"));
+    if !insists && due {
+        match may_insist(ask, draft, instance, page) {
+            Ok(()) => wanted.push(("huge_pages", "on".into())),
+            Err(why) => {
+                draft.warn(format!("{} is not set to insist on huge pages: {why}", instance.title()));
+                let tries = instance.setting_value("huge_pages").is_some_and(|it| it.eq_ignore_ascii_case("try"));
+                if off && !tries {
+                    wanted.push(("huge_pages", "try".into()));
+                }
+            }
+        }
+    }
+    wanted
+}
+
+/// A server that insists does not start where the pages don't reach: they have to be there now and after a boot.
+fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageSize) -> Result<(), String> {
+    if ask.options.keep_partial {
+        return Err("a pool that falls short is to be kept".into());
+    }
+    if !pools_at_boot::is_secured(draft, page) {
+        return Err(format!("its {page} pages are not there both now and after the next boot"));
+    }
+    if ask.found("HW702", instance).is_some() {
+        return Err("the limit of its cgroup is too small".into());
+    }
+    Ok(())
+}
+
+/// `huge_page_size` came with PostgreSQL 14.
+pub(super) fn has_huge_page_size(instance: &Instance) -> bool {
+    instance.version.known().and_then(|version| major(version)).is_some_and(|major| major >= 14)
+}
+
+fn major(version: &str) -> Option<u32> {
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+fn size(page: PageSize) -> String {
+    let bytes = page.bytes().get();
+    match bytes {
+        _ if bytes >= 1 << 30 => format!("{}GB", bytes >> 30),
+        _ if bytes >= 1 << 20 => format!("{}MB", bytes >> 20),
+        _ => format!("{}kB", bytes >> 10),
+    }
+}
+
+/// Whether the server would read all these settings so, with these files.
+fn holds(ask: &Ask<'_>, files: &Overlay<'_>, instance: &Instance, wanted: &Settings) -> bool {
+    let found = hugewise_engines::find(ask.host, files);
+    let Some(then) = found.instances.into_iter().find(|other| other.pid == instance.pid) else { return false };
+    wanted.iter().all(|(name, value)| then.setting_value(name) == Some(value))
+}
+
+/// A drop-in in the last included folder where it has the last word.
+fn drop_in(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    instance: &Instance,
+    wanted: &Settings,
+) -> Option<crate::plan::Change> {
+    if instance.containered {
+        return None;
+    }
+    let config = config_file(instance)?;
+    let folders = included_folders(ask.source, &config);
+    for folder in folders.iter().rev().filter(|folder| ask.source.list(folder).is_known()) {
+        let path = format!("{folder}/{}", ours::DROP_IN_CONF);
+        let Ok(there) = ours::present(&draft.after, &path) else { continue };
+        let replaced = |line: &str| wanted.iter().any(|(name, _)| line.split('=').next().map(str::trim) == Some(*name));
+        let mut lines = ours::kept_lines(there.as_deref(), replaced);
+        lines.extend(wanted.iter().map(|(name, value)| format!("{name} = {value}")));
+        let text = ours::file(&lines);
+        if holds(ask, &draft.after.with(&path, &text), instance, wanted) {
+            return draft.write(&path, &text).map(Into::into);
+        }
+    }
+    None
+}
+
+/// The server's main file, as one of its settings or its data directory tells.
+fn config_file(instance: &Instance) -> Option<String> {
+    let named = instance.setting_value("config_file").filter(|path| path.starts_with('/')).map(str::to_owned);
+    let places = instance.settings.values().filter_map(|setting| setting.place.as_ref());
+    let mut of_settings = places.map(|place| place.file.clone()).filter(|file| file.ends_with("/postgresql.conf"));
+    let in_data = || instance.data_directory.known().map(|data| format!("{data}/postgresql.conf"));
+    named.or_else(|| of_settings.next()).or_else(in_data)
+}
+
+fn included_folders(source: &dyn Source, config: &str) -> Vec<String> {
+    let Some(bytes) = source.read(config).into_known() else { return Vec::new() };
+    let lines = conf::parse(&bytes).unwrap_or_default();
+    let beside = config.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let folder = |line: conf::Line| match line.content {
+        Content::IncludeFolder(path) if path.starts_with('/') => Some(path.trim_end_matches('/').to_owned()),
+        Content::IncludeFolder(path) => {
+            Some(format!("{beside}/{}", path.trim_start_matches("./").trim_end_matches('/')))
+        }
+        _ => None,
+    };
+    lines.into_iter().filter_map(folder).collect()
+}
+
+/// ALTER SYSTEM through the server's own socket, as its owner; postgresql.auto.conf is the server's file.
+fn alter_system(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    instance: &Instance,
+    wanted: &Settings,
+) -> Result<Vec<crate::plan::Change>, String> {
+    if instance.containered {
+        return Err("it runs in a container: set it in there".into());
+    }
+    let socket = instance.endpoints.iter().find_map(|endpoint| endpoint.split_once("/.s.PGSQL."));
+    let (folder, port) = socket.ok_or("the socket of the server is not known")?;
+    let data = instance.data_directory.known().ok_or("the data directory of the server is not known")?;
+    let process = ask.host.process(instance.pid).ok_or("the server's process is not known")?;
+    let file = format!("{data}/postgresql.auto.conf");
+    let there = ask.source.read(&in_mount_namespace_of(ask.host, process, &file));
+    let there = match there {
+        hugewise_model::Observed::Known(bytes) => bytes,
+        hugewise_model::Observed::Absent => Vec::new(),
+        other => return Err(format!("{file}: {}", other.reason().unwrap_or_default())),
+    };
+    let mut text = String::from_utf8_lossy(&there).into_owned();
+    for (name, value) in wanted {
+        text.push_str(&format!("{name} = '{value}'\n"));
+    }
+    let trial = draft.after.with(&file, &text);
+    if !holds(ask, &trial, instance, wanted) {
+        return Err("its command line has the last word on these settings: change it there".into());
+    }
+    let before = conf::parse(&there).map_err(|error| format!("{file}: {error}"))?;
+    let set_before = |name: &str| {
+        before.iter().rev().find_map(|line| match &line.content {
+            Content::Set { name: set, value } if set == name => Some(value.clone()),
+            _ => None,
+        })
+    };
+    let psql = find_program(ask.source, &["psql"]).unwrap_or_else(|| "/usr/bin/psql".into());
+    let command = |sql: String| -> Vec<String> {
+        let words = [psql.as_str(), "-X", "-h", folder, "-p", port, "-d", "postgres", "-c"];
+        words.into_iter().map(str::to_owned).chain([sql]).collect()
+    };
+    let change = |(name, value): &(&'static str, String)| {
+        let undo = match set_before(name) {
+            Some(old) => format!("ALTER SYSTEM SET {name} = '{}'", old.replace('\'', "''")),
+            None => format!("ALTER SYSTEM RESET {name}"),
+        };
+        CommandChange::new(command(format!("ALTER SYSTEM SET {name} = '{value}'")), "the server keeps its own settings")
+            .undone_by(command(undo))
+            .as_user(&instance.owner)
+            .rewrites(&file)
+            .unless(&file, format!("{name} = '{value}'"))
+            .into()
+    };
+    draft.after = trial;
+    Ok(wanted.iter().map(change).collect())
+}

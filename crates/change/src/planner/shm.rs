@@ -1,0 +1,147 @@
+//! System V shared memory: who may have huge pages of it, and how much of it there may be.
+
+use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::{fix, need};
+use hugewise_model::instance::{Mechanism, SegmentKind};
+use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+
+use super::sysctl::{Setting, set};
+use super::{Ask, Draft, expected, ours};
+use crate::plan::{Risk, Step};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    group(ask, draft);
+    limits(ask, draft);
+}
+
+/// Servers of the plan that take System V memory.
+pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
+    let (ask, instances) = (*ask, ask.instances);
+    instances.iter().filter(move |instance| {
+        let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || has_finding(&ask, instance))
+    })
+}
+
+fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
+    ["HW301", "HW302", "HW303", "HW304"].iter().any(|code| ask.found(code, instance).is_some())
+}
+
+/// Groups that an instance's owner is in, the primary one first; root's is none to give rights to.
+fn groups(ask: &Ask<'_>, instance: &Instance) -> Vec<u32> {
+    let Some(process) = ask.host.process(instance.pid) else { return Vec::new() };
+    let accounts = ask.host.accounts.groups_of(process.uid);
+    let own = [process.gid].into_iter().chain(process.groups.iter().copied());
+    let mut groups: Vec<u32> = accounts.into_iter().chain(own).filter(|gid| *gid != 0).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    groups.retain(|gid| seen.insert(*gid));
+    groups
+}
+
+fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
+        return;
+    }
+    let mut lacking = Vec::new();
+    for instance in takes_sysv(ask).filter(|instance| instance.huge_pages != HugePageUse::All) {
+        match permission::without_memlock(ask.host, instance) {
+            Right::Has(_) => {}
+            Right::Lacks(_) => lacking.push(instance),
+            Right::Unknown(what) => draft.warn(format!(
+                "whether {} may use System V huge pages is not known ({what}): vm.hugetlb_shm_group is left as it is",
+                instance.title()
+            )),
+        }
+    }
+    let Some(first) = lacking.first().copied() else { return };
+    let title = format!("let {} use System V huge pages", first.owner);
+    let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
+        Some(0) => {
+            let shared = |gid: &u32| lacking.iter().all(|instance| groups(ask, instance).contains(gid));
+            let of_first = groups(ask, first);
+            of_first.iter().copied().find(shared).or_else(|| of_first.first().copied())
+        }
+        Some(_) => {
+            for instance in &lacking {
+                let lines = fix::permit(ask.host, instance);
+                draft.instruct(title.clone(), &lines, Risk::Restart, Some(instance.title()));
+            }
+            return;
+        }
+        None => None,
+    };
+    let Some(group) = group else {
+        draft.instruct(title, &fix::permit(ask.host, first), Risk::Restart, Some(first.title()));
+        return;
+    };
+    let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
+    let why = format!("the kernel asks for a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
+    let mut step = Step::new("shm-group", format!("vm.hugetlb_shm_group = {group} ({name})"), Risk::Restart, why);
+    for instance in &lacking {
+        if groups(ask, instance).contains(&group) {
+            step.expects.extend(ask.found("HW303", instance).map(|finding| expected(finding, ask.at_once())));
+        } else {
+            draft.warn(format!(
+                "vm.hugetlb_shm_group takes one group: {} is not in {name}; add it with usermod -aG",
+                instance.owner
+            ));
+        }
+    }
+    let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: false }];
+    let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
+    draft.step(step);
+}
+
+/// Twice what is needed now: the limits protect nothing on a database host, and memory grows.
+const AMPLE: u64 = 2;
+
+fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let segments = takes_sysv(ask).flat_map(|instance| &instance.segments);
+    let sizes: Vec<Bytes> =
+        segments.filter(|segment| segment.kind == SegmentKind::SystemV).map(|segment| segment.size).collect();
+    let planned = ask.sizing.map(|sizing| &sizing.limits);
+    if takes_sysv(ask).next().is_none() {
+        return;
+    }
+    let settings = &ask.host.kernel_settings;
+    let mut wanted = Vec::new();
+    let largest = sizes.iter().copied().max().max(planned.and_then(|limits| limits.shmmax.needed)).unwrap_or_default();
+    match &settings.shmmax {
+        Observed::Known(now) if *now < largest => {
+            let value = largest.times(AMPLE).get().to_string();
+            wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
+        }
+        Observed::Known(_) => {}
+        other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
+    }
+    let base = ask.host.base_page.get();
+    let all: Option<u64> =
+        base.map(|base| sizes.iter().fold(0, |sum, size| base.pages_for(*size).get().saturating_add(sum)));
+    let pages = all.max(planned.and_then(|limits| limits.shmall_pages.needed)).unwrap_or_default();
+    match &settings.shmall_pages {
+        Observed::Known(now) if *now < pages => {
+            let value = pages.saturating_mul(AMPLE).to_string();
+            wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
+        }
+        Observed::Known(_) => {}
+        other => unknown(draft, "kernel.shmall", &other.reason().unwrap_or_default()),
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let names: Vec<String> = wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
+    let why = "shmget refuses a segment beyond them: the server cuts its memory into pieces, or does not start";
+    let mut step = Step::new("shm-limits", names.join(", "), Risk::Safe, why);
+    step.expects = ask.findings("HW304").map(|finding| expected(finding, ask.at_once())).collect();
+    let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
+    draft.step(step);
+}
+
+fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {
+    draft.warn(format!("{what} is left as it is: {reason}"));
+}
+
+/// Whether a server that takes System V memory gets the right to huge pages by this plan, or has it.
+pub(super) fn is_big(instance: &Instance) -> bool {
+    instance.segment_bytes() >= need::BIG_SEGMENT
+}

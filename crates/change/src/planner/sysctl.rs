@@ -1,0 +1,69 @@
+//! Kernel settings: set now, and kept for the next boot by a file that has the last word.
+
+use hugewise_host::Door;
+use hugewise_host::config::sysctl;
+use hugewise_model::Configuration;
+
+use super::overlay::Overlay;
+use super::{Ask, Draft, ours};
+use crate::plan::{Change, Step, ValueChange};
+
+/// A setting as it is to be.
+pub(super) struct Setting {
+    /// With dots.
+    pub(super) key: &'static str,
+    pub(super) value: String,
+    /// Whether the running kernel has that value.
+    pub(super) holds_now: bool,
+}
+
+/// Adds what sets these settings now and at the next boot to a step. The file's settings are these alone and what it
+/// had before.
+pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &str, settings: &[Setting]) -> Step {
+    if ask.options.now {
+        for setting in settings.iter().filter(|setting| !setting.holds_now) {
+            let file = format!("/proc/sys/{}", setting.key.replace('.', "/"));
+            step.changes.push(Change::from(ValueChange::new(file, setting.value.clone())));
+        }
+    }
+    if ask.options.boot {
+        match keep(draft, path, settings) {
+            Ok(change) => step.changes.extend(change),
+            Err(why) => draft.warn(format!("{}: {why}: the next boot does not have it", step.title)),
+        }
+    }
+    step
+}
+
+fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
+    let kept = |files: &Overlay<'_>| {
+        settings.iter().all(|it| winner(files, it.key).is_some_and(|(value, _)| value == it.value))
+    };
+    if kept(&draft.after) {
+        return Ok(None);
+    }
+    let pairs: Vec<(String, String)> = settings.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect();
+    let text = ours::sysctl(&draft.after, path, &pairs)?;
+    let trial = draft.after.with(path, &text);
+    for setting in settings {
+        match winner(&trial, setting.key) {
+            Some((value, _)) if value == setting.value => {}
+            Some((value, place)) => {
+                return Err(format!(
+                    "{place} sets {} = {value} and is read after {path}; take that line out and plan again",
+                    setting.key
+                ));
+            }
+            None => return Err(format!("whether {path} is read cannot be told")),
+        }
+    }
+    Ok(draft.write(path, &text).map(Change::from))
+}
+
+/// The assignment of a key that the next boot ends with, and where it stands.
+pub(super) fn winner(files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
+    let sysctl = sysctl::read(&mut Door::new(files));
+    let configuration = Configuration { sysctl, ..Configuration::default() };
+    let won = configuration.sysctl_winner(key)?;
+    Some((won.value.clone(), won.place.to_string()))
+}

@@ -1,0 +1,80 @@
+//! A host of which whoever reads may not see everything.
+
+use hugewise_advice::sizing::Request;
+use hugewise_host::Source;
+use hugewise_host::source::Machine;
+use hugewise_model::{Observed, PageSize};
+
+use super::made_hosts::{has, source};
+use super::world::{World, holds, shown};
+use crate::planner::Options;
+
+/// A source that does not show some of its files and folders.
+pub(super) struct Denying<'a> {
+    pub(super) base: &'a dyn Source,
+    pub(super) paths: Vec<&'static str>,
+}
+
+impl Denying<'_> {
+    fn hides(&self, path: &str) -> bool {
+        self.paths.iter().any(|hidden| path == *hidden || path.starts_with(&format!("{hidden}/")))
+    }
+}
+
+impl Source for Denying<'_> {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        if self.hides(path) { Observed::Denied } else { self.base.read(path) }
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        if self.hides(folder) { Observed::Denied } else { self.base.list(folder) }
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        if self.hides(path) { Observed::Denied } else { self.base.link(path) }
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        self.base.mapping_page_size(pid, start)
+    }
+
+    fn machine(&self) -> Machine {
+        self.base.machine()
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_leaves_its_steps_out_with_the_reason() {
+    let base = source("no-pool-postgresql");
+    let (options, request) = (Options::default(), Request::default());
+    for (hidden, missing, said) in [
+        ("/etc/sysctl.d", "pools-boot", "the 2 MiB pool of the next boot is left as it is: sysctl.d: denied"),
+        ("/usr/lib/tmpfiles.d", "pools-boot", "the 2 MiB pool of the next boot is left as it is: tmpfiles.d: denied"),
+        ("/sys/kernel/mm/hugepages/hugepages-2048kB", "pool-2M-now", "no pool of 2 MiB pages is planned"),
+    ] {
+        let denying = Denying { base: &*base, paths: vec![hidden] };
+        let world = World::new(&denying);
+        let (plan, _) = holds(hidden, &world, &options, &request);
+        assert!(!has(&plan, missing), "{hidden}\n{}", shown(&plan));
+        assert!(plan.warnings.iter().any(|it| it.starts_with(said)), "{hidden}\n{}", shown(&plan));
+        // Nobody is told to insist on pages that may not be there.
+        assert!(!shown(&plan).contains("huge_pages = on"), "{hidden}\n{}", shown(&plan));
+    }
+}
+
+#[test]
+fn a_host_without_its_processes_is_not_planned_for() {
+    let base = source("no-pool-postgresql");
+    let denying = Denying { base: &*base, paths: vec!["/proc"] };
+    let seen = World::new(&denying).look();
+    let plan = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &denying, &Options::default());
+    assert_eq!(plan.unwrap_err().to_string(), "what runs here is not known (processes: denied)");
+}
+
+#[test]
+fn the_plan_of_this_very_machine_is_one_that_apply_takes() {
+    let live = hugewise_host::source::open(None).unwrap();
+    let world = World::new(&*live);
+    let plan = world.plan(&Options::default(), &Request::default());
+    assert_eq!(crate::allowed::check(&plan), Ok(()));
+}

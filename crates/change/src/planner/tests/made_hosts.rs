@@ -1,0 +1,313 @@
+//! Captured hosts with something more on them: what no captured one has.
+
+use std::path::Path;
+
+use hugewise_advice::sizing::Request;
+use hugewise_host::Source;
+use hugewise_model::PageSize;
+
+use super::world::{World, holds, shown};
+use crate::plan::{Change, Plan, Risk, Step};
+use crate::planner::{Options, plan, to_size};
+
+pub(super) fn source(fixture: &str) -> Box<dyn Source> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
+    hugewise_host::source::open(Some(&path)).unwrap()
+}
+
+pub(super) fn defaults() -> (Options, Request) {
+    (Options::default(), Request::default())
+}
+
+pub(super) fn step<'a>(plan: &'a Plan, id: &str) -> &'a Step {
+    plan.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} in\n{}", shown(plan)))
+}
+
+pub(super) fn has(plan: &Plan, id: &str) -> bool {
+    plan.steps.iter().any(|step| step.id == id)
+}
+
+pub(super) fn content(plan: &Plan, path: &str) -> String {
+    let file = plan.changes().find_map(|(_, change)| match change {
+        Change::File(file) if file.path == path => file.after.as_ref(),
+        _ => None,
+    });
+    let file = file.unwrap_or_else(|| panic!("{path} is not written by\n{}", shown(plan)));
+    String::from_utf8(file.content.bytes().to_vec()).unwrap()
+}
+
+pub(super) fn commands(step: &Step) -> Vec<String> {
+    let command = |change: &Change| match change {
+        Change::Command(command) => Some(command.command.join(" ")),
+        _ => None,
+    };
+    step.changes.iter().filter_map(command).collect()
+}
+
+#[test]
+fn postgresql_takes_a_drop_in_where_its_configuration_includes_a_folder() {
+    let base = source("no-pool-postgresql");
+    let config = "/srv/databases/b/main/postgresql.conf";
+    let mut world = World::new(&*base);
+    world.put(config, format!("{}include_dir = 'conf.d'\n", world.text(config)));
+    world.put("/srv/databases/b/main/conf.d/10.conf", "work_mem = 4MB\n");
+    let (options, request) = defaults();
+    let (plan, _) = holds("conf.d", &world, &options, &request);
+    let text = content(&plan, "/srv/databases/b/main/conf.d/zz-hugewise.conf");
+    assert_eq!(text, "# Made by hugewise. To take it back: hugewise undo\nhuge_pages = on\n");
+
+    // postgresql.auto.conf is read after all of it.
+    world.put("/srv/databases/b/main/postgresql.auto.conf", "huge_pages = 'try'\n");
+    let (plan, _) = holds("auto.conf", &world, &options, &request);
+    let alter = step(&plan, "postgresql-5433");
+    let Change::Command(command) = &alter.changes[0] else { panic!("{alter:?}") };
+    assert_eq!(command.undo.as_ref().unwrap().last().unwrap(), "ALTER SYSTEM SET huge_pages = 'try'");
+    assert_eq!(command.user.as_deref(), Some("postgres"));
+
+    // The command line is read after that.
+    let pid = world.look().instances[0].pid;
+    let arguments = format!("/proc/{pid}/cmdline");
+    let words = world.text(&arguments).trim_end_matches('\0').to_owned();
+    world.put(&arguments, format!("{words}\0-c\0huge_pages=try\0"));
+    let (plan, _) = holds("command line", &world, &options, &request);
+    assert!(!has(&plan, "postgresql-5433"));
+    let by_hand = plan.instructions.iter().find(|it| it.title == "postgresql 5433: huge_pages = on").unwrap();
+    assert!(by_hand.text.contains("command line has the last word"), "{}", by_hand.text);
+}
+
+#[test]
+fn a_server_insists_only_where_its_pages_are_sure() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    for options in [
+        Options { keep_partial: true, ..Options::default() },
+        Options { boot: false, ..Options::default() },
+        Options { now: false, ..Options::default() },
+    ] {
+        let (plan, _) = holds("not sure", &world, &options, &Request::default());
+        assert!(!shown(&plan).contains("huge_pages = on"), "{options:?}\n{}", shown(&plan));
+    }
+    // One that does not ask is set to try then.
+    let mut world = world.clone();
+    let config = "/srv/databases/b/main/postgresql.conf";
+    world.put(config, world.text(config).replace("huge_pages = try", "huge_pages = off"));
+    let options = Options { keep_partial: true, instances: vec!["5433".into()], ..Options::default() };
+    let (plan, _) = holds("off", &world, &options, &Request::default());
+    assert_eq!(step(&plan, "postgresql-5433").title, "postgresql 5433: huge_pages = try");
+}
+
+#[test]
+fn a_server_is_restarted_where_it_was_named_and_nowhere_else() {
+    let base = source("arm64-64k-pages");
+    let world = World::new(&*base);
+    let options = Options { restart: vec!["5432".into()], ..Options::default() };
+    let (plan, after) = holds("restart", &world, &options, &Request::default());
+    let restart = step(&plan, "restart-postgresql-5432");
+    assert_eq!(restart.risk, Risk::Restart);
+    assert_eq!(commands(restart), ["/usr/bin/systemctl restart postgresql.service"]);
+    assert_eq!(plan.steps.last().unwrap().id, restart.id, "after everything that it needs");
+    assert_eq!(after.restarted, ["postgresql.service"]);
+    let (plan, _) = holds("no restart", &world, &Options::default(), &Request::default());
+    assert!(plan.steps.iter().all(|step| !step.id.starts_with("restart-")));
+    assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5432"));
+}
+
+#[test]
+fn names_that_nobody_has_are_refused() {
+    let base = source("no-pool-postgresql");
+    let seen = World::new(&*base).look();
+    for options in [
+        Options { instances: vec!["5434".into()], ..Options::default() },
+        Options { restart: vec!["5434".into()], ..Options::default() },
+    ] {
+        let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
+        assert_eq!(error.to_string(), "no instance 5434: here are postgresql 5433");
+    }
+}
+
+#[test]
+fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
+    let base = source("arm64-64k-pages");
+    let mut world = World::new(&*base);
+    world.put_process(900, "tuned");
+    world.put("/usr/sbin/tuned-adm", "#!/usr/bin/python3\n");
+    world.put("/etc/tuned/active_profile", "throughput-performance virtual-guest\n");
+    world.put("/usr/lib/tuned/throughput-performance/tuned.conf", "[vm]\ntransparent_hugepages=always\n");
+    world.put("/usr/lib/tuned/virtual-guest/tuned.conf", "[sysctl]\nvm.dirty_ratio=30\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("tuned", &world, &options, &request);
+    let thp = step(&plan, "thp");
+    assert_eq!(commands(thp), ["/usr/sbin/tuned-adm profile hugewise"]);
+    let text = content(&plan, "/etc/tuned/hugewise/tuned.conf");
+    assert!(text.contains("include=throughput-performance,virtual-guest\n"), "{text}");
+    assert!(text.ends_with("[vm]\ntransparent_hugepages=madvise\n"), "{text}");
+    let Some(Change::Command(command)) = thp.changes.last() else { panic!("{thp:?}") };
+    assert_eq!(
+        command.undo.as_ref().unwrap()[1..],
+        ["profile", "throughput-performance", "virtual-guest"].map(String::from)
+    );
+    let tuned = after.look().host.configuration.tuned.into_known().unwrap();
+    assert!(tuned.sysctl.iter().any(|it| it.key == "vm.dirty_ratio"), "what was active stays in force");
+
+    // Another wish later keeps what our profile includes.
+    let mut later = after.clone();
+    later.put("/etc/tuned/hugewise/tuned.conf", text.replace("madvise", "always"));
+    let enabled = "/sys/kernel/mm/transparent_hugepage/enabled";
+    later.put(enabled, "[always] madvise never\n");
+    let (plan, _) = holds("tuned again", &later, &options, &request);
+    assert_eq!(content(&plan, "/etc/tuned/hugewise/tuned.conf"), text);
+
+    // TuneD leaves THP alone where the command line names it.
+    world.put("/proc/cmdline", "root=1 transparent_hugepage=always\n");
+    let (plan, _) = holds("tuned and command line", &world, &options, &request);
+    assert!(commands(step(&plan, "thp")).is_empty(), "{}", shown(&plan));
+    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf").contains("- - - - madvise"));
+}
+
+#[test]
+fn mariadb_takes_a_drop_in_in_a_folder_that_it_reads() {
+    let base = source("idle-pool-mariadb");
+    let mut world = World::new(&*base);
+    let config = "/srv/databases/my/my.cnf";
+    world.put(config, format!("{}\n!includedir /srv/databases/my/conf.d/\n", world.text(config)));
+    world.put("/srv/databases/my/conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
+    let (options, request) = defaults();
+    let (plan, _) = holds("mariadb", &world, &options, &request);
+    let text = content(&plan, "/srv/databases/my/conf.d/zz-hugewise.cnf");
+    assert!(text.ends_with("[mysqld]\nlarge_pages = ON\n"), "{text}");
+    assert!(step(&plan, "mariadb-3306").expects.iter().any(|it| it.code == "HW403"));
+}
+
+#[test]
+fn memlock_is_set_for_log_ins_and_for_the_unit() {
+    let base = source("rhel7-oracle-memlock");
+    let mut world = World::new(&*base);
+    world.files.set("/etc/security/limits.conf", None);
+    let (options, request) = defaults();
+    let (plan, _) = holds("memlock", &world, &options, &request);
+    let text = content(&plan, "/etc/security/limits.d/zz-hugewise.conf");
+    assert!(text.ends_with("\noracle - memlock unlimited\n"), "{text}");
+    assert_eq!(
+        content(&plan, "/etc/systemd/system/dbora.service.d/zz-hugewise.conf"),
+        "# Made by hugewise. To take it back: hugewise undo\n[Service]\nLimitMEMLOCK=infinity\n"
+    );
+    assert_eq!(commands(step(&plan, "memlock-dbora.service")), ["/usr/bin/systemctl daemon-reload"]);
+
+    world.put("/etc/systemd/system/dbora.service.d/zzz.conf", "[Service]\nLimitMEMLOCK=64K\n");
+    let (plan, _) = holds("memlock overridden", &world, &options, &request);
+    assert!(!has(&plan, "memlock-dbora.service"));
+    let place = "/etc/systemd/system/dbora.service.d/zzz.conf:2";
+    assert!(plan.warnings.iter().any(|it| it.starts_with(place)), "{}", shown(&plan));
+}
+
+#[test]
+fn a_group_that_others_use_already_is_not_taken_from_them() {
+    let base = source("oracle-many-sessions");
+    let mut world = World::new(&*base);
+    world.put("/proc/sys/vm/hugetlb_shm_group", "500\n");
+    let (options, request) = defaults();
+    let (plan, _) = holds("group", &world, &options, &request);
+    assert!(!has(&plan, "shm-group"));
+    let by_hand = plan.instructions.iter().find(|it| it.text.contains("usermod -aG")).unwrap();
+    assert!(by_hand.text.contains("usermod -aG 500 oracle") || by_hand.text.contains("usermod -aG hugepages oracle"));
+}
+
+#[test]
+fn shared_memory_limits_grow_with_what_is_planned() {
+    let base = source("rhel7-oracle-memlock");
+    let mut world = World::new(&*base);
+    world.put("/proc/sys/kernel/shmmax", "1073741824\n");
+    world.put("/proc/sys/kernel/shmall", "4194304\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("shm limits", &world, &options, &request);
+    let limits = step(&plan, "shm-limits");
+    assert!(limits.expects.iter().any(|it| it.code == "HW304"), "{}", shown(&plan));
+    let settings = after.look().host.kernel_settings;
+    let largest = after.look().instances[0].segments.iter().map(|segment| segment.size).max().unwrap();
+    assert!(settings.shmmax.get().unwrap() >= largest);
+}
+
+#[test]
+fn engines_that_disagree_on_thp_meet_at_madvise() {
+    let base = source("arm64-64k-pages");
+    let mut world = World::new(&*base);
+    world.put_process(950, "mongod");
+    world.put("/proc/950/cmdline", "/usr/bin/mongod\0--config\0/etc/mongod.conf\0");
+    let seen = world.look();
+    let found = seen.instances.iter().any(|it| it.engine == hugewise_model::Engine::MongoDb);
+    assert!(found, "the stand-in for MongoDB is not taken for one");
+    let (options, request) = defaults();
+    // Its version is in no file: its wish is not guessed.
+    let (plan, _) = holds("mongodb", &world, &options, &request);
+    assert!(plan.warnings.iter().any(|it| it.contains("version of mongodb")), "{}", shown(&plan));
+    assert_eq!(step(&plan, "thp").title, "transparent huge pages: madvise");
+}
+
+#[test]
+fn only_what_was_named_is_planned_for() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    let options = Options { instances: vec!["15/main".into()], ..Options::default() };
+    let (plan, _) = holds("named", &world, &options, &Request::default());
+    assert!(!shown(&plan).contains("postgresql-5433"), "{}", shown(&plan));
+    let seen = world.look();
+    let both = to_size(&seen.instances, &seen.assessment, &options);
+    assert_eq!(both.len(), 2, "the other one asks for pages of the same pool");
+}
+
+#[test]
+fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
+    let base = source("idle-pool-mariadb");
+    let world = World::new(&*base);
+    let mut options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
+    let (plan, _) = holds("1 GiB for MariaDB", &world, &options, &Request::default());
+    assert!(plan.steps.is_empty(), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 takes pages of the default size alone")));
+    options.instances = vec!["3306".into()];
+    let seen = world.look();
+    let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);
+    assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 takes pages of the default size alone: none of 1 GiB");
+}
+
+#[test]
+fn a_size_of_thp_that_is_always_follows_the_top_switch_again() {
+    let base = source("two-clusters-one-too-big");
+    let mut world = World::new(&*base);
+    let file = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+    world.put(file, "[always] inherit madvise never\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("a size", &world, &options, &request);
+    assert!(step(&plan, "thp").expects.iter().any(|it| it.code == "HW501"));
+    assert_eq!(after.text(file), "always [inherit] madvise never\n");
+    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf").contains(&format!("w {file} - - - - inherit\n")));
+}
+
+#[test]
+fn a_java_heap_is_asked_for_by_hand() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put_process(950, "java");
+    world.put("/proc/950/cmdline", "/usr/bin/java\0-Xms4g\0-Xmx4g\0-jar\0app.jar\0");
+    world.put("/proc/950/maps", "700000000-800000000 rw-p 00000000 00:00 0 \n");
+    let found = world.look().instances.into_iter().find(|it| it.engine == hugewise_model::Engine::Jvm);
+    let found = found.expect("a JVM");
+    let options = Options { instances: vec![found.title()], ..Options::default() };
+    let (plan, _) = holds("java", &world, &options, &Request::default());
+    let by_hand = plan.instructions.iter().find(|it| it.title.ends_with("have it ask for huge pages")).unwrap();
+    assert!(by_hand.text.contains("-XX:+UseLargePages"), "{}", by_hand.text);
+    assert!(has(&plan, "pool-2M-now"), "{}", shown(&plan));
+}
+
+#[test]
+fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/proc/cmdline", "quiet crashkernel=512M\n");
+    world.put("/etc/rear/local.conf", "OUTPUT=ISO\n");
+    world.put_process(950, "kubelet");
+    let (options, request) = defaults();
+    let (plan, _) = holds("copies", &world, &options, &request);
+    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image made of this host", "kubelet"] {
+        assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
+    }
+}

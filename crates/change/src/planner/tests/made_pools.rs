@@ -1,0 +1,278 @@
+//! Pools, now and at boot, on captured hosts with something more on them.
+
+use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_model::{PageCount, PageSize};
+
+use super::made_hosts::{commands, content, defaults, has, source, step};
+use super::world::{World, holds, shown};
+use crate::plan::{Change, Risk};
+use crate::planner::{Options, PlanError, plan};
+
+#[test]
+fn a_file_that_has_the_last_word_is_named_with_its_line() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/zzz-other.conf", "# theirs\nvm.nr_hugepages=8\n");
+    let (options, request) = defaults();
+    let (plan, _) = holds("zzz", &world, &options, &request);
+    let warning = "/etc/sysctl.d/zzz-other.conf:2 has the last word on the 2 MiB pool of the next boot; \
+                   take that line out and plan again";
+    assert!(plan.warnings.iter().any(|it| it == warning), "{}", shown(&plan));
+    // A server that insists would not start after the next boot.
+    assert!(!has(&plan, "postgresql-5433"), "{}", shown(&plan));
+}
+
+#[test]
+fn a_file_that_sorts_before_ours_is_overruled() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/99-theirs.conf", "vm.nr_hugepages=8\n");
+    world.put("/usr/lib/tmpfiles.d/theirs.conf", "w /proc/sys/vm/nr_hugepages - - - - 9\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("99", &world, &options, &request);
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    assert!(lines.ends_with("w /proc/sys/vm/nr_hugepages - - - - 537\n"), "{lines}");
+}
+
+#[test]
+fn somebody_elses_file_of_our_name_is_left_alone() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages=8\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("not ours", &world, &options, &request);
+    assert_eq!(after.text("/etc/sysctl.d/zz-hugewise-pool.conf"), "vm.nr_hugepages=8\n");
+    assert!(plan.warnings.iter().any(|it| it.contains("was not made by hugewise")), "{}", shown(&plan));
+}
+
+fn gib_pages_at_boot() -> Options {
+    Options { page_size: Some(PageSize::GIB_1), now: false, ..Options::default() }
+}
+
+#[test]
+fn pages_of_1_gib_go_on_the_command_line_through_grubs_drop_in() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet");
+    let options = gib_pages_at_boot();
+    let (plan, after) = holds("grub", &world, &options, &Request::default());
+    let boot = step(&plan, "pools-command-line");
+    assert_eq!(boot.risk, Risk::Reboot);
+    assert_eq!(commands(boot), ["/usr/sbin/update-grub"]);
+    assert_eq!(
+        content(&plan, "/etc/default/grub.d/zz-hugewise.cfg"),
+        "# Made by hugewise. To take it back: hugewise undo\n\
+         GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=1G hugepages=2\"\n"
+    );
+    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
+    assert!(after.text("/boot/grub/grub.cfg").contains("quiet hugepagesz=1G hugepages=2\n"));
+    // The server has to ask for them.
+    let (plan, _) = holds("grub and server", &world, &Options { now: true, ..options }, &Request::default());
+    assert!(shown(&plan).contains("huge_page_size = 1GB"), "{}", shown(&plan));
+}
+
+#[test]
+fn words_of_others_for_the_same_size_are_not_fought() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("hugepagesz=1G hugepages=1");
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("collision", &world, &options, &Request::default());
+    assert!(!has(&plan, "pools-command-line"));
+    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
+    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 names pages of 1 GiB already"), "{}", by_hand.text);
+}
+
+#[test]
+fn a_later_drop_in_that_forgets_what_was_there_is_found() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet");
+    world.put("/etc/default/grub.d/zzz.cfg", "GRUB_CMDLINE_LINUX=\"console=ttyS0\"\n");
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("later drop-in", &world, &options, &Request::default());
+    assert!(!has(&plan, "pools-command-line"));
+    assert!(shown(&plan).contains("/etc/default/grub.d/zzz.cfg is read after"), "{}", shown(&plan));
+}
+
+#[test]
+fn a_missing_update_grub_is_replaced_by_grub_mkconfig() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet");
+    world.files.set("/usr/sbin/update-grub", None);
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("no update-grub", &world, &options, &Request::default());
+    assert_eq!(commands(step(&plan, "pools-command-line")), ["/usr/sbin/grub-mkconfig -o /boot/grub/grub.cfg"]);
+    world.put("/usr/sbin/grub-mkconfig", "# upstream's, which reads /etc/default/grub alone\n");
+    let (plan, _) = holds("no drop-ins", &world, &options, &Request::default());
+    assert!(!has(&plan, "pools-command-line"));
+    assert!(shown(&plan).contains("grub-mkconfig reads no drop-ins here"), "{}", shown(&plan));
+}
+
+#[test]
+fn red_hat_keeps_its_command_lines_through_grubby() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/boot/grub2/grub.cfg", "blscfg\n");
+    let entry = "title Linux\nversion 6.1\nlinux /vmlinuz\noptions root=1 ro\n";
+    world.put("/boot/loader/entries/m-6.1.conf", entry);
+    world.put("/usr/sbin/grubby", "ELF");
+    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
+    let options = gib_pages_at_boot();
+    let (plan, after) = holds("grubby", &world, &options, &Request::default());
+    let boot = step(&plan, "pools-command-line");
+    let Change::Command(command) = &boot.changes[0] else { panic!("{boot:?}") };
+    assert_eq!(command.command, ["/usr/sbin/grubby", "--update-kernel=ALL", "--args=hugepagesz=1G hugepages=2"]);
+    assert_eq!(command.files, ["/boot/loader/entries/m-6.1.conf", "/etc/default/grub"]);
+    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
+}
+
+#[test]
+fn systemd_boots_command_line_is_not_ours_to_write() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/efi/loader/loader.conf", "default *\n");
+    world.put("/efi/loader/entries/debian.conf", "title Debian\nversion 6.1\nlinux /vmlinuz\noptions root=1\n");
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("systemd-boot", &world, &options, &Request::default());
+    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
+    assert!(by_hand.text.contains("hugepagesz=1G hugepages=2"), "{}", by_hand.text);
+    assert!(by_hand.text.contains("systemd-boot takes its command line from"), "{}", by_hand.text);
+    // tmpfiles.d tries, early in the boot.
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    assert!(lines.contains("w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 2\n"), "{lines}");
+}
+
+#[test]
+fn a_processor_without_1_gib_pages_is_refused_them_with_the_reason() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let cpuinfo = world.text("/proc/cpuinfo").replace(" pdpe1gb", "");
+    world.put("/proc/cpuinfo", cpuinfo);
+    let seen = world.look();
+    let page_size = Some(PageSize::GIB_1);
+    let options = Options { instances: vec!["5433".into()], page_size, ..Options::default() };
+    assert_eq!(crate::planner::check(&seen.host, &seen.instances, &options), Err(PlanError::NoGibPages));
+    // Where a sizing chose them all the same.
+    let request = Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    let sizing = seen.sizing(&options, &request);
+    let options = Options { page_size: None, ..options };
+    let error = plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options);
+    assert_eq!(error, Err(PlanError::NoGibPages));
+    assert!(PlanError::NoGibPages.to_string().contains("pdpe1gb"));
+}
+
+#[test]
+fn early_reservation_takes_the_default_size_to_the_command_line() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet");
+    let options = Options { early: true, ..Options::default() };
+    let (plan, after) = holds("early", &world, &options, &Request::default());
+    assert!(content(&plan, "/etc/default/grub.d/zz-hugewise.cfg").contains("hugepagesz=2M hugepages=537"));
+    assert!(!has(&plan, "pools-boot"), "{}", shown(&plan));
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
+    // Where a file has another number, it comes after the command line: it has to say the same.
+    world.put("/etc/sysctl.d/50.conf", "vm.nr_hugepages = 1\n");
+    let (plan, after) = holds("early and sysctl", &world, &options, &Request::default());
+    assert!(has(&plan, "pools-boot"), "{}", shown(&plan));
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
+}
+
+#[test]
+fn pages_on_demand_are_set_and_kept() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let overcommit = vec![(PageSize::MIB_2, PageCount(100)), (PageSize::GIB_1, PageCount(1))];
+    let options = Options { overcommit, ..Options::default() };
+    let (plan, _) = holds("overcommit", &world, &options, &Request::default());
+    assert!(
+        content(&plan, "/etc/sysctl.d/zz-hugewise-overcommit.conf").ends_with("vm.nr_overcommit_hugepages = 100\n")
+    );
+    let file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_overcommit_hugepages";
+    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf").contains(&format!("w {file} - - - - 1\n")));
+}
+
+/// A second node with half of the memory of the first.
+fn put_second_node(world: &mut World<'_>) {
+    let folder = |node: u32| format!("/sys/devices/system/node/node{node}");
+    let meminfo = world.text(&format!("{}/meminfo", folder(0)));
+    let halved = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let amount = words[3].parse::<u64>().unwrap() / 2;
+        format!("Node 1 {} {amount} kB\n", words[2])
+    };
+    let small: String = meminfo.lines().filter(|line| line.ends_with("kB")).map(halved).collect();
+    world.put(&format!("{}/meminfo", folder(1)), small);
+    for size in ["2048", "1048576"] {
+        for file in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
+            world.put(&format!("{}/hugepages/hugepages-{size}kB/{file}", folder(1)), "0\n");
+        }
+    }
+}
+
+#[test]
+fn pools_are_set_by_node_where_there_are_several() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    put_second_node(&mut world);
+    let (options, request) = defaults();
+    let (plan, after) = holds("nodes", &world, &options, &request);
+    let values: Vec<(String, String)> = step(&plan, "pool-2M-now")
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::Value(value) => (value.path.clone(), value.after.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    // The one page that is over goes where more memory is free.
+    assert_eq!(values, [(file(0), "269".to_owned()), (file(1), "268".to_owned())]);
+    let pool = after.look().host.pool(PageSize::MIB_2).cloned().unwrap();
+    assert_eq!(pool.total.get(), Some(PageCount(537)));
+    // An even spread is the kernel's own: no lines for nodes.
+    assert!(
+        !has(&plan, "pools-boot")
+            || plan.changes().all(|(_, change)| match change {
+                Change::File(file) => !file.path.starts_with("/etc/tmpfiles.d"),
+                _ => true,
+            })
+    );
+}
+
+#[test]
+fn a_node_that_is_too_small_gets_fewer_pages_now_and_at_boot() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    put_second_node(&mut world);
+    let meminfo = "/sys/devices/system/node/node1/meminfo";
+    world.put(meminfo, "Node 1 MemTotal: 262144 kB\nNode 1 MemFree: 260000 kB\n");
+    let (options, request) = defaults();
+    let (plan, after) = holds("uneven nodes", &world, &options, &request);
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    // 80 % of 256 MiB are 102 pages.
+    assert!(lines.contains(&format!("w {} - - - - 435\n", file(0))), "{lines}");
+    assert!(lines.contains(&format!("w {} - - - - 102\n", file(1))), "{lines}");
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
+}
+
+#[test]
+fn pools_that_would_starve_the_host_are_refused_with_numbers() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let meminfo = world.text("/proc/meminfo");
+    let line = |line: &str| match line.split_once(':').unwrap().0 {
+        "MemTotal" => "MemTotal: 1200000 kB\n".to_owned(),
+        _ => format!("{line}\n"),
+    };
+    world.put("/proc/meminfo", meminfo.lines().map(line).collect::<String>());
+    let plan = world.plan(&Options::default(), &Request::default());
+    let refusal = plan.refusal.expect("1.0 GiB of 1.1 GiB");
+    assert!(refusal.reasons.iter().any(|it| it.contains("more than 80 %")), "{refusal:?}");
+    assert!(refusal.short_bytes > 0 && refusal.largest_pools_bytes < 1_200_000 << 10, "{refusal:?}");
+    assert_eq!(plan.budget.total_bytes, Some(1_200_000 << 10));
+}

@@ -1,0 +1,207 @@
+//! Transparent huge pages as the engines of this host would have them, by engine and version; kept through TuneD where
+//! that runs, otherwise by tmpfiles.d.
+
+use hugewise_advice::chain::titles;
+use hugewise_advice::{boot, thp};
+use hugewise_host::Door;
+use hugewise_host::config::{tmpfiles, tuned};
+use hugewise_model::{Host, Observed};
+
+use super::boot_loader::find_program;
+use super::overlay::Overlay;
+use super::{Ask, Draft, expected, ours};
+use crate::plan::{Change, CommandChange, Risk, Step, ValueChange, When};
+
+const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const ACTIVE_PROFILE: &str = "/etc/tuned/active_profile";
+
+/// What is to be set.
+struct Wanted {
+    /// The top switch.
+    enabled: String,
+    /// Switches of single sizes that are to follow the top one, by their files.
+    inherit: Vec<String>,
+    /// Whether the running kernel is to be changed, or only the next boot.
+    now: bool,
+}
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let policy = thp::policy(ask.host, ask.instances);
+    if let Some(missing) = &policy.missing {
+        draft.warn(format!("what {missing} means for THP is not known: that server's wish is left out"));
+    }
+    let against = policy.against.iter().map(|(instance, _)| *instance);
+    let mut concerned = against.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied());
+    if !concerned.any(|instance| ask.is_chosen(instance)) {
+        return;
+    }
+    let wanted = match wanted(ask, &policy) {
+        Ok(Some(wanted)) => wanted,
+        Ok(None) => return,
+        Err(why) => return draft.warn(format!("THP is left as it is: {why}")),
+    };
+    if !policy.wanting.is_empty() && wanted.enabled != "always" {
+        draft.warn(format!(
+            "{} would have THP always, {} madvise or never: madvise is what none forbids, and where they meet",
+            titles(policy.wanting.iter().copied()),
+            titles(policy.against.iter().map(|(instance, _)| *instance)),
+        ));
+    }
+    let named = policy.against.iter().map(|(instance, _)| *instance);
+    let named = titles(named.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied()));
+    let why = format!("the advice for {named}, by version; it holds for memory that is mapped from then on");
+    let mut step = Step::new("thp", format!("transparent huge pages: {}", wanted.enabled), Risk::Safe, why);
+    if ask.options.now && wanted.now {
+        let top = ask.host.thp.enabled.known() != Some(&wanted.enabled);
+        let top = top.then(|| ValueChange::new(SWITCH, wanted.enabled.clone()));
+        let sizes = wanted.inherit.iter().map(|file| ValueChange::new(file.clone(), "inherit"));
+        step.changes.extend(top.into_iter().chain(sizes).map(Change::from));
+        step.expects.extend(ask.findings("HW501").map(|finding| expected(finding, When::Now)));
+    }
+    if ask.options.boot {
+        match keep(ask, draft, &wanted) {
+            Ok(changes) => {
+                let agrees =
+                    step.changes.iter().any(|change| matches!(change, Change::Value(value) if value.path == SWITCH))
+                        || ask.host.thp.enabled.known() == Some(&wanted.enabled);
+                let when = if agrees { When::Now } else { When::Reboot };
+                step.changes.extend(changes);
+                step.expects.extend(ask.findings("HW602").map(|finding| expected(finding, when)));
+                if !ask.options.now {
+                    step.expects.extend(ask.findings("HW501").map(|finding| expected(finding, When::Reboot)));
+                }
+            }
+            Err(why) => draft.warn(format!("THP of the next boot is left as it is: {why}")),
+        }
+    }
+    draft.step(step);
+}
+
+fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, String> {
+    let switches = &ask.host.thp;
+    let enabled = switches.enabled.known();
+    let enabled =
+        enabled.ok_or_else(|| format!("{SWITCH}: {}", switches.enabled.reason().unwrap_or_default()))?.as_str();
+    if ask.findings("HW501").next().is_some() {
+        let always = switches.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
+        let file = |size: &hugewise_model::host::ThpSize| {
+            let kib = size.page_size.bytes().get() >> 10;
+            format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled")
+        };
+        let inherit = if policy.against.is_empty() { Vec::new() } else { always.map(file).collect() };
+        let value = match enabled {
+            "always" if !policy.against.is_empty() => "madvise",
+            "never" if !policy.advised.is_empty() => "madvise",
+            "never" | "madvise" if policy.against.is_empty() && !policy.wanting.is_empty() => "always",
+            other => other,
+        };
+        return Ok(Some(Wanted { enabled: value.to_owned(), inherit, now: true }));
+    }
+    // What runs now is right: the next boot has to bring it too.
+    let next = boot::thp(ask.host).map_err(|missing| missing.to_string())?;
+    let wrong = |next: &str| match next {
+        "always" => !policy.against.is_empty(),
+        "never" => !policy.advised.is_empty() || (policy.against.is_empty() && !policy.wanting.is_empty()),
+        _ => policy.against.is_empty() && !policy.wanting.is_empty(),
+    };
+    let keeps = next.last().is_some_and(|step| step.value != enabled && wrong(&step.value));
+    Ok(keeps.then(|| Wanted { enabled: enabled.to_owned(), inherit: Vec::new(), now: false }))
+}
+
+/// What sets the top switch at the next boot, the last word last.
+fn next_boot(ask: &Ask<'_>, files: &Overlay<'_>) -> Result<Vec<boot::Step<String>>, String> {
+    let mut host = Host { command_line: ask.host.command_line.clone(), ..Host::default() };
+    host.configuration.boot = ask.host.configuration.boot.clone();
+    host.configuration.tuned = tuned::read(&mut Door::new(files));
+    host.configuration.tmpfiles = tmpfiles::read(&mut Door::new(files));
+    boot::thp(&host).map_err(|missing| missing.to_string())
+}
+
+fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, String> {
+    let top_is_kept = |files: &Overlay<'_>| {
+        let steps = next_boot(ask, files)?;
+        Ok::<bool, String>(steps.last().is_some_and(|step| step.value == wanted.enabled))
+    };
+    let sizes = || wanted.inherit.iter().map(|file| (file.clone(), "inherit".to_owned()));
+    let mut changes = Vec::new();
+    let through_tuned = tuned_runs(ask) && !command_line_names_it(ask);
+    let mut writes: Vec<(String, String)> = sizes().collect();
+    if !top_is_kept(&draft.after)? {
+        if through_tuned {
+            changes.extend(profile(ask, draft, wanted)?);
+        } else {
+            writes.insert(0, (SWITCH.to_owned(), wanted.enabled.clone()));
+        }
+    }
+    if !writes.is_empty() {
+        let text = ours::tmpfiles(&draft.after, ours::TMPFILES_THP, &writes)?;
+        let trial = draft.after.with(ours::TMPFILES_THP, &text);
+        if let Some(last) = next_boot(ask, &trial)?.last().filter(|last| last.value != wanted.enabled) {
+            return Err(format!("{} has the last word on it; change it there", last.place));
+        }
+        changes.extend(draft.write(ours::TMPFILES_THP, &text).map(Change::from));
+    }
+    Ok(changes)
+}
+
+fn tuned_runs(ask: &Ask<'_>) -> bool {
+    let active = ask.host.configuration.tuned.is_known();
+    active && ask.host.processes.known().into_iter().flatten().any(|process| process.name == "tuned")
+}
+
+/// TuneD leaves THP alone where the kernel's command line names it.
+fn command_line_names_it(ask: &Ask<'_>) -> bool {
+    let next = boot::command_line(ask.host).map(|(words, _)| words).unwrap_or_default();
+    let running = ask.host.command_line.known().map(Vec::as_slice).unwrap_or_default();
+    next.iter().chain(running).any(|word| word.starts_with("transparent_hugepage="))
+}
+
+/// A profile of ours that includes the active one.
+fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, String> {
+    let Observed::Known(active) = &ask.host.configuration.tuned else {
+        return Err("TuneD's active profile is not known".into());
+    };
+    let program = find_program(ask.source, &["tuned-adm"]).ok_or("TuneD runs, and tuned-adm is not here")?;
+    let new_layout = ask.source.list("/etc/tuned/profiles").is_known();
+    let folder = if new_layout { "/etc/tuned/profiles" } else { "/etc/tuned" };
+    let path = format!("{folder}/{}/tuned.conf", ours::TUNED_PROFILE);
+    let there = ours::present(&draft.after, &path)?;
+    let is_ours = active.profile == ours::TUNED_PROFILE;
+    let included = match there.filter(|_| is_ours) {
+        Some(bytes) => {
+            let sections = tuned::parse(&path, &bytes).map_err(|error| format!("{path}: {error}"))?;
+            let main = sections.get("main").and_then(|main| main.iter().find(|setting| setting.key == "include"));
+            main.map(|setting| setting.value.clone()).ok_or_else(|| format!("{path} includes no profile"))?
+        }
+        None if is_ours => return Err(format!("the active profile is {} and not in {path}", ours::TUNED_PROFILE)),
+        None => active.profile.split_whitespace().collect::<Vec<_>>().join(","),
+    };
+    let text = ours::file(&[
+        "[main]".into(),
+        "summary=The profile that was active, and THP as the databases here ask for".into(),
+        format!("include={included}"),
+        String::new(),
+        "[vm]".into(),
+        format!("transparent_hugepages={}", wanted.enabled),
+    ]);
+    let mut trial = draft.after.with(&path, &text);
+    trial.set(ACTIVE_PROFILE, Some(format!("{}\n", ours::TUNED_PROFILE).into_bytes()));
+    match next_boot(ask, &trial)?.last() {
+        Some(last) if last.value == wanted.enabled => {}
+        Some(last) => return Err(format!("{} has the last word on it; change it there", last.place)),
+        None => return Err("the profile would not set it".into()),
+    }
+    let change = draft.write(&path, &text);
+    draft.after = trial;
+    let before = active.profile.split_whitespace().map(str::to_owned);
+    let switch = [program.clone(), "profile".into(), ours::TUNED_PROFILE.into()];
+    let mut command = CommandChange::new(switch, "TuneD takes the profile over and keeps it over reboots")
+        .rewrites(ACTIVE_PROFILE)
+        .rewrites("/etc/tuned/profile_mode");
+    command = if is_ours {
+        command.undone_by_itself()
+    } else {
+        command.undone_by([program, "profile".into()].into_iter().chain(before))
+    };
+    Ok(change.map(Change::from).into_iter().chain([command.into()]).collect())
+}

@@ -1,0 +1,73 @@
+//! What copies the settings of a host, or shares its pools.
+
+use hugewise_model::Observed;
+
+use super::{Ask, Draft};
+use crate::plan::{Change, Step};
+
+pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
+    let kept = |step: &Step| {
+        step.changes.iter().any(|change| match change {
+            Change::File(file) => {
+                ["/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/default/grub.d"].iter().any(|it| file.path.starts_with(it))
+            }
+            Change::Command(command) => command.command.iter().any(|word| word.contains("hugepages=")),
+            Change::Value(_) => false,
+        })
+    };
+    let pools_kept = draft.steps.iter().any(|step| step.id.starts_with("pools-") && kept(step));
+    if pools_kept {
+        for (there, image) in images(ask) {
+            if there {
+                draft.warn(format!(
+                    "{image} copies these settings and has little memory: a pool of this size leaves it none; \
+                     keep the pool out of it, and test that it starts"
+                ));
+            }
+        }
+        draft.warn(
+            "an image made of this host (golden image, template, snapshot) takes the pools with it: a smaller host \
+             that starts from it has no memory left",
+        );
+    }
+    if grows.is_empty() {
+        return;
+    }
+    let ours = ask.host.namespaces.mount.get();
+    let processes = || ask.host.processes.known().into_iter().flatten();
+    let elsewhere = processes().filter(|it| it.namespaces.mount.get().zip(ours).is_some_and(|(its, ours)| its != ours));
+    let kubelet = processes().any(|process| process.name == "kubelet");
+    let in_containers = elsewhere.count();
+    if in_containers > 0 || ask.instances.iter().any(|instance| instance.containered) {
+        draft.warn(
+            "containers here share the pools: one without a hugepages limit of its own may take pages that are planned \
+             for a server, and one with a limit of 0 dies by SIGBUS when its server finds the pool",
+        );
+    }
+    if kubelet {
+        draft.warn("kubelet counts huge pages when it starts: restart it after a pool has changed");
+    }
+    let strict = ask.host.kernel_settings.overcommit_memory.get() == Some(2);
+    if let Some(limit) = ask.sizing.map(|sizing| &sizing.limits.commit_limit)
+        && strict
+        && limit.enough == Some(false)
+    {
+        draft.warn(format!(
+            "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
+            limit.evidence
+        ));
+    }
+}
+
+/// Small systems that are made out of this one's files.
+fn images(ask: &Ask<'_>) -> [(bool, &'static str); 2] {
+    let there = |path: &str| !ask.source.list(path).is_absent() || !ask.source.read(path).is_absent();
+    let words = match &ask.host.command_line {
+        Observed::Known(words) => words.as_slice(),
+        _ => &[],
+    };
+    let kdump = words.iter().any(|word| word.starts_with("crashkernel=")) || there("/etc/kdump.conf");
+    let rescue = there("/etc/rear");
+    [(kdump, "the kdump image"), (rescue, "the rescue image (ReaR)")]
+}

@@ -1,0 +1,228 @@
+//! Puts back what was there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Found, Restorer, TakenBack, same, succeeded, sum_of, temporary};
+use crate::diff::Difference;
+use crate::journal::{After, Before, Entry};
+use crate::outcome::{Event, Progress, RestoreResult};
+use crate::plan::{CommandChange, FileChange, FileState, PoolRef, ValueChange};
+use crate::{Failure, values};
+
+impl Restorer<'_> {
+    pub(super) fn value(
+        &self,
+        change: &ValueChange,
+        before: &str,
+        parts: &[(PoolRef, u64)],
+        found: &Found,
+        done: &mut TakenBack,
+        progress: &mut Progress<'_>,
+    ) {
+        let result = match found {
+            Found::AsBefore => Ok(RestoreResult::AlreadySo),
+            Found::Foreign(difference) => Err(changed_since(difference)),
+            Found::Ours => {
+                progress(&Event::TakingBack { what: &change.path });
+                self.restore_value(change, before, parts, progress).map(|()| RestoreResult::Restored)
+            }
+        };
+        if let (Ok(RestoreResult::Restored), Some(pool)) = (&result, change.pool) {
+            done.notes.extend(self.held(pool, before));
+        }
+        done.add(&change.path, result);
+    }
+
+    fn restore_value(
+        &self,
+        change: &ValueChange,
+        before: &str,
+        parts: &[(PoolRef, u64)],
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Failure> {
+        let Some(pool) = change.pool else { return values::set(self.system, &change.path, before) };
+        let whole = [(pool, before.parse().unwrap_or_default())];
+        let pools = if parts.is_empty() { &whole } else { parts };
+        for (pool, pages) in pools {
+            let got = values::set_pool(self.system, *pool, *pages, progress)?;
+            if got != *pages {
+                let why = format!("{pages} pages were there before, and the kernel gives {got} back");
+                return Err(Failure::new(values::pool_path(*pool), why).advising("memory is fragmented: reboot"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that servers still hold: the kernel frees them when those end.
+    fn held(&self, pool: PoolRef, before: &str) -> Option<String> {
+        let now = values::read(self.system, &values::pool_path(pool), None).ok()??;
+        let held = now.parse::<u64>().ok()?.checked_sub(before.parse().ok()?).filter(|held| *held > 0)?;
+        Some(format!(
+            "{held} pages of {} are held by servers that run: the kernel frees them when those end",
+            pool.page_size
+        ))
+    }
+
+    pub(super) fn file(
+        &self,
+        change: &FileChange,
+        before: Option<&FileState>,
+        folders: &[String],
+        found: &Found,
+        done: &mut TakenBack,
+        progress: &mut Progress<'_>,
+    ) {
+        if self.killed
+            && let Err(failure) = self.remove_temporary(&change.path)
+        {
+            done.notes.push(failure.to_string());
+        }
+        let result = match found {
+            Found::AsBefore => Ok(RestoreResult::AlreadySo),
+            Found::Foreign(difference) => Err(changed_since(difference)),
+            Found::Ours => {
+                progress(&Event::TakingBack { what: &change.path });
+                self.put(&change.path, before).map(|()| RestoreResult::Restored)
+            }
+        };
+        let gone = before.is_none() && result.is_ok();
+        done.add(&change.path, result);
+        for folder in folders.iter().rev().filter(|_| gone) {
+            match self.system.remove_folder(folder) {
+                Ok(true) => {}
+                Ok(false) => {
+                    if matches!(self.system.list(folder), Ok(Some(_))) {
+                        done.notes
+                            .push(format!("{folder} was made by hugewise and stays: there are other files in it"));
+                        break;
+                    }
+                }
+                Err(failure) => done.add(folder, Err(failure)),
+            }
+        }
+    }
+
+    fn put(&self, path: &str, file: Option<&FileState>) -> Result<(), Failure> {
+        match file {
+            Some(file) => self.system.write_file(path, &temporary(path), file),
+            None => self.system.remove_file(path),
+        }
+    }
+
+    fn remove_temporary(&self, path: &str) -> Result<(), Failure> {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        self.system.remove_file(&format!("{folder}/{}", temporary(path)))
+    }
+
+    pub(super) fn command(
+        &self,
+        (command, entry): (&CommandChange, &Entry),
+        rewritten: &Rewritten<'_>,
+        found: &Found,
+        done: &mut TakenBack,
+        progress: &mut Progress<'_>,
+    ) {
+        let Before::Command { files } = &entry.intent.before else { return };
+        let line = command.undo.as_ref().unwrap_or(&command.command).join(" ");
+        if let Found::Foreign(difference) = found {
+            return done.add(line, Err(changed_since(difference)));
+        }
+        let now: Vec<_> = files.iter().map(|(path, _)| self.system.file(path)).collect();
+        let as_before = files.iter().zip(&now).all(|((_, before), now)| {
+            let now = now.as_ref().map(Option::as_ref);
+            now.is_ok_and(|now| same(now, before.as_ref()))
+        });
+        // It was killed before it had changed anything.
+        let untouched = entry.after.is_none() && !files.is_empty() && as_before;
+        let mut undo_failed = None;
+        if let Some(undo) = command.undo.as_ref().filter(|_| !untouched) {
+            progress(&Event::TakingBack { what: &line });
+            let ran = self.system.run(undo, command.user.as_deref());
+            undo_failed = ran.and_then(|ran| succeeded(&line, ran)).err();
+        }
+        for ((path, _), now) in files.iter().zip(&now) {
+            if self.killed
+                && let Err(failure) = self.remove_temporary(path)
+            {
+                done.notes.push(failure.to_string());
+            }
+            let ours = self.killed
+                || command.undo.is_none()
+                || now.as_ref().is_ok_and(|now| rewritten.left_by_us(path, now.as_ref()));
+            let result = self.put_rewritten(path, rewritten.before(path), ours, &line, done, progress);
+            done.add(path, result);
+        }
+        match undo_failed {
+            // What it would have changed is restored from the journal.
+            Some(failure) if !files.is_empty() && !command.undo_last => done.notes.push(failure.to_string()),
+            Some(failure) => done.add(line, Err(failure)),
+            None if untouched => done.add(line, Ok(RestoreResult::AlreadySo)),
+            None if command.undo.is_some() => done.add(line, Ok(RestoreResult::Ran)),
+            None => {}
+        }
+    }
+
+    /// A file that a command rewrites: as before to the byte, unless somebody else has made it anew since out of what
+    /// is there now, perhaps with a kernel that was not there before.
+    fn put_rewritten(
+        &self,
+        path: &str,
+        before: Option<&FileState>,
+        ours: bool,
+        line: &str,
+        done: &mut TakenBack,
+        progress: &mut Progress<'_>,
+    ) -> Result<RestoreResult, Failure> {
+        if same(self.system.file(path)?.as_ref(), before) {
+            return Ok(RestoreResult::AlreadySo);
+        }
+        if !ours {
+            done.notes.push(format!(
+                "{path} was made anew since by somebody else: {line} has made it out of the configuration as it is \
+                 now, and its old bytes were not put back"
+            ));
+            return Ok(RestoreResult::Ran);
+        }
+        progress(&Event::TakingBack { what: path });
+        self.put(path, before).map(|()| RestoreResult::Restored)
+    }
+}
+
+/// Files that commands rewrite, one after the other perhaps: what they were before the first of them.
+#[derive(Default)]
+pub(super) struct Rewritten<'a> {
+    before: BTreeMap<&'a str, Option<&'a FileState>>,
+    known: BTreeSet<(&'a str, Option<String>)>,
+}
+
+impl<'a> Rewritten<'a> {
+    /// Of entries in the order in which they were made.
+    pub(super) fn of(entries: impl Iterator<Item = &'a Entry>) -> Self {
+        let mut rewritten = Self::default();
+        for entry in entries {
+            let Before::Command { files } = &entry.intent.before else { continue };
+            let sums = match &entry.after {
+                Some(After::Command(sums)) => sums.as_slice(),
+                _ => &[],
+            };
+            for (place, (path, before)) in files.iter().enumerate() {
+                rewritten.before.entry(path).or_insert(before.as_ref());
+                rewritten.known.insert((path, sum_of(before.as_ref())));
+                rewritten.known.extend(sums.get(place).map(|sum| (path.as_str(), sum.clone())));
+            }
+        }
+        rewritten
+    }
+
+    fn before(&self, path: &str) -> Option<&'a FileState> {
+        self.before.get(path).copied().flatten()
+    }
+
+    fn left_by_us(&self, path: &str, now: Option<&FileState>) -> bool {
+        self.known.contains(&(path, sum_of(now)))
+    }
+}
+
+fn changed_since(difference: &Difference) -> Failure {
+    Failure::new(&difference.path, "was changed by somebody else meanwhile, and is left alone")
+}

@@ -1,0 +1,155 @@
+//! Regular files: read whole, replaced whole.
+
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat,
+    fsync, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::place::{At, Place, failure, find};
+use crate::Failure;
+use crate::plan::{Content, FileMode, FileState, Label};
+
+/// More than any configuration file or journal has.
+const LONGEST: usize = 64 << 20;
+
+/// A regular file with everything that is restored of it.
+pub(super) fn read(root: &OwnedFd, path: &str) -> Result<Option<FileState>, Failure> {
+    let Some((file, _)) = open(root, path)? else { return Ok(None) };
+    let stat = fstat(&file).map_err(|error| failure(path, error))?;
+    if stat.st_nlink > 1 {
+        let why = format!("has {} names (hard links): replacing it would part them", stat.st_nlink);
+        return Err(Failure::new(path, why).advising("make the change by hand"));
+    }
+    let bytes = content(&file, path)?;
+    let labels = labels(&file).map_err(|error| failure(path, error))?;
+    let mode = FileMode(stat.st_mode & 0o7777);
+    Ok(Some(FileState { content: Content::new(bytes), mode, uid: stat.st_uid, gid: stat.st_gid, labels }))
+}
+
+/// A regular file's bytes, of the kernel's too.
+pub(super) fn bytes(root: &OwnedFd, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+    open(root, path)?.map(|(file, _)| content(&file, path)).transpose()
+}
+
+fn open(root: &OwnedFd, path: &str) -> Result<Option<(OwnedFd, Place)>, Failure> {
+    let Some(place) = find(root, path)? else { return Ok(None) };
+    match place.look(path)? {
+        At::Nothing => return Ok(None),
+        At::Folder => return Err(Failure::new(path, "is a folder")),
+        At::File => {}
+    }
+    match place.open(OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+        Ok(file) => Ok(Some((file, place))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(failure(path, error)),
+    }
+}
+
+fn content(file: &OwnedFd, path: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes: Vec<u8> = Vec::new();
+    loop {
+        bytes.reserve(16 << 10);
+        match rustix::io::read(file, spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) if bytes.len() > LONGEST => return Err(Failure::new(path, "is too large for a configuration file")),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(failure(path, error)),
+        }
+    }
+}
+
+/// Extended attributes, by name. A file system without any has none.
+fn labels(file: &OwnedFd) -> rustix::io::Result<Vec<Label>> {
+    let mut names = vec![0_u8; 64 << 10];
+    let length = match flistxattr(file, names.as_mut_slice()) {
+        Ok(length) => length,
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    names.truncate(length);
+    let mut found = Vec::new();
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0_u8; 64 << 10];
+        match fgetxattr(file, name, value.as_mut_slice()) {
+            Ok(length) => value.truncate(length),
+            Err(Errno::NODATA) => continue,
+            Err(error) => return Err(error),
+        }
+        found.push(Label { name: String::from_utf8_lossy(name).into_owned(), value });
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Replaces or makes a file as a whole.
+pub(super) fn write(root: &OwnedFd, path: &str, temporary: &str, state: &FileState) -> Result<(), Failure> {
+    let Some(place) = find(root, path)? else {
+        return Err(Failure::new(path, "its folder is not there"));
+    };
+    let replaces = match place.look(path)? {
+        At::Nothing => false,
+        At::File => true,
+        At::Folder => return Err(Failure::new(path, "is a folder").advising("remove it")),
+    };
+    let beside = Place { folder: place.folder, name: temporary.to_owned() };
+    let file = beside.create().map_err(|error| failure(path, error))?;
+    let written = fill(&file, state, replaces)
+        .and_then(|()| renameat(&beside.folder, temporary, &beside.folder, place.name.as_str()));
+    if let Err(error) = written {
+        // What matters is the first error; a temporary file that stays is removed by the next try.
+        let _ = unlinkat(&beside.folder, temporary, AtFlags::empty());
+        return Err(failure(path, error));
+    }
+    fsync(&beside.folder).map_err(|error| failure(path, error))
+}
+
+impl Place {
+    /// A new file that nobody else can open yet; one that a killed run has left is replaced.
+    fn create(&self) -> rustix::io::Result<OwnedFd> {
+        let new = || self.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR);
+        match new() {
+            Err(Errno::EXIST) => {
+                unlinkat(&self.folder, self.name.as_str(), AtFlags::empty())?;
+                new()
+            }
+            other => other,
+        }
+    }
+}
+
+fn fill(file: &OwnedFd, state: &FileState, exact: bool) -> rustix::io::Result<()> {
+    write_all(file, state.content.bytes())?;
+    let made = fstat(file)?;
+    if (made.st_uid, made.st_gid) != (state.uid, state.gid) {
+        fchown(file, Some(Uid::from_raw(state.uid)), Some(Gid::from_raw(state.gid)))?;
+    }
+    let given = labels(file)?;
+    for label in state.labels.iter().filter(|label| !given.contains(label)) {
+        fsetxattr(file, label.name.as_str(), &label.value, XattrFlags::empty())?;
+    }
+    let wanted = |name: &str| state.labels.iter().any(|label| label.name == name);
+    // The folder's default ACL gives a new file an ACL that the old one may not have had. What security modules
+    // give cannot be taken away.
+    let foreign = |label: &&Label| !wanted(&label.name) && !label.name.starts_with("security.");
+    for label in given.iter().filter(foreign).filter(|_| exact || !state.labels.is_empty()) {
+        fremovexattr(file, label.name.as_str())?;
+    }
+    fchmod(file, Mode::from_raw_mode(state.mode.0))?;
+    fsync(file)
+}
+
+pub(super) fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, XattrFlags, fsetxattr, openat};
+
+use super::*;
+use crate::plan::{Content, FileMode};
+
+fn state(text: &str) -> FileState {
+    let mode = FileMode(0o644);
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    FileState { content: Content::Text(text.into()), mode, uid, gid, labels: Vec::new() }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    Live::beneath(folder.parent().unwrap())
+        .unwrap()
+        .list(&format!("/{}", folder.file_name().unwrap().display()))
+        .unwrap()
+        .unwrap()
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole_and_nothing_stays_beside_it() {
+    let root = tempfile::tempdir().unwrap();
+    let live = Live::beneath(root.path()).unwrap();
+    live.write_file("/x", ".x.new", &state("one\n")).unwrap();
+    let first = fs::symlink_metadata(root.path().join("x")).unwrap();
+    // As a killed run leaves it.
+    fs::write(root.path().join(".x.new"), "half").unwrap();
+    let closed = FileState { mode: FileMode(0o600), ..state("two\n") };
+    live.write_file("/x", ".x.new", &closed).unwrap();
+    assert_eq!(live.file("/x"), Ok(Some(closed)));
+    assert_eq!(names(root.path()), ["x"]);
+    assert_ne!(fs::symlink_metadata(root.path().join("x")).unwrap().ino(), first.ino(), "it is another file");
+    assert_eq!((live.file("/none"), live.file("/none/x")), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn what_cannot_be_written_leaves_everything_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let live = Live::beneath(root.path()).unwrap();
+    fs::create_dir(root.path().join("folder")).unwrap();
+    let why = live.write_file("/folder", ".folder.new", &state("")).unwrap_err().to_string();
+    assert_eq!(why, "/folder: is a folder; remove it");
+    let why = live.write_file("/none/x", ".x.new", &state("")).unwrap_err().to_string();
+    assert_eq!(why, "/none/x: its folder is not there");
+    // No file system has such a label: everything before it was done already, on the temporary file.
+    let label = crate::plan::Label { name: "nowhere.x".into(), value: vec![1] };
+    let why = live.write_file("/x", ".x.new", &FileState { labels: vec![label], ..state("x") }).unwrap_err();
+    assert!(why.to_string().starts_with("/x: "), "{why}");
+    assert_eq!(names(root.path()), ["folder"]);
+    assert!(live.write_value("/none", "1").unwrap_err().to_string().contains("no such value"));
+    for path in ["x", "/../x", "/a/./b", "/"] {
+        assert!(live.file(path).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn no_link_is_followed_at_the_end_or_on_the_way() {
+    let root = tempfile::tempdir().unwrap();
+    let live = Live::beneath(root.path()).unwrap();
+    fs::create_dir(root.path().join("real")).unwrap();
+    symlink("real", root.path().join("way")).unwrap();
+    symlink("/etc/passwd", root.path().join("real/end")).unwrap();
+    for result in [
+        live.file("/way/x").map(drop),
+        live.file("/real/end").map(drop),
+        live.write_file("/way/x", ".x", &state("")),
+        live.write_file("/real/end", ".x", &state("")),
+        live.write_value("/real/end", "1"),
+        live.remove_file("/real/end"),
+        live.append("/real/end", b"x"),
+        live.make_folder("/real/end", false),
+        live.list("/way/x").map(drop),
+    ] {
+        let why = result.unwrap_err().to_string();
+        assert!(why.contains("symbolic link to real") || why.contains("symbolic link to /etc/passwd"), "{why}");
+    }
+    assert_eq!(names(&root.path().join("real")), ["end"]);
+    assert_eq!(live.real("/way"), Ok(Some("/real".into())));
+    assert_eq!(live.real("/none"), Ok(None));
+}
+
+#[test]
+fn labels_are_those_of_the_file_that_is_put_back() {
+    let root = tempfile::tempdir().unwrap();
+    let live = Live::beneath(root.path()).unwrap();
+    live.write_file("/x", ".x.new", &state("one\n")).unwrap();
+    let set = |path: &str, name: &str, value: &[u8]| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(CWD, root.path().join(path), flags, Mode::empty()).unwrap();
+        fsetxattr(&file, name, value, XattrFlags::empty())
+    };
+    if set("x", "user.mine", b"\x00\xff").is_err() {
+        eprintln!("SKIP: this file system has no extended attributes");
+        return;
+    }
+    let before = live.file("/x").unwrap().unwrap();
+    assert_eq!(before.labels.len(), 1);
+    // The ACL that a folder gives to new files: rwx for the owner, r-x for a user 1000, mask, none for others.
+    let acl: Vec<u8> = [2_u32]
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .chain(
+            [(1_u16, 7_u16, u32::MAX), (2, 5, 1000), (4, 5, u32::MAX), (16, 5, u32::MAX), (32, 0, u32::MAX)]
+                .into_iter()
+                .flat_map(|(tag, rights, id)| {
+                    [&tag.to_le_bytes()[..], &rights.to_le_bytes()[..], &id.to_le_bytes()[..]].concat()
+                }),
+        )
+        .collect();
+    let acls = set(".", "system.posix_acl_default", &acl).is_ok();
+    live.write_file("/x", ".x.new", &FileState { content: Content::Text("two\n".into()), ..before.clone() }).unwrap();
+    let replaced = live.file("/x").unwrap().unwrap();
+    assert_eq!(replaced.labels, before.labels, "ACLs: {acls}");
+    live.write_file("/x", ".x.new", &before).unwrap();
+    assert_eq!(live.file("/x"), Ok(Some(before)));
+}
+
+#[test]
+fn commands_have_no_shell_no_terminal_and_an_end() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIP: root alone runs commands");
+        return;
+    }
+    let live = Live::new().unwrap();
+    let run = |words: &[&str], user: Option<&str>| {
+        live.run(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), user)
+    };
+    let said = run(&["/bin/echo", "$HOME; id"], None).unwrap();
+    assert_eq!((said.success, said.output.as_str()), (true, "$HOME; id\n"));
+    assert!(!run(&["/bin/sh", "-c", "echo no >&2; exit 3"], None).unwrap().success);
+    assert_eq!(run(&["/usr/bin/id", "-u"], Some("nobody")).unwrap().output, "65534\n");
+    let why = run(&["/usr/bin/id"], Some("nobody of that name")).unwrap_err().to_string();
+    assert!(why.contains("no such account"), "{why}");
+    let why = run(&["/usr/sbin/no-such-program"], None).unwrap_err().to_string();
+    assert!(why.contains("no such program") && why.contains("install"), "{why}");
+    assert!(Live::beneath(Path::new("/")).unwrap().run(&["/bin/true".into()], None).is_err());
+}
+
+#[test]
+fn a_command_holds_the_lock_while_it_runs_but_a_server_that_it_starts_does_not() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIP: root alone runs commands");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock").to_str().unwrap().to_owned();
+    let live = Live::new().unwrap();
+    let held = live.lock(&path).unwrap().unwrap();
+    assert!(Live::new().unwrap().lock(&path).unwrap().is_none());
+    let descriptors = |last: &str| {
+        let words = ["/bin/sh", "-c", "readlink /proc/self/fd/*; :", last].map(str::to_owned);
+        live.run(&words, None).unwrap().output
+    };
+    assert!(descriptors("reload").contains(&path));
+    assert!(!descriptors("restart").contains(&path));
+    drop(held);
+    assert!(Live::new().unwrap().lock(&path).unwrap().is_some());
+}

@@ -1,0 +1,404 @@
+//! What apply and undo do, and what they refuse.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use hugewise_model::PageCount;
+
+use crate::apply::Options;
+use crate::journal::{self, State};
+use crate::outcome::{Applied, End, Event, StepResult, Undone};
+use crate::plan::{CommandChange, FileChange, PoolRef, Refusal, ValueChange};
+use crate::testing::{Machine, assert_same};
+use crate::{Error, Plan, Risk, Step, apply, prepare, recover, undo};
+
+use super::{GRUB, GRUB_CFG, LIMITS, POOL, SURPLUS, SYSCTL, THP, UNIT, WHOLE, machine, plan};
+
+fn prepared(machine: &Machine) -> Plan {
+    prepare(plan(), machine).unwrap()
+}
+
+fn applied(machine: &Machine, plan: &Plan) -> Result<Applied, Error> {
+    with(machine, plan, Options::default())
+}
+
+fn with(machine: &Machine, plan: &Plan, options: Options) -> Result<Applied, Error> {
+    apply(plan, machine, options, &mut |_| {})
+}
+
+fn undone(machine: &Machine) -> Result<Undone, Error> {
+    undo(machine, None, false, &mut |_| {})
+}
+
+/// A plan of these steps on a host without an identity, prepared.
+fn of(machine: &Machine, steps: Vec<Step>) -> Plan {
+    let mut plan = Plan { steps, ..plan() };
+    plan.seal();
+    prepare(plan, machine).unwrap()
+}
+
+fn step(id: &str) -> Step {
+    Step::new(id, id, Risk::Safe, "a test")
+}
+
+fn result<'a>(applied: &'a Applied, id: &str) -> &'a StepResult {
+    &applied.steps.iter().find(|step| step.id == id).unwrap().result
+}
+
+#[test]
+fn a_plan_says_what_is_there_and_what_will_be() {
+    let machine = machine();
+    let plan = prepared(&machine);
+    let crate::Change::Value(pool) = &plan.steps[0].changes[0] else { panic!() };
+    assert_eq!((pool.path.as_str(), pool.before.as_deref(), pool.after.as_str()), (POOL, Some("10"), "300"));
+    let crate::Change::File(limits) = &plan.steps[2].changes[0] else { panic!() };
+    let (before, after) = (limits.before.as_ref().unwrap(), limits.after.as_ref().unwrap());
+    assert_eq!((before.mode.to_string().as_str(), before.gid, before.labels.len()), ("0640", 7, 2));
+    assert_eq!((after.mode, after.gid), (before.mode, before.gid), "owner and permissions are kept");
+}
+
+#[test]
+fn applied_twice_changes_nothing_the_second_time() {
+    let machine = machine();
+    let plan = prepared(&machine);
+    let first = applied(&machine, &plan).unwrap();
+    assert_eq!((first.end, first.journal.as_deref()), (End::Done, Some("1")));
+    assert_eq!(machine.get(SYSCTL).as_deref(), Some("vm.nr_hugepages = 300\n"));
+    assert_eq!(machine.get(POOL).as_deref(), Some("300"));
+    assert!(machine.get(GRUB_CFG).unwrap().contains("transparent_hugepage=never"));
+    let (seen, ran) = (machine.seen(), machine.ran.borrow().len());
+    let second = applied(&machine, &plan).unwrap();
+    assert_eq!((second.end, second.journal), (End::NothingToDo, None));
+    assert_same(&machine.seen(), &seen, "second apply");
+    assert_eq!(machine.ran.borrow().len(), ran, "no command is run again");
+    // Made anew, the plan has nothing left but what cleans up after itself.
+    let again = prepare(Plan { steps: plan.steps[..6].to_vec(), ..plan }, &machine).unwrap();
+    let left: Vec<&str> = again.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(left, ["memlock"], "its last step removes what the third one writes");
+}
+
+#[test]
+fn a_host_that_has_drifted_is_refused_with_a_diff() {
+    let machine = machine();
+    let plan = prepared(&machine);
+    machine.put(SYSCTL, "vm.nr_hugepages = 7\n");
+    machine.put("/proc/sys/vm/hugetlb_shm_group", "9\n");
+    let seen = machine.seen();
+    let error = applied(&machine, &plan).unwrap_err();
+    let Error::Drifted(differences) = &error else { panic!("{error}") };
+    assert_eq!(differences.len(), 2);
+    assert!(error.to_string().contains("+vm.nr_hugepages = 7"), "{error}");
+    assert!(error.to_string().contains("-0\n+9"), "{error}");
+    assert_same(&machine.seen(), &seen, "a refusal");
+    assert!(journal::list(&machine).unwrap().is_empty());
+}
+
+#[test]
+fn undo_refuses_what_somebody_has_changed_since() {
+    let machine = machine();
+    let before = machine.seen();
+    applied(&machine, &prepared(&machine)).unwrap();
+    machine.put(SYSCTL, "vm.nr_hugepages = 301\n");
+    machine.put(THP, "always madvise [never]\n");
+    let after = machine.seen();
+    let error = undone(&machine).unwrap_err();
+    let Error::ChangedSince { differences, .. } = &error else { panic!("{error}") };
+    assert_eq!(differences.len(), 1, "the same value written otherwise is no change");
+    assert!(error.to_string().contains("-vm.nr_hugepages = 300\n+vm.nr_hugepages = 301"), "{error}");
+    assert_same(&machine.seen(), &after, "a refusal");
+    let forced = undo(&machine, None, true, &mut |_| {}).unwrap();
+    assert!(forced.complete && forced.risk == Risk::Reboot, "{forced:?}");
+    assert_same(&machine.seen(), &before, "undo --force");
+}
+
+#[test]
+fn what_somebody_has_put_back_already_is_left_alone() {
+    let machine = machine();
+    let before = machine.seen();
+    applied(&machine, &prepared(&machine)).unwrap();
+    fs::remove_file(machine.path(UNIT)).unwrap();
+    assert!(undone(&machine).unwrap().complete);
+    assert_same(&machine.seen(), &before, "undo");
+}
+
+#[test]
+fn a_folder_that_others_use_stays() {
+    let machine = machine();
+    applied(&machine, &prepared(&machine)).unwrap();
+    let (folder, _) = UNIT.rsplit_once('/').unwrap();
+    machine.put(&format!("{folder}/theirs.conf"), "[Service]\n");
+    let undone = undone(&machine).unwrap();
+    assert!(undone.complete && undone.notes.iter().any(|note| note.contains(folder)), "{undone:?}");
+    assert_eq!(machine.get(UNIT), None);
+    assert!(machine.path(&format!("{folder}/theirs.conf")).exists());
+}
+
+#[test]
+fn a_command_that_fails_takes_everything_back_or_its_step_alone() {
+    let machine = machine();
+    let before = machine.seen();
+    let plan = prepared(&machine);
+    machine.fails.set("profile hugewise");
+    let failed = applied(&machine, &plan).unwrap();
+    assert_eq!(failed.end, End::TakenBack);
+    assert!(
+        matches!(result(&failed, "tuned"), StepResult::Failed { why } if why.ends_with("hugewise: it does not work")),
+        "{failed:?}"
+    );
+    assert_eq!(result(&failed, "pool-2M-now"), &StepResult::TakenBack);
+    assert_eq!(result(&failed, "cleanup"), &StepResult::NotTried);
+    assert_same(&machine.seen(), &before, "taken back");
+    assert_eq!(undone(&machine), Err(Error::NothingToUndo));
+
+    let kept = with(&machine, &plan, Options { keep_going: true, ..Options::default() }).unwrap();
+    assert_eq!((kept.end, result(&kept, "cleanup")), (End::Partly, &StepResult::Done));
+    assert_eq!(machine.get("/etc/tuned/hugewise/tuned.conf"), None);
+    assert_eq!(machine.get(THP).as_deref(), Some("madvise\n"));
+    assert_eq!(machine.get(POOL).as_deref(), Some("300"));
+    assert!(undone(&machine).unwrap().complete);
+    assert_same(&machine.seen(), &before, "undo of a part");
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_said_and_tried_again() {
+    let machine = machine();
+    let before = machine.seen();
+    let plan = prepared(&machine);
+    applied(&machine, &plan).unwrap();
+    machine.fails.set("daemon-reload");
+    let stuck = undone(&machine).unwrap();
+    assert!(!stuck.complete);
+    assert_eq!(journal::list(&machine).unwrap()[0].state, State::Stuck);
+    assert!(matches!(applied(&machine, &plan), Err(Error::Failed(_))), "an apply waits until that is put right");
+    machine.fails.set("");
+    assert!(undone(&machine).unwrap().complete);
+    assert_same(&machine.seen(), &before, "second undo");
+}
+
+#[test]
+fn a_pool_that_falls_short_is_taken_back_or_kept() {
+    let machine = machine();
+    let before = machine.seen();
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 300))]);
+    machine.most_pages.set(120);
+    let mut attempts = 0;
+    let short = apply(&plan, &machine, Options::default(), &mut |event| {
+        if let Event::PoolShort { wanted, obtained, .. } = event {
+            assert_eq!((*wanted, *obtained), (PageCount(300), PageCount(120)));
+            attempts += 1;
+        }
+    });
+    let short = short.unwrap();
+    assert_eq!((short.end, attempts), (End::TakenBack, 3), "asked again after compaction, and not for ever");
+    let StepResult::Failed { why } = result(&short, "pool") else { panic!("{short:?}") };
+    assert!(why.contains("300 pages of 2 MiB") && why.contains("gave 120") && why.contains("boot"), "{why}");
+    assert_eq!(machine.get("/proc/sys/vm/compact_memory").as_deref(), Some("1"));
+    machine.put("/proc/sys/vm/compact_memory", "");
+    assert_same(&machine.seen(), &before, "taken back");
+
+    let kept = with(&machine, &plan, Options { keep_partial: true, ..Options::default() }).unwrap();
+    assert_eq!(kept.end, End::Partly);
+    let obtained = StepResult::Partial { wanted: PageCount(300), obtained: PageCount(120) };
+    assert_eq!(result(&kept, "pool"), &obtained);
+    assert_eq!(machine.get(POOL).as_deref(), Some("120"));
+    assert!(undone(&machine).unwrap().complete);
+    assert_eq!(machine.get(POOL).as_deref(), Some("10"));
+}
+
+#[test]
+fn pages_go_back_to_the_nodes_that_had_them() {
+    let machine = machine();
+    let node = |node: u32| PoolRef { node: Some(node), ..WHOLE };
+    let path = |number: u32| format!("{}/nr_hugepages", node(number).folder());
+    machine.put(&path(0), "10\n");
+    machine.put(&path(1), "0\n");
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 30))]);
+    applied(&machine, &plan).unwrap();
+    // As the kernel spreads 20 more pages.
+    machine.put(&path(0), "20\n");
+    machine.put(&path(1), "10\n");
+    assert!(undone(&machine).unwrap().complete);
+    assert_eq!((machine.get(&path(0)).as_deref(), machine.get(&path(1)).as_deref()), (Some("10"), Some("0")));
+}
+
+#[test]
+fn surplus_pages_are_not_the_pools() {
+    let machine = machine();
+    machine.put(POOL, "14\n");
+    machine.put(SURPLUS, "4\n");
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 30))]);
+    let crate::Change::Value(pool) = &plan.steps[0].changes[0] else { panic!() };
+    assert_eq!(pool.before.as_deref(), Some("10"));
+    machine.put(POOL, "34\n");
+    assert_eq!(applied(&machine, &plan).unwrap().end, End::NothingToDo);
+}
+
+#[test]
+fn links_are_not_followed() {
+    let machine = machine();
+    machine.put("/srv/theirs.conf", "theirs\n");
+    symlink(machine.path("/srv/theirs.conf"), machine.path(SYSCTL)).unwrap();
+    let why = prepare(plan(), &machine).unwrap_err().to_string();
+    assert!(why.starts_with(SYSCTL) && why.contains("symbolic link") && why.contains("theirs.conf"), "{why}");
+
+    // It came after the plan.
+    fs::remove_file(machine.path(SYSCTL)).unwrap();
+    let plan = prepared(&machine);
+    let before = machine.seen();
+    symlink(machine.path("/srv/theirs.conf"), machine.path(SYSCTL)).unwrap();
+    assert!(applied(&machine, &plan).unwrap_err().to_string().contains("symbolic link"));
+    fs::remove_file(machine.path(SYSCTL)).unwrap();
+    fs::rename(machine.path("/etc/sysctl.d"), machine.path("/srv/sysctl.d")).unwrap();
+    symlink(machine.path("/srv/sysctl.d"), machine.path("/etc/sysctl.d")).unwrap();
+    let why = applied(&machine, &plan).unwrap_err().to_string();
+    assert!(why.contains("its folder sysctl.d is a symbolic link"), "{why}");
+    fs::remove_file(machine.path("/etc/sysctl.d")).unwrap();
+    fs::rename(machine.path("/srv/sysctl.d"), machine.path("/etc/sysctl.d")).unwrap();
+    assert_same(&machine.seen(), &before, "refusals");
+
+    // It came after the apply.
+    applied(&machine, &plan).unwrap();
+    fs::remove_file(machine.path(SYSCTL)).unwrap();
+    symlink(machine.path("/srv/theirs.conf"), machine.path(SYSCTL)).unwrap();
+    assert!(undone(&machine).unwrap_err().to_string().contains("symbolic link"));
+    assert_eq!(machine.get("/srv/theirs.conf").as_deref(), Some("theirs\n"));
+}
+
+#[test]
+fn a_file_with_two_names_is_not_parted() {
+    let machine = machine();
+    fs::hard_link(machine.path(LIMITS), machine.path("/etc/other")).unwrap();
+    let why = prepare(plan(), &machine).unwrap_err().to_string();
+    assert!(why.contains("hard links"), "{why}");
+}
+
+#[test]
+fn the_systems_own_links_are_the_systems_affair() {
+    let machine = machine();
+    fs::rename(machine.path(GRUB_CFG), machine.path("/boot/real.cfg")).unwrap();
+    symlink("/boot/real.cfg", machine.path(GRUB_CFG)).unwrap();
+    fs::remove_file(machine.path(GRUB_CFG)).unwrap();
+    symlink("../real.cfg", machine.path(GRUB_CFG)).unwrap();
+    let command = CommandChange::new(["/usr/sbin/update-grub"], "").undone_by_itself().rewrites(GRUB_CFG);
+    let text = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX transparent_hugepage=never\"\n";
+    let plan = of(&machine, vec![step("boot").change(FileChange::write(GRUB, text)).change(command)]);
+    applied(&machine, &plan).unwrap();
+    assert!(machine.get("/boot/real.cfg").unwrap().contains("never"));
+    machine.fails.set("update-grub");
+    assert!(!undone(&machine).unwrap().complete);
+    assert_eq!(machine.get("/boot/real.cfg").as_deref(), Some("# made by update-grub\n"), "put back from the journal");
+}
+
+#[test]
+fn a_file_that_was_made_anew_since_keeps_what_came_meanwhile() {
+    let machine = machine();
+    applied(&machine, &prepared(&machine)).unwrap();
+    // A kernel was installed: the menu was made anew, with our drop-in.
+    machine.put("/etc/default/grub.d/kernel.cfg", "# kernel 2\n");
+    machine.put(GRUB_CFG, "# made by update-grub\nGRUB_CMDLINE_LINUX=...\n# kernel 2\n");
+    let undone = undone(&machine).unwrap();
+    assert!(undone.complete && undone.notes.iter().any(|note| note.contains(GRUB_CFG)), "{undone:?}");
+    assert_eq!(machine.get(GRUB_CFG).as_deref(), Some("# made by update-grub\n# kernel 2\n"));
+}
+
+#[test]
+fn memory_that_others_need_is_not_taken() {
+    let machine = machine();
+    let mut plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 5810))]);
+    // 12,000,000 kB available, 5,800 pages of 2048 kB more: 121,600 kB are left.
+    plan.budget.floor_bytes = 256 << 20;
+    let why = applied(&machine, &plan).unwrap_err().to_string();
+    assert!(why.contains("11.3 GiB") && why.contains("118.8 MiB") && why.contains("256.0 MiB"), "{why}");
+    assert!(why.contains("--force"), "{why}");
+    assert_eq!(machine.get(POOL).as_deref(), Some("10\n"));
+    let force = Options { force: true, ..Options::default() };
+    assert_eq!(with(&machine, &plan, force).unwrap().end, End::Done);
+
+    let machine = super::machine();
+    let mut plan = prepared(&machine);
+    plan.refusal =
+        Some(Refusal { reasons: vec!["2.0 GiB are missing".into()], short_bytes: 2 << 30, largest_pools_bytes: 0 });
+    assert!(applied(&machine, &plan).unwrap_err().to_string().contains("2.0 GiB are missing"));
+    assert_eq!(with(&machine, &plan, force).unwrap().end, End::Done);
+}
+
+#[test]
+fn one_at_a_time_and_on_its_own_host() {
+    let machine = machine();
+    let plan = prepared(&machine);
+    let lock = journal::lock(&machine).unwrap();
+    assert!(matches!(applied(&machine, &plan), Err(Error::Busy { .. })));
+    assert!(matches!(undone(&machine), Err(Error::Busy { .. })));
+    drop(lock);
+    machine.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n");
+    assert!(matches!(applied(&machine, &plan), Err(Error::OtherHost { .. })));
+}
+
+#[test]
+fn journals_are_kept_and_listed() {
+    let machine = machine();
+    assert_eq!(undone(&machine), Err(Error::NothingToUndo));
+    let first = of(&machine, vec![step("one").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 1\n"))]);
+    applied(&machine, &first).unwrap();
+    let group = ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7");
+    applied(&machine, &of(&machine, vec![step("two").change(group)])).unwrap();
+    let states = || -> Vec<(String, State)> {
+        journal::list(&machine).unwrap().into_iter().map(|one| (one.id, one.state)).collect()
+    };
+    assert_eq!(states(), [("1".into(), State::Done), ("2".into(), State::Done)]);
+    assert_eq!(journal::list(&machine).unwrap()[1].steps, ["two"]);
+    let by_id = |id: &str| undo(&machine, Some(id), false, &mut |_| {});
+    assert_eq!(by_id("3"), Err(Error::NoSuchJournal("3".into())));
+    assert_eq!(by_id("../1"), Err(Error::NoSuchJournal("../1".into())));
+    assert_eq!(by_id("1").unwrap().journal, "1");
+    assert_eq!(by_id("1"), Err(Error::AlreadyUndone("1".into())));
+    assert_eq!(undone(&machine).unwrap().journal, "2");
+    assert_eq!(undone(&machine), Err(Error::NothingToUndo));
+    assert_eq!(states(), [("1".into(), State::Undone), ("2".into(), State::Undone)]);
+    assert_eq!((machine.get(SYSCTL), recover(&machine, &mut |_| {})), (None, Ok(None)));
+    let mode = |path: &str| {
+        fs::symlink_metadata(machine.path(path))
+            .map(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()))
+            .unwrap()
+    };
+    assert_eq!(mode("/var/lib/hugewise/journal") & 0o7777, 0o700);
+    assert_eq!(mode("/var/lib/hugewise/journal/0001.journal") & 0o7777, 0o600);
+}
+
+#[test]
+fn a_damaged_journal_is_not_guessed_at() {
+    let machine = machine();
+    applied(&machine, &prepared(&machine)).unwrap();
+    let path = "/var/lib/hugewise/journal/0001.journal";
+    let text = machine.get(path).unwrap();
+    let damaged = text.replacen("\"intent\"", "\"Intent\"", 1);
+    assert_ne!(damaged, text);
+    machine.put(path, &damaged);
+    let error = undone(&machine).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("line 3"), "{error}");
+}
+
+#[test]
+fn a_value_that_this_kernel_does_not_have() {
+    let machine = machine();
+    let path = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+    let steps = vec![step("thp").change(ValueChange::new(path, "inherit"))];
+    let why = prepare(Plan { steps, ..plan() }, &machine).unwrap_err().to_string();
+    assert_eq!(why, format!("{path}: this kernel has no such value"));
+}
+
+#[test]
+fn a_boot_that_found_fewer_pages_is_nobodys_change() {
+    let machine = machine();
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 300))]);
+    applied(&machine, &plan).unwrap();
+    machine.put(POOL, "250\n");
+    assert!(matches!(undone(&machine), Err(Error::ChangedSince { .. })), "in the same boot it is somebody's");
+    machine.put("/proc/sys/kernel/random/boot_id", "66666666-7777-8888-9999-000000000000\n");
+    machine.put(POOL, "400\n");
+    assert!(matches!(undone(&machine), Err(Error::ChangedSince { .. })), "more than were asked for");
+    machine.put(POOL, "250\n");
+    assert!(undone(&machine).unwrap().complete);
+    assert_eq!(machine.get(POOL).as_deref(), Some("10"));
+}

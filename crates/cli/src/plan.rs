@@ -1,0 +1,324 @@
+//! `hugewise plan`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
+use hugewise_advice::{Assessment, assess};
+use hugewise_change::planner::{self, Options};
+use hugewise_change::{Plan, System, prepare};
+use hugewise_engines::Found;
+use hugewise_host::Source;
+use hugewise_model::{Host, Instance, PageCount, PageSize, Unread};
+use hugewise_report::{Planned, formats};
+
+use crate::captured::Captured;
+use crate::outcome::{self, Failure, Outcome};
+use crate::size::{self, Pages};
+use crate::terminal::{self, ColorChoice};
+
+pub(crate) const AFTER_HELP: &str = "\
+Nothing is changed: hugewise apply does that.
+
+  sudo hugewise plan
+  sudo hugewise plan --restart 15/main --out plan.json
+  sudo hugewise plan --format ansible > huge-pages.yml
+
+Exit codes: 0 the plan stands, or there is nothing to change; 1 it should not be applied, as the host's memory does \
+not reach; 2 it could not do its work; 3 a server was left out because facts could not be read.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Plan for what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    #[arg(long, value_name = "PATH", conflicts_with = "connect")]
+    root: Option<PathBuf>,
+    #[command(flatten)]
+    wishes: Wishes,
+    /// Keep the plan in this new file, for hugewise apply.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Text for people, JSON for programs, or the same changes for those who make them their own way.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write a script, playbook or cloud-config even where the plan should not be applied.
+    #[arg(long)]
+    force: bool,
+    /// Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages.
+    #[arg(long)]
+    keep_partial: bool,
+    /// Colour in text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people: every change as a unified diff.
+    Text,
+    /// For programs, and for hugewise apply.
+    Json,
+    /// A script for any POSIX shell.
+    Shell,
+    /// A playbook.
+    Ansible,
+    /// User data for hosts that are about to be made.
+    CloudInit,
+}
+
+/// What a plan is to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wishes {
+    /// Only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    instance: Vec<String>,
+    /// Restart this instance, so that it takes its huge pages at once; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    restart: Vec<String>,
+    /// Page size: 2M, 1G, or auto: what each server's settings ask for.
+    #[arg(long, value_name = "SIZE", value_parser = size::page_size, default_value = "auto", allow_hyphen_values = true)]
+    page_size: Pages,
+    /// Pages beyond the demand, in percent of it, at most 100.
+    #[arg(long, value_name = "PERCENT", value_parser = size::percent, default_value = "0", allow_hyphen_values = true)]
+    headroom: u8,
+    /// Sessions on the host that the plan has to carry.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sessions: Option<u64>,
+    /// Only what works at once, or only what the next boot finds.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    only: Option<Only>,
+    /// Reserve the pools on the kernel's command line, before memory can be fragmented.
+    #[arg(long)]
+    early: bool,
+    /// Give pages back that nobody uses or asks for, even where they starve nobody.
+    #[arg(long)]
+    shrink: bool,
+    /// Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated.
+    #[arg(long, value_name = "SIZE=PAGES", value_parser = overcommit)]
+    overcommit: Vec<Overcommit>,
+    /// Also ask the servers over their sockets; without it nothing is connected to.
+    #[arg(long)]
+    connect: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// What works at once.
+    Now,
+    /// What the next boot finds.
+    Boot,
+}
+
+/// Pages that a pool may grow by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Overcommit(PageSize, PageCount);
+
+fn overcommit(text: &str) -> Result<Overcommit, String> {
+    let wrong = || format!("{text:?} is not of the form SIZE=PAGES, such as 2M=100");
+    let (page, pages) = text.split_once('=').ok_or_else(wrong)?;
+    let page = crate::described::size(page)?;
+    let page = PageSize::new(page.get()).ok_or_else(wrong)?;
+    Ok(Overcommit(page, PageCount(pages.parse().map_err(|_| wrong())?)))
+}
+
+/// A plan and what it was made of.
+pub(crate) struct Made {
+    pub(crate) host: Host,
+    pub(crate) plan: Plan,
+    pub(crate) unread: Vec<Unread>,
+    /// Servers that are left out because facts could not be read.
+    pub(crate) incomplete: bool,
+}
+
+/// A host as it was looked at.
+pub(crate) struct Seen {
+    pub(crate) host: Host,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) assessment: Assessment,
+    pub(crate) unread: Vec<Unread>,
+}
+
+impl Seen {
+    pub(crate) fn read(source: &dyn Source, connect: bool) -> Self {
+        let host = hugewise_host::read(source);
+        let Found { mut instances, unread: mut unread_of_engines, .. } = hugewise_engines::find(&host, source);
+        let mut unread = host.unread.clone();
+        unread.append(&mut unread_of_engines);
+        if connect {
+            unread.append(&mut hugewise_engines::connect::ask(&host, &mut instances));
+        }
+        unread.sort();
+        unread.dedup();
+        let assessment = assess(&host, &instances);
+        Self { host, instances, assessment, unread }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let source = outcome::open(arguments.root.as_deref())?;
+    let made = match &arguments.root {
+        Some(_) => arguments.wishes.make(source.as_ref(), &Captured(source.as_ref()), arguments.keep_partial)?,
+        None => arguments.wishes.make(source.as_ref(), &live()?, arguments.keep_partial)?,
+    };
+    let Made { host, plan, unread, incomplete } = &made;
+    if let Some(path) = &arguments.out {
+        keep(path, plan)?;
+    }
+    let kept = arguments.out.as_ref().map(|path| path.display().to_string());
+    let planned = Planned { host, plan, kept: kept.as_deref(), asking: false, unread };
+    let format = |format: fn(&Plan, bool) -> Result<String, formats::Unwritable>| match format(plan, arguments.force) {
+        Ok(text) => Ok(text.into_bytes()),
+        Err(unwritable) => Err(unwritable),
+    };
+    let text = match arguments.format {
+        Format::Text => {
+            let mut text = Vec::new();
+            let written = planned.write_text(&mut text, terminal::layout(arguments.color, false));
+            written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+            Ok(text)
+        }
+        Format::Json => Ok(plan.to_json().into_bytes()),
+        Format::Shell => format(formats::shell),
+        Format::Ansible => format(formats::ansible),
+        Format::CloudInit => format(formats::cloud_init),
+    };
+    match text {
+        Ok(text) => outcome::print(&text)?,
+        Err(refused @ formats::Unwritable::Refused(_)) => {
+            return outcome::complain(&format!("{refused}; --force writes it all the same"), Outcome::Found);
+        }
+        Err(unwritable) => return Err(Failure::new(unwritable.to_string())),
+    }
+    Ok(if plan.refusal.is_some() {
+        Outcome::Found
+    } else if *incomplete {
+        Outcome::Incomplete
+    } else {
+        Outcome::Fine
+    })
+}
+
+/// The running machine as something that can be changed.
+pub(crate) fn live() -> Result<hugewise_change::Live, Failure> {
+    hugewise_change::Live::new().map_err(|failure| Failure::new(failure.to_string()))
+}
+
+impl Wishes {
+    /// Looks at a host and makes its plan.
+    pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, keep_partial: bool) -> Result<Made, Failure> {
+        let Seen { host, instances, assessment, unread } = Seen::read(source, self.connect);
+        let options = self.options(keep_partial);
+        let sizing = self.size(&host, &planner::to_size(&instances, &assessment, &options))?;
+        let plan = planner::plan(&host, &instances, &assessment, sizing.as_ref(), source, &options);
+        let mut plan = plan.map_err(|error| Failure::new(error.to_string()))?;
+        identify(&mut plan, system);
+        let plan = prepare(plan, system).map_err(|error| Failure::new(error.to_string()))?;
+        let left_out = sizing.iter().flat_map(|sizing| &sizing.left_out);
+        let left_out: Vec<&str> = left_out.map(|left| left.instance.as_str()).collect();
+        let incomplete = instances
+            .iter()
+            .any(|instance| left_out.contains(&instance.title().as_str()) && size::is_unknown(instance, &unread));
+        Ok(Made { host, plan, unread, incomplete })
+    }
+
+    fn options(&self, keep_partial: bool) -> Options {
+        Options {
+            instances: self.instance.clone(),
+            page_size: match self.page_size.0 {
+                PageSizeChoice::Auto => None,
+                PageSizeChoice::Size(page) => Some(page),
+            },
+            restart: self.restart.clone(),
+            now: self.only != Some(Only::Boot),
+            boot: self.only != Some(Only::Now),
+            keep_partial,
+            shrink: self.shrink,
+            early: self.early,
+            overcommit: self.overcommit.iter().map(|Overcommit(page, pages)| (*page, *pages)).collect(),
+        }
+    }
+
+    fn size(&self, host: &Host, instances: &[Instance]) -> Result<Option<Sizing>, Failure> {
+        if instances.is_empty() {
+            return Ok(None);
+        }
+        let request = Request {
+            page_size: self.page_size.0,
+            headroom_percent: self.headroom,
+            sessions: self.sessions,
+            ..Request::default()
+        };
+        match sizing::size(host, instances, &request) {
+            Ok(sizing) => Ok(Some(sizing)),
+            Err(SizeError::NothingToSize) => Ok(None),
+            Err(error) => Err(Failure::new(error.to_string())),
+        }
+    }
+}
+
+const MACHINE_ID: &str = "/etc/machine-id";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Says in the plan which host it is for.
+fn identify(plan: &mut Plan, system: &dyn System) {
+    plan.host.machine_id = line(system, MACHINE_ID);
+    plan.host.boot_id = line(system, BOOT_ID);
+}
+
+fn line(system: &dyn System, path: &str) -> Option<String> {
+    let text = system.text(path).ok().flatten()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// A plan for another host is not this one's.
+pub(crate) fn same_host(plan: &Plan, system: &dyn System) -> Result<(), Failure> {
+    let (here, name) = (line(system, MACHINE_ID), line(system, "/proc/sys/kernel/hostname"));
+    let same = match (&plan.host.machine_id, &here) {
+        (None, None) => name.as_deref() == Some(&plan.host.name),
+        (planned, here) => planned == here,
+    };
+    if same {
+        return Ok(());
+    }
+    let id = |id: &Option<String>| match id {
+        Some(id) => format!("machine-id {id}"),
+        None => "without a machine-id".into(),
+    };
+    Err(Failure::new(format!(
+        "this plan is for {} ({}), and this is {} ({}); make one here: hugewise plan",
+        plan.host.name,
+        id(&plan.host.machine_id),
+        name.unwrap_or_default(),
+        id(&here)
+    )))
+}
+
+/// Writes a plan to a file that is not there yet. It names files of the host with their contents, so only its maker
+/// may read it.
+fn keep(path: &Path, plan: &Plan) -> Result<(), Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |error: io::Error| {
+        let advice = if error.kind() == io::ErrorKind::AlreadyExists { "; --out names a new file" } else { "" };
+        Failure::new(format!("{}: {error}{advice}", path.display()))
+    };
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    let written = file.write_all(plan.to_json().as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a plan is none.
+        let _ = std::fs::remove_file(path);
+        failed(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_on_demand_name_their_size() {
+        assert_eq!(overcommit("2M=100"), Ok(Overcommit(PageSize::MIB_2, PageCount(100))));
+        for wrong in ["", "100", "2M", "2M=", "2M=-1", "3M=1", "=1", "2M=1.5"] {
+            assert!(overcommit(wrong).is_err(), "{wrong}");
+        }
+    }
+}

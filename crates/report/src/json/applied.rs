@@ -1,0 +1,333 @@
+//! What `hugewise apply` and `hugewise undo` print with `--format json`: schemas `hugewise.applied/1`,
+//! `hugewise.undone/1` and `hugewise.journals/1`.
+
+use std::io;
+
+use hugewise_advice::standing::Standing;
+use hugewise_change::journal::Summary;
+use hugewise_change::outcome::{RestoreResult, StepResult};
+use hugewise_change::plan::Instruction;
+use hugewise_change::{End, Undone};
+use hugewise_model::PageCount;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::UnreadFact;
+use crate::{AppliedReport, date};
+
+/// Name and version of the format.
+pub const APPLIED_SCHEMA: &str = "hugewise.applied/1";
+/// Name and version of the format.
+pub const UNDONE_SCHEMA: &str = "hugewise.undone/1";
+/// Name and version of the format.
+pub const JOURNALS_SCHEMA: &str = "hugewise.journals/1";
+
+/// What `hugewise apply --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.applied/1")]
+pub struct Applied {
+    /// Name and version of this format.
+    #[schemars(extend("const" = APPLIED_SCHEMA))]
+    pub schema: &'static str,
+    /// Checksum of the plan.
+    pub plan: String,
+    /// What `hugewise undo` takes; null where nothing was to be done.
+    pub journal: Option<String>,
+    /// How it ended.
+    #[schemars(extend("enum" = ["nothing-to-do", "done", "partly", "taken-back", "stuck"]))]
+    pub end: &'static str,
+    /// Each step of the plan.
+    pub steps: Vec<StepOutcome>,
+    /// The findings that it was to end, looked at again.
+    pub findings: Vec<Expectation>,
+    /// The servers that it has restarted, and where their memory is now.
+    pub restarted: Vec<Restarted>,
+    /// What is left to people.
+    pub instructions: Vec<Instruction>,
+    /// What copies these settings or works against them.
+    pub warnings: Vec<String>,
+    /// What else has to be known.
+    pub notes: Vec<String>,
+    /// Everything that is there and could not be read.
+    pub unread: Vec<UnreadFact>,
+}
+
+/// How a step ended.
+#[derive(Serialize, JsonSchema)]
+pub struct StepOutcome {
+    /// Its ID.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// What it still asks for.
+    #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
+    pub risk: &'static str,
+    /// How it ended.
+    #[schemars(extend("enum" = ["done", "already-so", "partial", "failed", "taken-back", "not-tried"]))]
+    pub result: &'static str,
+    /// Why it failed; null where it did not.
+    pub why: Option<String>,
+    /// Pages that were asked for, where fewer were to be had.
+    pub wanted_pages: Option<u64>,
+    /// Pages that were to be had, where these are fewer.
+    pub obtained_pages: Option<u64>,
+}
+
+/// A finding that a step was to end.
+#[derive(Serialize, JsonSchema)]
+pub struct Expectation {
+    /// `HW201`.
+    pub code: String,
+    /// `no-pool`.
+    pub name: String,
+    /// Title of the instance; null for the host.
+    pub instance: Option<String>,
+    /// What became of it.
+    #[schemars(extend("enum" = ["gone", "waits-for-restart", "waits-for-reboot", "remains", "unknown"]))]
+    pub proof: &'static str,
+    /// What is said of it now; empty where it is gone.
+    pub says: String,
+}
+
+/// A server that was restarted.
+#[derive(Serialize, JsonSchema)]
+pub struct Restarted {
+    /// Its title.
+    pub instance: String,
+    /// How much of its memory is on huge pages; null where it does not run.
+    #[schemars(extend("enum" = ["all", "partly", "none", "unknown", "not_counted", null]))]
+    pub huge_pages: Option<&'static str>,
+}
+
+/// What `hugewise undo --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.undone/1")]
+pub struct UndoneDocument {
+    /// Name and version of this format.
+    #[schemars(extend("const" = UNDONE_SCHEMA))]
+    pub schema: &'static str,
+    /// The apply that was undone.
+    pub journal: String,
+    /// Whether everything is as before.
+    pub complete: bool,
+    /// What has to happen before that shows.
+    #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
+    pub risk: &'static str,
+    /// What was done, in this order.
+    pub restored: Vec<Restored>,
+    /// What else has to be known.
+    pub notes: Vec<String>,
+}
+
+/// One thing that undo looked at.
+#[derive(Serialize, JsonSchema)]
+pub struct Restored {
+    /// Path or command line.
+    pub what: String,
+    /// What became of it.
+    #[schemars(extend("enum" = ["restored", "already-so", "ran", "failed"]))]
+    pub result: &'static str,
+    /// Why it failed; null where it did not.
+    pub why: Option<String>,
+}
+
+/// What `hugewise undo --list --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.journals/1")]
+pub struct Journals {
+    /// Name and version of this format.
+    #[schemars(extend("const" = JOURNALS_SCHEMA))]
+    pub schema: &'static str,
+    /// What was applied here.
+    pub journals: Vec<Journal>,
+}
+
+/// One apply.
+#[derive(Serialize, JsonSchema)]
+pub struct Journal {
+    /// What `hugewise undo` takes.
+    pub id: String,
+    /// When it began; null where the clock was beyond all years.
+    pub begun_at: Option<String>,
+    /// Version of hugewise.
+    pub hugewise: String,
+    /// Where it stands.
+    #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "undone"]))]
+    pub state: &'static str,
+    /// Titles of its steps.
+    pub steps: Vec<String>,
+}
+
+impl From<&AppliedReport<'_>> for Applied {
+    fn from(report: &AppliedReport<'_>) -> Self {
+        let applied = report.applied;
+        let end = match applied.end {
+            End::NothingToDo => "nothing-to-do",
+            End::Done => "done",
+            End::Partly => "partly",
+            End::TakenBack => "taken-back",
+            End::Stuck => "stuck",
+        };
+        let expectations = report.expectations.iter().map(|it| Expectation {
+            code: it.expected.code.clone(),
+            name: it.expected.name.clone(),
+            instance: it.expected.instance.clone(),
+            proof: it.proof.as_str(),
+            says: it.says.clone(),
+        });
+        let restarted = report.restarted.iter().map(|it| Restarted {
+            instance: it.instance.clone(),
+            huge_pages: it.standing.as_ref().map(Standing::as_str),
+        });
+        Self {
+            schema: APPLIED_SCHEMA,
+            plan: report.plan.checksum.clone(),
+            journal: applied.journal.clone(),
+            end,
+            steps: applied.steps.iter().map(StepOutcome::from).collect(),
+            findings: expectations.collect(),
+            restarted: restarted.collect(),
+            instructions: report.plan.instructions.clone(),
+            warnings: report.plan.warnings.clone(),
+            notes: applied.notes.clone(),
+            unread: report.unread.iter().map(UnreadFact::from).collect(),
+        }
+    }
+}
+
+impl From<&hugewise_change::outcome::StepOutcome> for StepOutcome {
+    fn from(step: &hugewise_change::outcome::StepOutcome) -> Self {
+        let (result, why, pages) = match &step.result {
+            StepResult::Done => ("done", None, None),
+            StepResult::AlreadySo => ("already-so", None, None),
+            StepResult::Partial { wanted, obtained } => ("partial", None, Some((*wanted, *obtained))),
+            StepResult::Failed { why } => ("failed", Some(why.clone()), None),
+            StepResult::TakenBack => ("taken-back", None, None),
+            StepResult::NotTried => ("not-tried", None, None),
+        };
+        Self {
+            id: step.id.clone(),
+            title: step.title.clone(),
+            risk: step.risk.as_str(),
+            result,
+            why,
+            wanted_pages: pages.map(|(wanted, _): (PageCount, PageCount)| wanted.get()),
+            obtained_pages: pages.map(|(_, obtained)| obtained.get()),
+        }
+    }
+}
+
+impl From<&Undone> for UndoneDocument {
+    fn from(undone: &Undone) -> Self {
+        let restored = undone.restored.iter().map(|restored| {
+            let (result, why) = match &restored.result {
+                RestoreResult::Restored => ("restored", None),
+                RestoreResult::AlreadySo => ("already-so", None),
+                RestoreResult::Ran => ("ran", None),
+                RestoreResult::Failed { why } => ("failed", Some(why.clone())),
+            };
+            Restored { what: restored.what.clone(), result, why }
+        });
+        Self {
+            schema: UNDONE_SCHEMA,
+            journal: undone.journal.clone(),
+            complete: undone.complete,
+            risk: undone.risk.as_str(),
+            restored: restored.collect(),
+            notes: undone.notes.clone(),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of `hugewise apply --format json`.
+pub fn applied_schema() -> String {
+    super::schema_of::<Applied>()
+}
+
+/// The JSON Schema (2020-12) of `hugewise undo --format json`.
+pub fn undone_schema() -> String {
+    super::schema_of::<UndoneDocument>()
+}
+
+/// The JSON Schema (2020-12) of `hugewise undo --list --format json`.
+pub fn journals_schema() -> String {
+    super::schema_of::<Journals>()
+}
+
+fn document(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    document(&Applied::from(report), out)
+}
+
+pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write) -> io::Result<()> {
+    document(&UndoneDocument::from(undone), out)
+}
+
+pub(crate) fn write_kept(kept: &[Summary], out: &mut dyn io::Write) -> io::Result<()> {
+    let journals = kept.iter().map(|summary| Journal {
+        id: summary.id.clone(),
+        begun_at: date::rfc3339(summary.at),
+        hugewise: summary.hugewise.clone(),
+        state: summary.state.as_str(),
+        steps: summary.steps.clone(),
+    });
+    document(&Journals { schema: JOURNALS_SCHEMA, journals: journals.collect() }, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::formats::testing;
+    use crate::samples;
+    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone};
+
+    #[track_caller]
+    fn assert_obeys(schema: &str, document: &Value) {
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator.iter_errors(document).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+
+    fn json(write: impl FnOnce(&mut Vec<u8>)) -> Value {
+        let mut out = Vec::new();
+        write(&mut out);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn every_document_obeys_its_schema() {
+        let (host, plan, expectations) = (samples::prod().host, testing::plan(), expectations());
+        for end in [End::NothingToDo, End::Done, End::Partly, End::TakenBack, End::Stuck] {
+            let applied = applied(end);
+            let report = AppliedReport {
+                host: &host,
+                plan: &plan,
+                applied: &applied,
+                expectations: &expectations,
+                restarted: &restarted(),
+                unread: &[],
+            };
+            let document = json(|out| report.write_json(out).unwrap());
+            assert_obeys(&applied_schema(), &document);
+            assert_eq!(document["steps"][0]["obtained_pages"], 512);
+            assert_eq!(document["findings"][1]["proof"], "waits-for-restart");
+        }
+        assert_obeys(&undone_schema(), &json(|out| write_undone(&undone(), out).unwrap()));
+        let journals = json(|out| write_kept(&kept(), out).unwrap());
+        assert_obeys(&journals_schema(), &journals);
+        assert_eq!(journals["journals"][0]["begun_at"], "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn a_plan_obeys_its_schema() {
+        let plan: Value = serde_json::from_str(&testing::plan().to_json()).unwrap();
+        assert_obeys(&hugewise_change::plan::plan_schema(), &plan);
+    }
+}

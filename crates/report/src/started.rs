@@ -1,0 +1,176 @@
+//! Points in time as servers write them into their logs.
+
+use jiff::civil::{Date, Time};
+
+/// Zones that logs abbreviate and that mean one offset wherever they are in use (IANA time zone database 2025b, times since 2005).
+/// Those that mean several are left out: CST is in America, in China and on Cuba, IST in Ireland, India and Israel.
+const ZONES: [(&str, &str); 38] = [
+    ("UTC", "Z"),
+    ("GMT", "Z"),
+    ("Z", "Z"),
+    ("WET", "+00:00"),
+    ("WEST", "+01:00"),
+    ("BST", "+01:00"),
+    ("CET", "+01:00"),
+    ("MET", "+01:00"),
+    ("WAT", "+01:00"),
+    ("CEST", "+02:00"),
+    ("MEST", "+02:00"),
+    ("EET", "+02:00"),
+    ("CAT", "+02:00"),
+    ("SAST", "+02:00"),
+    ("EEST", "+03:00"),
+    ("EAT", "+03:00"),
+    ("IDT", "+03:00"),
+    ("PKT", "+05:00"),
+    ("WIB", "+07:00"),
+    ("WITA", "+08:00"),
+    ("HKT", "+08:00"),
+    ("AWST", "+08:00"),
+    ("WIT", "+09:00"),
+    ("JST", "+09:00"),
+    ("ACST", "+09:30"),
+    ("AEST", "+10:00"),
+    ("ACDT", "+10:30"),
+    ("AEDT", "+11:00"),
+    ("NZST", "+12:00"),
+    ("NZDT", "+13:00"),
+    ("AST", "-04:00"),
+    ("EDT", "-04:00"),
+    ("EST", "-05:00"),
+    ("MDT", "-06:00"),
+    ("MST", "-07:00"),
+    ("PDT", "-07:00"),
+    ("AKST", "-09:00"),
+    ("HST", "-10:00"),
+];
+
+const NO_ZONE: &str = "the log gives no time zone";
+const NO_TIME: &str = "what the log gives is no date and time of the calendar";
+
+/// RFC 3339 in the offset that the log gives; otherwise why it cannot be told.
+///
+/// Known are `2026-11-21 20:32:29.713 CET`, `2024-05-06T07:08:09.012+0000` and what lies between them,
+/// and the forms without a zone of MySQL 5.5 (`210304  5:06:07`) and Oracle up to 12.1 (`Fri May 01 07:08:09 2020`).
+pub(crate) fn rfc3339(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (date, rest) = match words.as_slice() {
+        [_, month, day, time, year] if letters(month).is_some() && year.len() == 4 => {
+            let month = letters(month).unwrap_or_default();
+            (format!("{year}-{month:02}-{day:0>2}"), (*time).to_owned())
+        }
+        [date, time] if date.len() == 6 && date.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let (year, rest) = date.split_at(2);
+            let (month, day) = rest.split_at(2);
+            (format!("20{year}-{month}-{day}"), (*time).to_owned())
+        }
+        _ => {
+            let (date, rest) = text.split_once(['T', ' ']).ok_or(NO_TIME)?;
+            (date.to_owned(), rest.trim_start().to_owned())
+        }
+    };
+    let end =
+        rest.find(|letter: char| !letter.is_ascii_digit() && !matches!(letter, ':' | '.' | ',')).unwrap_or(rest.len());
+    let (time, zone) = rest.split_at_checked(end).ok_or(NO_TIME)?;
+    let time = time.replace(',', ".");
+    let time = if time.find(':') == Some(1) { format!("0{time}") } else { time };
+    let shaped = date.len() == 10 && time.len() >= 8;
+    if !shaped || date.parse::<Date>().is_err() || time.parse::<Time>().is_err() {
+        return Err(NO_TIME.into());
+    }
+    Ok(format!("{date}T{time}{}", offset(zone.trim())?))
+}
+
+/// The month of an English abbreviation.
+fn letters(text: &str) -> Option<usize> {
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    months.iter().position(|month| *month == text).map(|at| at + 1)
+}
+
+/// `+02:00` of `+02:00`, `+0200`, `+02` or a known abbreviation.
+fn offset(zone: &str) -> Result<String, String> {
+    if zone.is_empty() {
+        return Err(NO_ZONE.into());
+    }
+    // A server's prefix of its lines may go on without a space: `UTC:[4711]`.
+    let name = zone.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or(zone);
+    if let Some((_, known)) = ZONES.iter().find(|(known, _)| *known == name) {
+        return Ok((*known).to_owned());
+    }
+    let unknown = || format!("the log gives a time zone that has no single meaning: {zone}");
+    let (sign, rest) = zone.split_at_checked(1).ok_or_else(unknown)?;
+    let (hours, minutes) = rest.split_at_checked(2).ok_or_else(unknown)?;
+    let minutes = minutes.strip_prefix(':').unwrap_or(if minutes.is_empty() { "00" } else { minutes });
+    let within = |text: &str, most: u8| {
+        text.len() == 2
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && text.parse::<u8>().is_ok_and(|number| number <= most)
+    };
+    if !["+", "-"].contains(&sign) || !within(hours, 23) || !within(minutes, 59) {
+        return Err(unknown());
+    }
+    Ok(format!("{sign}{hours}:{minutes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_offset_is_the_one_that_the_log_gives() {
+        for (text, expected) in [
+            ("2026-11-21 20:32:29.713 UTC", "2026-11-21T20:32:29.713Z"),
+            ("2026-07-01 20:32:29.713 CEST", "2026-07-01T20:32:29.713+02:00"),
+            ("2026-07-01 20:32:29 +0530", "2026-07-01T20:32:29+05:30"),
+            ("2026-07-01 20:32:29 -03", "2026-07-01T20:32:29-03:00"),
+            ("2021-03-04T05:06:07.123456Z", "2021-03-04T05:06:07.123456Z"),
+            ("2024-02-03T04:05:06.700000+01:00", "2024-02-03T04:05:06.700000+01:00"),
+            ("2026-11-21T20:59:29.675+0000", "2026-11-21T20:59:29.675+00:00"),
+            ("2024-05-06 07:08:09.012+0000", "2024-05-06T07:08:09.012+00:00"),
+            ("2024-05-06  7:08:09 GMT", "2024-05-06T07:08:09Z"),
+            ("2026-11-21 20:32:29 UTC:127.0.0.1(5432):db@app:[4711]:", "2026-11-21T20:32:29Z"),
+        ] {
+            assert_eq!(rfc3339(text).as_deref(), Ok(expected), "{text}");
+            assert!(expected.parse::<jiff::Timestamp>().is_ok(), "{expected}");
+        }
+    }
+
+    #[test]
+    fn without_a_zone_or_with_one_of_several_meanings_it_is_not_told() {
+        for text in ["2026-11-21 20:32:36", "210304  5:06:07", "Fri May 01 07:08:09 2020", "2026-11-21T20:32:36"] {
+            assert_eq!(rfc3339(text), Err(NO_ZONE.to_owned()), "{text}");
+        }
+        for zone in ["CST", "IST", "PST", "XYZ", "+99", "+2", "-0560", "+1:2"] {
+            let said = rfc3339(&format!("2026-11-21 20:32:36 {zone}")).unwrap_err();
+            assert!(said.ends_with(zone), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_said_to_be_none() {
+        for text in [
+            "",
+            "T",
+            "2026-13-01 00:00:00 UTC",
+            "2026-02-30 00:00:00 UTC",
+            "2026-01-01 25:00:00 UTC",
+            "[0.012s]",
+            "26-1-1 1:1:1",
+        ] {
+            assert_eq!(rfc3339(text), Err(NO_TIME.to_owned()), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_brings_it_down(text: String, shaped in "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{0,12}[ +-]?[A-Z0-9:]{0,6}") {
+            let _ = rfc3339(&text);
+            if let Ok(time) = rfc3339(&shaped) {
+                prop_assert!(time.parse::<jiff::Timestamp>().is_ok(), "{} {}", shaped, time);
+            }
+        }
+    }
+}
