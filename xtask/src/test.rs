@@ -17,6 +17,9 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/ansible-playbook", "ansible-core"),
     ("/usr/bin/cloud-init", "cloud-init"),
     ("/usr/bin/xz", "xz-utils"),
+    ("/usr/bin/bzip2", "bzip2"),
+    ("/usr/bin/zstd", "zstd"),
+    ("/usr/bin/sadf", "sysstat"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
 ];

@@ -5,6 +5,7 @@
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
 pub mod capture;
+pub mod compressed;
 pub mod config;
 pub mod door;
 pub mod kernel;

@@ -1,5 +1,6 @@
 //! `cargo xtask bench check`: what check costs beside the tools that read smaps_rollup of every process.
 
+pub(crate) mod investigate;
 pub(crate) mod lab;
 
 use std::fs;

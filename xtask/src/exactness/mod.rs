@@ -24,7 +24,7 @@ use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_model::{Bytes, PageCount, PageSize};
 use serde_json::Value;
 
-use crate::vm::{self, Said, When};
+use crate::guest::{self, Said, When};
 use crate::{Failure, shell};
 use bench::Bench;
 use server::Start;
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let command = format!("{command} --program '{}'", hugewise.display());
         let postgresql = arguments.engine.is_empty() || arguments.engine.contains(&Engine::Postgresql);
         let folders = if postgresql { tools::folders() } else { Vec::new() };
-        let run = vm::run(&command, &[&hugewise, &standin], &folders, &mut |said| table.add(said));
+        let run = guest::run(&command, &[&hugewise, &standin], &folders, &mut |said| table.add(said));
         run.unwrap_or_else(|why| table.add(Said::Failed(format!("pages of 1 GiB: {why}"))));
     }
     table.end()

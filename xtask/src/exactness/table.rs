@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
-use crate::vm::Said;
+use crate::guest::Said;
 
 /// What was found out of one case.
 #[derive(Serialize, Deserialize)]

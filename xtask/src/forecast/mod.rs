@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::exactness;
-use crate::vm::{self, Said, When};
+use crate::guest::{self, Said, When};
 
 /// A case is measured so often at least.
 const RUNS: usize = 3;
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if elsewhere {
         let size = arguments.size.map(|mib| format!(" --size {mib}")).unwrap_or_default();
         let command = format!("forecast --page 1G{size} --program '{}'", hugewise.display());
-        let run = vm::run(&command, &[&hugewise, &program], &[], &mut |said| table.take(said));
+        let run = guest::run(&command, &[&hugewise, &program], &[], &mut |said| table.take(said));
         run.unwrap_or_else(|why| table.take(Said::Failed(format!("pages of 1 GiB: {why}"))));
     }
     if !arguments.no_postgresql {

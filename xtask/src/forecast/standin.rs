@@ -13,7 +13,7 @@ use super::look::{Look, TOP, counts_all_levels, kibibytes_of, middle, spread};
 use super::{Measured, RUNS, Row, Trouble, forecast};
 use crate::Failure;
 use crate::exactness::{committed, server};
-use crate::vm::Said;
+use crate::guest::Said;
 
 /// What a forecast may be off, in percent.
 const BAR: f64 = 5.0;

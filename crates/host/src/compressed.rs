@@ -1,0 +1,209 @@
+//! What was compressed, told by its first bytes: gzip, bzip2, xz, zstd, or nothing of these.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::StreamingDecoder;
+
+/// Bytes that may come out of decompression: a sosreport or a day of samples is far below, a bomb far above.
+pub const MAX_UNPACKED: u64 = 8 << 30;
+/// Dictionary of xz, which is held in memory: `xz -9` takes this much.
+const LARGEST_DICTIONARY: u64 = 64 << 20;
+/// Headers of an xz stream and of its first block at their longest.
+const HEAD: u64 = 12 + 1024;
+
+/// The plain bytes of a stream that may be compressed. More than [`MAX_UNPACKED`] of them end in an error.
+///
+/// # Errors
+/// The stream cannot be read, or it is an xz that asks for more memory than `xz -9` does.
+pub fn open<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let mut head = Vec::new();
+    stream.by_ref().take(HEAD).read_to_end(&mut head)?;
+    let magic: [u8; 6] = std::array::from_fn(|place| head.get(place).copied().unwrap_or_default());
+    let dictionary = dictionary(&head);
+    let whole = BufReader::with_capacity(64 << 10, Cursor::new(head).chain(stream));
+    let plain: Box<dyn Read + 'a> = match magic {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, _] => Box::new(MultiBzDecoder::new(whole)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+            if dictionary.is_some_and(|size| size > LARGEST_DICTIONARY) {
+                let most = LARGEST_DICTIONARY >> 20;
+                return Err(io::Error::other(format!("xz with a dictionary of more than {most} MiB")));
+            }
+            // One stream, as xz makes it.
+            Box::new(XzReader::new(whole, false))
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd::new(whole)),
+        _ => return Ok(Box::new(whole)),
+    };
+    Ok(Box::new(Bounded { stream: plain, left: MAX_UNPACKED }))
+}
+
+/// Frame after frame, as `zstd` reads them.
+enum Zstd<R: Read> {
+    Between(R),
+    In(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
+    Done,
+}
+
+impl<R: Read> Zstd<R> {
+    const fn new(stream: R) -> Self {
+        Self::Between(stream)
+    }
+}
+
+impl<R: BufRead> Read for Zstd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match std::mem::replace(self, Self::Done) {
+                Self::Done => return Ok(0),
+                Self::Between(mut stream) => {
+                    if stream.fill_buf()?.is_empty() {
+                        return Ok(0);
+                    }
+                    *self = Self::In(Box::new(StreamingDecoder::new(stream).map_err(io::Error::other)?));
+                }
+                Self::In(mut frame) => {
+                    let read = frame.read(buffer)?;
+                    if read > 0 || buffer.is_empty() {
+                        *self = Self::In(frame);
+                        return Ok(read);
+                    }
+                    *self = Self::Between(frame.into_inner());
+                }
+            }
+        }
+    }
+}
+
+/// Ends with an error where more comes than anything of interest has.
+struct Bounded<R> {
+    stream: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        let left = u64::try_from(read).ok().and_then(|read| self.left.checked_sub(read));
+        self.left = left.ok_or_else(|| io::Error::other(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30)))?;
+        Ok(read)
+    }
+}
+
+/// The largest dictionary that the first block of an xz file asks for; `None` where its header makes no sense.
+/// The .xz file format 1.2.1, 3.1 and 5.3.1.
+fn dictionary(start: &[u8]) -> Option<u64> {
+    const LZMA2: u64 = 0x21;
+    let block = start.get(12..)?;
+    let block = block.get(..(usize::from(*block.first()?) + 1) * 4)?;
+    let flags = *block.get(1)?;
+    let mut rest = block.get(2..)?;
+    for _ in 0..(flags >> 6).count_ones() {
+        number(&mut rest)?;
+    }
+    let mut largest = None;
+    for _ in 0..=flags & 3 {
+        let filter = number(&mut rest)?;
+        let length = usize::try_from(number(&mut rest)?).ok()?;
+        let (properties, after) = rest.split_at_checked(length)?;
+        rest = after;
+        if filter == LZMA2 {
+            let bits = u32::from(*properties.first()?);
+            largest = largest.max((2 | u64::from(bits & 1)).checked_shl(bits / 2 + 11));
+        }
+    }
+    largest
+}
+
+/// A number of seven bits a byte, the lowest first (1.2 of the same).
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let end = bytes.iter().position(|byte| byte & 0x80 == 0).filter(|end| *end < 9)?;
+    let (digits, rest) = bytes.split_at_checked(end + 1)?;
+    *bytes = rest;
+    Some(digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// What the real tool makes of these bytes.
+    fn packed(tool: &[&str], bytes: &[u8]) -> Vec<u8> {
+        let (program, arguments) = tool.split_first().unwrap();
+        let mut child =
+            Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let bytes = bytes.to_vec();
+        let writer = std::thread::spawn(move || input.write_all(&bytes));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        output.stdout
+    }
+
+    fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        open(bytes)?.read_to_end(&mut plain)?;
+        Ok(plain)
+    }
+
+    fn text() -> Vec<u8> {
+        (0..100_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_string().into_bytes()).collect()
+    }
+
+    #[test]
+    fn what_the_tools_pack_is_unpacked() {
+        let text = text();
+        assert_eq!(unpacked(&text).unwrap(), text);
+        assert_eq!(unpacked(b"").unwrap(), b"");
+        for tool in [&["gzip", "-c"][..], &["bzip2", "-c"], &["xz", "-c"], &["zstd", "-c"]] {
+            let packed = packed(tool, &text);
+            assert!(packed.len() < text.len(), "{tool:?}");
+            assert_eq!(unpacked(&packed).unwrap(), text, "{tool:?}");
+            if tool[0] != "xz" {
+                let twice = [packed.as_slice(), &packed].concat();
+                assert_eq!(unpacked(&twice).unwrap().len(), 2 * text.len(), "{tool:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_torn_is_told_and_gives_what_was_whole() {
+        let text = text();
+        for tool in [&["gzip", "-c"][..], &["bzip2", "-c"], &["xz", "-c"], &["zstd", "-c"]] {
+            let packed = packed(tool, &text);
+            let mut plain = Vec::new();
+            open(&packed[..packed.len() * 3 / 4]).unwrap().read_to_end(&mut plain).unwrap_err();
+            assert!(text.starts_with(&plain), "{tool:?}");
+        }
+    }
+
+    #[test]
+    fn an_xz_that_asks_for_gibibytes_of_memory_is_refused() {
+        for (preset, good) in [("dict=64MiB", true), ("dict=128MiB", false)] {
+            let packed = packed(&["xz", "-c", &format!("--lzma2={preset}")], b"text");
+            match open(packed.as_slice()) {
+                Ok(_) => assert!(good, "{preset}"),
+                Err(error) => assert!(!good && error.to_string().contains("dictionary"), "{preset} {error}"),
+            }
+        }
+        // Without its header's checksum a block may claim anything.
+        for bytes in [vec![0xff; 600], vec![0; 12], vec![0xfd; 13], vec![0xc0; 40]] {
+            let _ = dictionary(&bytes);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_bring_it_down(magic in 0..4_usize, rest in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let magic: &[u8] = [&b"\x1f\x8b\x08"[..], b"BZh91AY&SY", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"][magic];
+            let _ = unpacked(&[magic, &rest].concat());
+        }
+    }
+}

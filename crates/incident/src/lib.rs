@@ -1,0 +1,12 @@
+//! Finds the incident in what a host left behind.
+//!
+//! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
+//! one kind of trouble each; what meets in time is joined into incidents.
+
+pub mod metric;
+pub mod readers;
+pub mod series;
+
+pub use metric::{Metric, Unit};
+pub use readers::Refused;
+pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};

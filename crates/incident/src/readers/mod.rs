@@ -1,0 +1,116 @@
+//! One file or folder a format, each from a stream to [`Series`]; and the one way in, which tells formats apart by what
+//! is in them, never by a name.
+
+mod calendar;
+pub mod proc_log;
+mod stamp;
+pub mod sysstat;
+pub mod vmstat;
+
+use std::fmt;
+use std::io::{Cursor, Read};
+
+use crate::Series;
+
+/// Why a file is not read at all. What is wrong in a part of a file is a [`Problem`](crate::Problem) of its series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What is looked at to tell a format.
+const HEAD: u64 = proc_log::HEAD;
+
+/// Reads a file of any format that is known, compressed or not; a series for each host in it.
+///
+/// # Errors
+/// No format that is known; or the format's reader refuses it.
+pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
+    let unreadable = |error: std::io::Error| Refused(format!("cannot be read: {error}"));
+    let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
+    let mut head = Vec::new();
+    stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    let format = Format::of(&head);
+    let mut whole = Cursor::new(head).chain(stream);
+    match format {
+        Some(Format::Sysstat) => sysstat::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::Sar) => sysstat::text::read(&mut whole, source),
+        Some(Format::Sadf) => sysstat::sadf::read(&mut whole, source),
+        Some(Format::Vmstat) => vmstat::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
+        None => Err(Refused("is of no format that is known".into())),
+    }
+}
+
+/// Formats, as the first bytes tell them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// sysstat's binary files, those that are refused by name among them.
+    Sysstat,
+    /// What sar prints.
+    Sar,
+    /// What sadf prints as XML or JSON.
+    Sadf,
+    /// What `vmstat -t` prints.
+    Vmstat,
+    /// Dates with /proc/meminfo or /proc/vmstat behind each.
+    ProcLog,
+}
+
+impl Format {
+    fn of(head: &[u8]) -> Option<Self> {
+        if sysstat::begins(head) {
+            return Some(Self::Sysstat);
+        }
+        let text = head.trim_ascii_start();
+        match text.first()? {
+            b'<' | b'{' => Some(Self::Sadf),
+            _ if text.starts_with(b"Linux ") => Some(Self::Sar),
+            _ if vmstat::begins(text) => Some(Self::Vmstat),
+            _ if proc_log::begins(text) => Some(Self::ProcLog),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_what_is_in_them() {
+        let mut rhel5 = [0; 64];
+        rhel5[36..38].copy_from_slice(&[0x69, 0x21]);
+        for (head, format) in [
+            (&b"\x96\xd5\x75\x21\x0c\x06\x01\x00"[..], Some(Format::Sysstat)),
+            (b"\xd5\x96\x21\x75", Some(Format::Sysstat)),
+            (&rhel5, Some(Format::Sysstat)),
+            (b"\nLinux 5.14.0 (db1) \t11/21/26", Some(Format::Sar)),
+            (b"<?xml version=\"1.0\"?>", Some(Format::Sadf)),
+            (b"{\"sysstat\": {", Some(Format::Sadf)),
+            (b"procs -----------memory----------", Some(Format::Vmstat)),
+            (b"--procs-- -----------------------memory----", Some(Format::Vmstat)),
+            (b" r  b   swpd   free ", Some(Format::Vmstat)),
+            (b"procs of the host", None),
+            (b"Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", Some(Format::ProcLog)),
+            (b"Sat Nov 21 22:47:35 UTC 2026\nall is well\n", None),
+            (b"", None),
+        ] {
+            assert_eq!(Format::of(head), format, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_format_is_refused() {
+        assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
+        assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("cannot be read"));
+        assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));
+    }
+}

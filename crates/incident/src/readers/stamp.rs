@@ -1,0 +1,251 @@
+//! Lines that say when what follows was collected: what `date` prints, ISO 8601, and what OSWatcher and ExaWatcher put
+//! before each of their samples.
+
+use super::calendar::{iso_date, midnight, time_of_day};
+use crate::series::{Moment, Offset};
+use crate::{Clock, Series};
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A moment as a line tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Of UTC where the offset is known, otherwise of the wall.
+    pub(super) at: Moment,
+    /// Seconds east of Greenwich, where the line says them.
+    pub(super) offset: Option<i32>,
+    /// What it calls its zone otherwise.
+    pub(super) zone: Option<String>,
+}
+
+impl Stamp {
+    /// Reads a line that is nothing but a stamp.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        if line.len() > 80 {
+            return None;
+        }
+        let line = line.strip_prefix("zzz").unwrap_or(line);
+        let line = line.trim_start_matches(['*', '#', '=', '-', '<', '[', ' ']);
+        let line = line.trim_end_matches(['#', '=', '-', ']', ' ', ':']);
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words.as_slice() {
+            [only] => epoch(only).or_else(|| {
+                let (date, time) = only.split_once('T')?;
+                Self::of(iso_date(date)?, time, None, None)
+            }),
+            [date, time] if date.contains('-') => Self::of(iso_date(date)?, time, None, None),
+            [date, time, zone] if date.contains('-') => Self::of(iso_date(date)?, time, None, Some(zone)),
+            // ExaWatcher: zzz <05/13/2026 19:00:00> Count:1
+            [date, time, ..] if date.contains('/') && line.contains("> Count:") => {
+                let mut parts = date.split('/').map(|part| part.parse::<i64>().ok());
+                let (month, day, year) = (parts.next()??, parts.next()??, parts.next()??);
+                Self::of(midnight(year, month, day)?, time.trim_end_matches('>'), None, None)
+            }
+            // Sat Nov 21 23:44:11 UTC 2026, with AM or PM, and without a zone.
+            [weekday, month, day, time, rest @ ..] if weekday.len() == 3 && is_month(month) => {
+                let (half, rest) = half_day(rest);
+                let (year, zone) = match rest {
+                    [year] => (year, None),
+                    [zone, year] => (year, Some(*zone)),
+                    _ => return None,
+                };
+                Self::of(day_of(year, month, day)?, time, half, zone)
+            }
+            // Sat 21 Nov 2026 11:44:11 PM UTC
+            [weekday, day, month, year, time, rest @ ..] if weekday.len() == 3 && is_month(month) => {
+                let (half, rest) = half_day(rest);
+                let zone = match rest {
+                    [] => None,
+                    [zone] => Some(*zone),
+                    _ => return None,
+                };
+                Self::of(day_of(year, month, day)?, time, half, zone)
+            }
+            _ => None,
+        }
+    }
+
+    fn of(midnight: i64, time: &str, half: Option<&str>, zone: Option<&str>) -> Option<Self> {
+        // An offset may stand at the end of the time; so may a part of a second.
+        let length = time.len().min(8);
+        let (clock, rest) = time.split_at_checked(length)?;
+        let digits =
+            rest.strip_prefix(['.', ',']).map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count() + 1);
+        let (part, behind) = rest.split_at_checked(digits)?;
+        let mut second = time_of_day(clock)?;
+        if let Some(half) = half {
+            second = second % 43_200 + if half == "PM" { 43_200 } else { 0 };
+        }
+        let thousandths = part.get(1..).map_or(0, |part| {
+            let three: String = part.chars().chain("000".chars()).take(3).collect();
+            three.parse().unwrap_or(0)
+        });
+        let zone = zone.or_else(|| (!behind.is_empty()).then_some(behind));
+        let offset = match zone {
+            Some(zone) => offset(zone),
+            None => None,
+        };
+        let named = zone.filter(|zone| offset.is_none() && zone.bytes().all(|letter| letter.is_ascii_alphanumeric()));
+        if zone.is_some() && named.is_none() && offset.is_none() {
+            return None;
+        }
+        let seconds = midnight + second - i64::from(offset.unwrap_or(0));
+        let at = Moment(Moment::from_seconds(seconds).0.saturating_add(thousandths));
+        Some(Self { at, offset, zone: named.map(str::to_owned) })
+    }
+
+    /// The moment by the series' clock, which the first stamp decides: UTC where it says an offset.
+    pub(super) fn by(&self, series: &mut Series) -> Moment {
+        if series.samples().is_empty() {
+            series.clock = match self.offset {
+                Some(_) => Clock::Utc { offsets: Vec::new() },
+                None => Clock::Wall { zone: self.zone.clone() },
+            };
+        }
+        let shifted = |seconds: i32| Moment(self.at.0.saturating_add(i64::from(seconds) * 1000));
+        match (&mut series.clock, self.offset) {
+            (Clock::Utc { offsets }, Some(seconds)) => {
+                if offsets.last().is_none_or(|last| last.seconds != seconds) {
+                    offsets.push(Offset { from: self.at, seconds });
+                }
+                self.at
+            }
+            // The last offset told holds for a stamp without.
+            (Clock::Utc { offsets }, None) => shifted(offsets.last().map_or(0, |last| -last.seconds)),
+            (Clock::Wall { .. }, Some(seconds)) => shifted(seconds),
+            (Clock::Wall { .. }, None) => self.at,
+        }
+    }
+}
+
+fn is_month(word: &str) -> bool {
+    MONTHS.contains(&word)
+}
+
+fn day_of(year: &str, month: &str, day: &str) -> Option<i64> {
+    let month = MONTHS.iter().zip(1..).find(|(name, _)| *name == &month).map(|(_, number)| number)?;
+    midnight(year.parse().ok()?, month, day.parse().ok()?)
+}
+
+fn half_day<'a, 'b>(words: &'a [&'b str]) -> (Option<&'b str>, &'a [&'b str]) {
+    match words {
+        [half @ ("AM" | "PM"), rest @ ..] => (Some(half), rest),
+        rest => (None, rest),
+    }
+}
+
+/// `date +%s`, from 2001 on.
+fn epoch(word: &str) -> Option<Stamp> {
+    let sound = (10..=11).contains(&word.len()) && word.bytes().all(|digit| digit.is_ascii_digit());
+    let seconds = word.parse().ok().filter(|_| sound)?;
+    Some(Stamp { at: Moment::from_seconds(seconds), offset: Some(0), zone: None })
+}
+
+/// `UTC`, `Z`, `+0530`, `-08:00`, `+05`.
+fn offset(zone: &str) -> Option<i32> {
+    if matches!(zone, "UTC" | "GMT" | "Z") {
+        return Some(0);
+    }
+    let (sign, digits) = match zone.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let digits = digits.replace(':', "");
+    if !matches!(digits.len(), 2 | 4) || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let (hours, minutes) = digits.split_at_checked(2)?;
+    let minutes: i32 = if minutes.is_empty() { 0 } else { minutes.parse().ok()? };
+    let seconds = hours.parse::<i32>().ok()? * 3600 + minutes * 60;
+    (seconds <= 15 * 3600).then_some(sign * seconds)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// `date -u -d '2026-11-21 22:47:35' +%s`
+    const THEN: i64 = 1_795_301_255;
+
+    #[test]
+    fn stamps_of_many_tools_are_one_moment() {
+        for (line, zone, offset) in [
+            ("Sat Nov 21 22:47:35 UTC 2026", None, Some(0)),
+            ("zzz ***Sat Nov 21 22:47:35 CST 2026", Some("CST"), None),
+            ("Sat Nov 21 10:47:35 PM IST 2026", Some("IST"), None),
+            ("Sat 21 Nov 2026 10:47:35 PM UTC", None, Some(0)),
+            ("Sat Nov 21 22:47:35 2026", None, None),
+            ("zzz <11/21/2026 22:47:35> Count:1", None, None),
+            ("2026-11-21 22:47:35", None, None),
+            ("2026-11-21 22:47:35 EST", Some("EST"), None),
+            ("2026-11-22T04:17:35+05:30", None, Some(19_800)),
+            ("2026-11-22 04:17:35 +0530", None, Some(19_800)),
+            ("2026-11-21T22:47:35Z", None, Some(0)),
+            ("=== 2026-11-21 22:47:35 ===", None, None),
+            ("1795301255", None, Some(0)),
+        ] {
+            let stamp = Stamp { at: Moment::from_seconds(THEN), offset, zone: zone.map(str::to_owned) };
+            assert_eq!(Stamp::parse(line), Some(stamp), "{line}");
+        }
+        let part = Stamp::parse("2026-11-21T22:47:35.25Z").unwrap();
+        assert_eq!(part.at, Moment(THEN * 1000 + 250));
+    }
+
+    #[test]
+    fn what_is_no_stamp_is_none() {
+        for line in [
+            "",
+            "zzz ***Warning. Traceroute response is spanning snapshot intervals.",
+            "MemTotal:       24731272 kB",
+            "pgfault 1795301255",
+            "2026-11-21",
+            "22:47:35",
+            "Sat Nov 31 22:47:35 UTC 2026",
+            "Sat Nov 21 25:47:35 UTC 2026",
+            "17953012",
+        ] {
+            assert_eq!(Stamp::parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_stamp_decides_the_clock() {
+        let lines = ["2026-11-21 22:47:35", "2026-11-21 22:47:36 +0100"];
+        for (first, moments) in [(0, [THEN, THEN + 1]), (1, [THEN - 3599, THEN - 3600])] {
+            let mut series = Series::new("log", "meminfo");
+            let of = [lines[first], lines[1 - first]].map(|line| {
+                let at = Stamp::parse(line).unwrap().by(&mut series);
+                series.push(at, None);
+                at
+            });
+            assert_eq!(of, moments.map(Moment::from_seconds));
+            let at = series.samples()[0].at;
+            assert_eq!(series.clock.offset_at(at), (first == 1).then_some(3600));
+        }
+    }
+
+    #[test]
+    fn what_date_prints_here_is_now() {
+        for arguments in [&[][..], &["-Iseconds"], &["+%s"], &["+%F %T %z"], &["--rfc-3339=seconds"]] {
+            let output = Command::new("date").args(arguments).env("LC_ALL", "C").env("TZ", "UTC").output().unwrap();
+            let stamp = Stamp::parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+            let now = i64::try_from(now).unwrap();
+            assert!((now - 10_000..=now).contains(&stamp.at.0), "{arguments:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_brings_it_down(line in "(zzz )?(\\*\\*\\*)?([A-Z][a-z]{2} )?.{0,60}") {
+            let _ = Stamp::parse(&line);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! sysstat's binary files: `/var/log/sa/saNN`, `/var/log/sysstat/saYYYYMMDD`; and what sar and sadf print
+//! ([`text`], [`sadf`]).
+//!
+//! A head says who wrote the file and how a record is laid out; records follow, each a header and the activities in the
+//! head's order. Numbers that count up become rates by the host's own uptime; the first record, and the first after a
+//! restart, have none. Bytes that make no sense, as a crash or two collectors at once leave them, are skipped up to the
+//! next record, and said.
+
+mod activity;
+mod bytes;
+mod clock;
+mod cpu;
+mod header;
+mod record;
+pub mod sadf;
+pub mod text;
+mod trust;
+mod window;
+mod words;
+
+use std::io::Read;
+use std::time::Duration;
+
+use hugewise_model::KernelRelease;
+
+use self::activity::{Activity, Content, Kind as Number};
+use self::bytes::{text_at, u32_at};
+use self::cpu::{Processors, Ticks};
+use self::header::Header;
+use self::record::{Kind, LONGEST, RecordHeader};
+use self::window::Window;
+use crate::series::{Mark, MarkKind, Moment};
+use crate::{Metric, Refused, Series};
+
+/// Bytes of a comment.
+const COMMENT: usize = 64;
+/// Bytes of an activity that a restart describes anew.
+const VOLATILE: usize = 20;
+/// How far the next record is looked for behind bytes that make no sense.
+const FARTHEST: u64 = 64 << 20;
+/// Breaks that are told one by one; a file with more is in ruins.
+const MOST_PROBLEMS: usize = 100;
+
+/// Reads a file of sysstat 9.0 to 12.7 from a little-endian 64-bit host, in one pass.
+///
+/// # Errors
+/// Another file; one of a big-endian or 32-bit host, or of RHEL 5; a head that is cut short or makes no sense.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
+    let mut window = Window::new(stream);
+    let header = match header::read(&mut window) {
+        Ok(header) => header,
+        Err(refused) => {
+            return Err(match window.error() {
+                Some(error) => Refused(format!("{refused}: {error}")),
+                None => refused,
+            });
+        }
+    };
+    let mut reader = Reader::new(header, source);
+    reader.records(&mut window);
+    if let Some(error) = window.error() {
+        reader.series.problem(format!("cannot be read to its end: {error}"));
+    }
+    reader.series.clock = reader.clock.into_clock();
+    Ok(reader.series.finished())
+}
+
+/// Whether bytes begin as a file of sysstat does.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    header::begins(bytes)
+}
+
+/// Where in a record its own content begins, and where the next record does.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    body: usize,
+    end: usize,
+}
+
+/// The numbers of one record.
+#[derive(Clone, Debug, Default)]
+struct Numbers {
+    uptime: u64,
+    fields: Vec<Option<u64>>,
+    processors: Processors,
+}
+
+struct Reader {
+    header: Header,
+    kernel: Option<KernelRelease>,
+    series: Series,
+    clock: clock::Offsets,
+    /// What the fields of all activities are, in their order.
+    fields: Vec<(Metric, Number)>,
+    now: Numbers,
+    before: Numbers,
+    /// Whether `before` is of the same boot.
+    compares: bool,
+    /// Time of the last record.
+    last: i64,
+    breaks: usize,
+}
+
+impl Reader {
+    fn new(header: Header, source: &str) -> Self {
+        let mut series = Series::new(source, "sysstat");
+        series.host = header.name.clone();
+        series.kernel = header.kernel.clone();
+        series.architecture = header.machine.clone();
+        series.version = Some(header.version.to_string());
+        let kernel = header.kernel.as_ref();
+        let kernel = kernel.and_then(|kernel| hugewise_host::kernel::release::parse(kernel.as_bytes()).ok());
+        if let Some(kernel) = &kernel {
+            series.untrusted = trust::lies(header.version, kernel);
+        }
+        if header.converted {
+            series.problem("was converted by sadf -c: what the collector did not write is left out by its version");
+        }
+        let mut fields = Vec::new();
+        for activity in &header.activities {
+            if let Content::Fields(of) = &activity.content {
+                fields.extend(of.iter().map(|field| (field.metric, field.kind)));
+            }
+        }
+        series.untrusted.retain(|(metric, _)| fields.iter().any(|(known, _)| known == metric));
+        let began = i64::try_from(header.began).unwrap_or(0);
+        let clock = clock::Offsets::new(began, header.day);
+        let numbers = Numbers { fields: vec![None; fields.len()], ..Numbers::default() };
+        Self {
+            header,
+            kernel,
+            series,
+            clock,
+            fields,
+            now: numbers.clone(),
+            before: numbers,
+            compares: false,
+            last: began,
+            breaks: 0,
+        }
+    }
+
+    fn records(&mut self, window: &mut Window<'_>) {
+        let layout = self.header.record;
+        loop {
+            if !window.reach(layout.length) {
+                self.torn(window, window.bytes().len());
+                return;
+            }
+            let Some(header) = layout.parse(window.bytes()) else {
+                if self.resume(window, 0) { continue } else { return }
+            };
+            let Some(extent) = self.extent(window, &header) else {
+                // Cut short by the file's end, or by another record, or not what it seems.
+                if self.resume(window, 1) { continue } else { return }
+            };
+            window.reach(extent.end + layout.length);
+            let next = window.bytes().get(extent.end..).unwrap_or_default();
+            let follows = layout.parse(next).is_some_and(|next| next.follows(header.time));
+            let overlapped = !next.is_empty() && !follows;
+            let inner = if overlapped { self.search(window, 1, extent.end, header.time) } else { None };
+            if let Some(inner) = inner {
+                self.broken(window.offset(), format!("a record is cut short; the next begins {inner} bytes on"));
+                self.compares = false;
+                window.advance(inner);
+                continue;
+            }
+            self.keep(&header, window.bytes().get(extent.body..extent.end).unwrap_or_default());
+            window.advance(extent.end);
+        }
+    }
+
+    /// Looks for a record that begins between two places of what was reached.
+    fn search(&self, window: &Window<'_>, from: usize, to: usize, last: i64) -> Option<usize> {
+        let layout = self.header.record;
+        let bytes = window.bytes().get(from..).unwrap_or_default();
+        let places = bytes.windows(layout.length).take(to.saturating_sub(from));
+        let found = places.enumerate().find(|(_, bytes)| {
+            layout.parse(bytes).is_some_and(|header| header.kind != Kind::Extra && header.follows(last))
+        });
+        found.map(|(place, _)| from + place)
+    }
+
+    /// Goes to the next record behind bytes that make no sense, at least `from` bytes on; false where there is none.
+    fn resume(&mut self, window: &mut Window<'_>, from: usize) -> bool {
+        let start = window.offset();
+        let layout = self.header.record;
+        let mut from = from;
+        while window.reach(from + layout.length) && window.offset() - start < FARTHEST {
+            let to = window.bytes().len() - layout.length + 1;
+            if let Some(place) = self.search(window, from, to.max(from + 1), self.last) {
+                window.advance(place);
+                let skipped = window.offset() - start;
+                self.broken(start, format!("{skipped} bytes make no sense and are skipped"));
+                self.compares = false;
+                return true;
+            }
+            window.advance(to.max(from + 1));
+            from = 0;
+        }
+        let rest = window.bytes().len();
+        let skipped = usize::try_from(window.offset() - start).unwrap_or(usize::MAX).saturating_add(rest);
+        self.torn(window, skipped);
+        false
+    }
+
+    fn torn(&mut self, window: &Window<'_>, left: usize) {
+        if left > 0 {
+            let end = window.offset().saturating_add(u64::try_from(window.bytes().len()).unwrap_or(0));
+            let begin = end.saturating_sub(u64::try_from(left).unwrap_or(0));
+            self.broken(begin, format!("the last {left} bytes are no whole record and are left out"));
+        }
+    }
+
+    fn broken(&mut self, offset: u64, what: String) {
+        self.breaks += 1;
+        if self.breaks <= MOST_PROBLEMS {
+            self.series.problem_at(Moment::from_seconds(self.last), format!("at byte {offset}: {what}"));
+        }
+    }
+
+    /// How far the record reaches that starts where the window does, where it is whole and can be one.
+    fn extent(&self, window: &mut Window<'_>, header: &RecordHeader) -> Option<Extent> {
+        let mut end = self.header.record.length;
+        match header.kind {
+            Kind::Statistics => {
+                if header.extra {
+                    end += record::extra_length(window, end)?;
+                }
+                return Some(Extent { body: end, end: self.statistics(window, end)? });
+            }
+            Kind::Extra => {}
+            // Since 11.7.1 the number of processors; from 10.3.1 on activities that may have changed; nothing before.
+            Kind::Restart if self.header.record != record::RecordLayout::OLD => end += 4,
+            Kind::Restart => end += VOLATILE * self.header.volatile,
+            Kind::Comment => end += COMMENT,
+        }
+        if !window.reach(end) {
+            return None;
+        }
+        if header.extra {
+            end += record::extra_length(window, end)?;
+        }
+        (end <= LONGEST && window.reach(end)).then_some(Extent { body: self.header.record.length, end })
+    }
+
+    /// Where the statistics end that begin `at`.
+    fn statistics(&self, window: &mut Window<'_>, mut at: usize) -> Option<usize> {
+        for activity in &self.header.activities {
+            let mut items = activity.items;
+            if activity.counted {
+                if !window.reach(at + 4) {
+                    return None;
+                }
+                items = u32_at(window.bytes(), at)?;
+                at += 4;
+            }
+            let length = activity.length.checked_mul(usize::try_from(items).ok()?)?;
+            at = at.checked_add(length).filter(|end| *end <= LONGEST && activity.bounded(items))?;
+        }
+        window.reach(at).then_some(at)
+    }
+
+    /// Reads the numbers of a record of statistics whose length was found.
+    fn decode(&mut self, uptime: u64, mut bytes: &[u8]) {
+        self.now.uptime = uptime;
+        self.now.processors.clear();
+        self.now.fields.fill(None);
+        let mut places = self.now.fields.iter_mut();
+        for activity in &self.header.activities {
+            let mut items = activity.items;
+            if activity.counted {
+                items = u32_at(bytes, 0).unwrap_or(0);
+                bytes = bytes.get(4..).unwrap_or_default();
+            }
+            let length = activity.length.saturating_mul(usize::try_from(items).unwrap_or(usize::MAX));
+            let (all, rest) = bytes.split_at_checked(length).unwrap_or_default();
+            bytes = rest;
+            match &activity.content {
+                Content::Skipped => {}
+                Content::Fields(fields) => {
+                    for field in fields {
+                        if let Some(place) = places.next() {
+                            *place = field.read(all);
+                        }
+                    }
+                }
+                Content::Processors { fields, apart } => {
+                    for item in all.chunks_exact(activity.length) {
+                        self.now.processors.push(Ticks::read(item, *fields, *apart));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a whole record into the series, of which this is the content.
+    fn keep(&mut self, header: &RecordHeader, content: &[u8]) {
+        self.last = header.time;
+        let at = Moment::from_seconds(header.time);
+        match header.kind {
+            Kind::Statistics => {
+                self.decode(header.uptime, content);
+                self.sample(header, at);
+            }
+            Kind::Restart => {
+                self.series.marks.push(Mark { at, kind: MarkKind::Restart });
+                self.compares = false;
+                self.clock.note(header);
+                let entries = content.get(..VOLATILE * self.header.volatile).unwrap_or_default();
+                renew(&mut self.header.activities, entries);
+            }
+            Kind::Comment => {
+                let comment = text_at(content, 0, COMMENT);
+                self.series.marks.push(Mark { at, kind: MarkKind::Comment(comment.unwrap_or_default()) });
+            }
+            Kind::Extra => {}
+        }
+    }
+
+    fn sample(&mut self, header: &RecordHeader, at: Moment) {
+        self.clock.note(header);
+        let passed = self.now.uptime.checked_sub(self.before.uptime);
+        if self.compares && passed.is_none() {
+            // The host was started without the collector's noting it.
+            self.series.marks.push(Mark { at, kind: MarkKind::Restart });
+        }
+        let passed = passed.filter(|passed| self.compares && *passed > 0);
+        let interval = passed.and_then(|hundredths| hundredths.checked_mul(10)).map(Duration::from_millis);
+        self.series.push(at, interval);
+        let (mut swap_total, mut swap_free) = (None, None);
+        for ((metric, kind), (now, before)) in self.fields.iter().zip(self.now.fields.iter().zip(&self.before.fields)) {
+            let Some(now) = *now else { continue };
+            match kind {
+                Number::Gauge(times) => {
+                    if now == 0 && trust::never_zero(*metric, self.kernel.as_ref()) {
+                        continue;
+                    }
+                    let value = float(now) * times;
+                    match metric {
+                        Metric::SwapTotal => swap_total = Some(value),
+                        Metric::SwapFree => swap_free = Some(value),
+                        _ => {}
+                    }
+                    self.series.set(*metric, value);
+                }
+                Number::Counter(times) => {
+                    let Some((before, interval)) = before.zip(interval) else { continue };
+                    // What falls was begun anew.
+                    let Some(grown) = now.checked_sub(before) else { continue };
+                    if !self.series.untrusted.iter().any(|(untrusted, _)| untrusted == metric) {
+                        self.series.set(*metric, float(grown) * times / interval.as_secs_f64());
+                    }
+                }
+            }
+        }
+        if let Some((total, free)) = swap_total.zip(swap_free) {
+            self.series.set(Metric::SwapUsed, total - free);
+        }
+        let before = interval.is_some().then_some(&self.before.processors);
+        let series = &mut self.series;
+        self.now.processors.since(before, |metric, value| series.set(metric, value));
+        std::mem::swap(&mut self.now, &mut self.before);
+        self.compares = true;
+    }
+}
+
+/// After a restart from 10.3.1 to 11.6: the activities of which the host may have another number now. Of an entry only
+/// the first and the third field are set.
+fn renew(activities: &mut [Activity], entries: &[u8]) {
+    for entry in entries.chunks_exact(VOLATILE) {
+        let (Some(id), Some(items)) = (u32_at(entry, 0), u32_at(entry, 8)) else { continue };
+        for activity in activities.iter_mut().filter(|activity| activity.id == id) {
+            if items > 0 && activity.bounded(items) {
+                activity.items = items;
+            }
+        }
+    }
+}
+
+/// For rates; what counts past 2^53 loses its last digits.
+#[allow(clippy::cast_precision_loss)]
+const fn float(number: u64) -> f64 {
+    number as f64
+}

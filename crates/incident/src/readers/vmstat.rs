@@ -1,0 +1,288 @@
+//! What `vmstat -t` prints, of one run or of several one behind the other.
+//!
+//! Memory is taken for KiB, as vmstat counts unasked: `-S` leaves no mark. The first line of a run has rates since the
+//! boot, which say nothing of its moment and are left out. `cache` holds reclaimable slab beside the page cache and is
+//! no column of a series.
+
+use std::io::{BufRead, BufReader, Read};
+
+use super::calendar;
+use crate::series::{Moment, Offset};
+use crate::{Clock, Metric, Refused, Series};
+
+/// No line of vmstat is longer.
+const LONGEST_LINE: u64 = 64 << 10;
+/// Lines before the first heading that a shell or a script may have left.
+const MOST_LINES_BEFORE: u32 = 20;
+
+/// A column's heading, the metric and how often its unit goes into the metric's; rates are of the interval.
+const COLUMNS: &[(&str, Metric, f64, bool)] = &[
+    ("r", Metric::RunQueue, 1.0, false),
+    ("b", Metric::Blocked, 1.0, false),
+    ("swpd", Metric::SwapUsed, 1024.0, false),
+    ("free", Metric::MemFree, 1024.0, false),
+    ("buff", Metric::Buffers, 1024.0, false),
+    ("inact", Metric::Inactive, 1024.0, false),
+    ("active", Metric::Active, 1024.0, false),
+    // KiB, of which a page of base size has four.
+    ("si", Metric::SwapIn, 0.25, true),
+    ("so", Metric::SwapOut, 0.25, true),
+    ("bi", Metric::PagedIn, 1024.0, true),
+    ("bo", Metric::PagedOut, 1024.0, true),
+    ("in", Metric::Interrupts, 1.0, true),
+    ("cs", Metric::ContextSwitches, 1.0, true),
+    ("us", Metric::CpuUser, 1.0, true),
+    ("sy", Metric::CpuSystem, 1.0, true),
+    ("id", Metric::CpuIdle, 1.0, true),
+    ("wa", Metric::CpuIowait, 1.0, true),
+    ("st", Metric::CpuSteal, 1.0, true),
+    ("gu", Metric::CpuGuest, 1.0, true),
+];
+
+/// Whether a text begins as vmstat does.
+pub(super) fn begins(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    match words.next() {
+        Some(b"procs" | b"--procs--") => words.next().is_some_and(|word| word.starts_with(b"---")),
+        Some(b"r") => words.next() == Some(b"b") && words.next() == Some(b"swpd"),
+        _ => false,
+    }
+}
+
+/// Reads what vmstat printed.
+///
+/// # Errors
+/// It does not begin as vmstat does, its lines have no times, or it cannot be read.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
+    let mut reader = Reader { series: Series::new(source, "vmstat"), ..Reader::default() };
+    let mut lines = BufReader::with_capacity(64 << 10, stream);
+    let mut line = Vec::new();
+    let mut before = 0;
+    loop {
+        line.clear();
+        match lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) => reader.line(&String::from_utf8_lossy(&line)),
+            Err(error) if reader.series.samples().is_empty() => return Err(Refused(error.to_string())),
+            Err(error) => {
+                reader.series.problem(format!("cannot be read to its end: {error}"));
+                break;
+            }
+        }
+        before += u32::from(reader.columns.is_empty());
+        if before > MOST_LINES_BEFORE {
+            break;
+        }
+    }
+    if reader.columns.is_empty() {
+        return Err(Refused("does not begin as what vmstat prints".into()));
+    }
+    if reader.series.samples().is_empty() && reader.without_time > 0 {
+        return Err(Refused("has no times: vmstat writes them with -t".into()));
+    }
+    if reader.without_time > 0 {
+        let lines = reader.without_time;
+        reader.series.problem(format!("{lines} lines have no time, or end too early, and are left out"));
+    }
+    Ok(reader.series.finished())
+}
+
+#[derive(Default)]
+struct Reader {
+    series: Series,
+    /// The headings, without those of the time.
+    columns: Vec<String>,
+    /// Whether the line to come is the first behind headings.
+    first: bool,
+    /// The last line that was since the boot: its interrupts and context switches a second.
+    since_boot: Option<(f64, f64)>,
+    /// The time between the last two lines in milliseconds.
+    usual: Option<i64>,
+    without_time: u64,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words.as_slice() {
+            ["r", "b", "swpd", ..] => self.headings(&words),
+            [first, ..]
+                if first.bytes().all(|digit| digit.is_ascii_digit())
+                    && !self.columns.is_empty()
+                    && self.sample(&words).is_none() =>
+            {
+                self.without_time += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn headings(&mut self, words: &[&str]) {
+        let (mut columns, mut zone) = (Vec::new(), None);
+        for word in words {
+            // Behind the columns stands the zone.
+            if word.bytes().all(|letter| letter.is_ascii_lowercase()) {
+                columns.push((*word).to_owned());
+            } else {
+                zone = Some(*word);
+            }
+        }
+        self.columns = columns;
+        self.first = true;
+        if let Some(zone) = zone {
+            self.zone(zone);
+        }
+    }
+
+    fn zone(&mut self, zone: &str) {
+        self.series.clock = if matches!(zone, "UTC" | "GMT") {
+            Clock::Utc { offsets: vec![Offset { from: Moment(0), seconds: 0 }] }
+        } else {
+            Clock::Wall { zone: Some(zone.to_owned()) }
+        };
+    }
+
+    fn sample(&mut self, words: &[&str]) -> Option<()> {
+        let (values, time) = words.split_at_checked(self.columns.len())?;
+        let (date, time_of_day) = (time.first()?, time.get(1)?);
+        let at = calendar::iso_date(date)?.checked_add(calendar::time_of_day(time_of_day)?)?;
+        let values: Vec<f64> = values.iter().map(|value| value.parse().ok()).collect::<Option<_>>()?;
+        // Older versions print the zone in every line.
+        if let Some(zone) = time.get(2) {
+            self.zone(zone);
+        }
+        let at = Moment::from_seconds(at);
+        let last = self.series.samples().last().map(|last| last.at);
+        let passed = last.map(|last| at.0 - last.0);
+        let get =
+            |name: &str| self.columns.iter().zip(&values).find(|(column, _)| *column == name).map(|(_, value)| *value);
+        let rates = get("in").zip(get("cs")).unwrap_or_default();
+        let since_boot = self.first && self.starts(passed, rates);
+        self.first = false;
+        if since_boot {
+            self.since_boot = Some(rates);
+        } else {
+            self.usual = passed;
+        }
+        let interval = last.and_then(|last| at.since(last)).filter(|interval| !since_boot && !interval.is_zero());
+        self.series.push(at, interval);
+        for (column, value) in self.columns.iter().zip(&values) {
+            let known = COLUMNS.iter().find(|(name, ..)| name == column);
+            if let Some((_, metric, factor, rate)) = known
+                && !(*rate && since_boot)
+            {
+                // Guests' time has a column of its own since procps 4, and is the user's in a series.
+                let guests = if column == "us" { get("gu").unwrap_or(0.0) } else { 0.0 };
+                self.series.set(*metric, (value + guests) * factor);
+            }
+        }
+        Some(())
+    }
+
+    /// Whether the first line behind headings is the first of a run. Headings come again every screen of lines: then
+    /// it comes in time, and does not look like the line since the boot.
+    fn starts(&self, passed: Option<i64>, (interrupts, switches): (f64, f64)) -> bool {
+        let (Some(passed), Some((before, switched))) = (passed, self.since_boot) else { return true };
+        let near = |one: f64, other: f64| (one - other).abs() <= 0.05 * other.max(20.0);
+        let in_time = self.usual.is_none_or(|usual| (passed - usual).abs() <= 1000.max(usual / 5));
+        !in_time || (near(interrupts, before) && near(switches, switched))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn series(text: &str) -> Result<Series, Refused> {
+        read(&mut text.as_bytes(), "vmstat.log")
+    }
+
+    const HEAD: &str = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n \
+                        r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 CST\n";
+
+    #[test]
+    fn a_line_is_a_sample_and_the_first_has_no_rates() {
+        let text = format!(
+            "{HEAD}11  0  100 4458100  90980 6546024   0  95 1886 6492  431 1071 51 15 33  1  0 2026-11-21 23:59:59\n \
+             3  2  200   78000  90980 6546024   8  95 1886 6492 1431 2071 11 69 19  1  0 2026-11-22 00:00:09\n"
+        );
+        let series = series(&text).unwrap();
+        assert_eq!(series.clock, Clock::Wall { zone: Some("CST".into()) });
+        // `date -u -d '2026-11-21 23:59:59' +%s`
+        assert_eq!(series.samples()[0].at, Moment::from_seconds(1_795_305_599));
+        assert_eq!(series.samples()[1].interval.unwrap().as_secs(), 10);
+        let of = |metric| [0, 1].map(|row| series.value(metric, row));
+        assert_eq!(of(Metric::MemFree), [Some(4_458_100.0 * 1024.0), Some(78_000.0 * 1024.0)]);
+        assert_eq!(of(Metric::SwapUsed), [Some(102_400.0), Some(204_800.0)]);
+        assert_eq!(of(Metric::CpuSystem), [None, Some(69.0)]);
+        assert_eq!(of(Metric::SwapIn), [None, Some(2.0)]);
+        assert_eq!(of(Metric::PagedOut), [None, Some(6_647_808.0)]);
+        assert_eq!(of(Metric::RunQueue), [Some(11.0), Some(3.0)]);
+        assert_eq!(of(Metric::Cached), [None, None]);
+        assert_eq!(series.problems, []);
+    }
+
+    /// Lines of `vmstat -t 1` with headings before each of these numbers of lines.
+    fn run(starts: &[u32], lines: u32) -> String {
+        let mut text = String::new();
+        for second in 0..lines {
+            if starts.contains(&second) {
+                text.push_str(HEAD);
+            }
+            let (interrupts, us) = if second == 0 || second == 40 { (431, 51) } else { (1431, 7) };
+            let (minute, second) = (second / 60, second % 60);
+            let rest = "0  0  0 1000 10 10 0 0 0 0";
+            text.push_str(&format!("{rest} {interrupts} 1071 {us} 1 1 1 0 2026-11-21 10:{minute:02}:{second:02}\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn headings_that_come_again_are_not_another_run() {
+        let series = series(&run(&[0, 22, 40], 80)).unwrap();
+        let without: Vec<usize> = (0..80).filter(|row| series.value(Metric::CpuUser, *row).is_none()).collect();
+        // The line at 40 is of a second run: it looks as the first did.
+        assert_eq!(without, [0, 40]);
+    }
+
+    #[test]
+    fn what_procps_of_this_machine_prints_is_read() {
+        for arguments in [&["-t", "1", "2"][..], &["-t", "-w", "1", "2"], &["-t", "-a", "-n", "1", "2"]] {
+            let output = Command::new("vmstat").args(arguments).env("TZ", "UTC").output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(begins(text.as_bytes()));
+            let series = series(&text).unwrap();
+            assert_eq!((series.samples().len(), series.problems.len()), (2, 0), "{text}");
+            assert!(matches!(series.clock, Clock::Utc { .. }));
+            let free = text.lines().last().unwrap().split_ascii_whitespace().nth(3).unwrap();
+            assert_eq!(series.value(Metric::MemFree, 1), Some(free.parse::<f64>().unwrap() * 1024.0));
+            let cpu = [Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle, Metric::CpuIowait, Metric::CpuSteal];
+            let sum: f64 = cpu.iter().map(|metric| series.value(*metric, 1).unwrap()).sum();
+            assert!((sum - 100.0).abs() <= 2.0, "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_without_a_time_are_refused_or_told() {
+        let plain = "procs --\n r  b   swpd   free\n 1  0  0  10\n";
+        assert!(series(plain).unwrap_err().0.contains("-t"));
+        let torn = format!("{}1  0  0 10", run(&[0], 3));
+        let series_of_torn = series(&torn).unwrap();
+        assert_eq!(series_of_torn.samples().len(), 3);
+        assert!(series_of_torn.problems[0].what.contains("1 lines"));
+        assert!(series("hello\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_brings_it_down(text in "( r b swpd free in cs us\n)?([0-9]{1,20} ?){0,8}(2026-11-2[0-9] [0-9:]{0,8} [A-Z]{0,3}\n)?.{0,30}") {
+            let _ = series(&text);
+            let _ = series(&format!("{HEAD}{text}"));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What every reader makes: samples in the order of their source, and a column a metric.
+//!
+//! A day of 1-second samples is 86,400 rows: a value takes 8 bytes and a bit, a column that no row has takes none.
+
+use std::fmt;
+use std::time::Duration;
+
+use hugewise_model::Bytes;
+
+use crate::Metric;
+
+/// A moment in milliseconds since 1970-01-01 00:00:00, of UTC or of the host's wall clock: the series' [`Clock`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub i64);
+
+impl Moment {
+    /// From whole seconds.
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// The time since `earlier`; `None` where that is later.
+    pub fn since(self, earlier: Self) -> Option<Duration> {
+        u64::try_from(self.0.checked_sub(earlier.0)?).ok().map(Duration::from_millis)
+    }
+}
+
+/// Which clock the moments of a series are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Moments are UTC. `offsets` are the host's own, each from a moment on, in order; empty where not known.
+    Utc {
+        /// From when on which offset.
+        offsets: Vec<Offset>,
+    },
+    /// Moments are what the host's wall clock showed.
+    Wall {
+        /// The zone's abbreviation where the source prints one; `CST` and `IST` are each several zones.
+        zone: Option<String>,
+    },
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::Wall { zone: None }
+    }
+}
+
+impl Clock {
+    /// The host's offset from UTC in seconds at a moment, where it is known.
+    pub fn offset_at(&self, at: Moment) -> Option<i32> {
+        match self {
+            Self::Utc { offsets } => {
+                let known = offsets.iter().rev().find(|offset| offset.from <= at).or_else(|| offsets.first());
+                known.map(|offset| offset.seconds)
+            }
+            Self::Wall { .. } => None,
+        }
+    }
+}
+
+/// The host's offset from UTC from a moment on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offset {
+    /// Since when.
+    pub from: Moment,
+    /// Seconds east of Greenwich.
+    pub seconds: i32,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was taken, which is the end of its interval.
+    pub at: Moment,
+    /// What its rates and percentages are of; `None` for the first one and the first after a restart, which have none.
+    pub interval: Option<Duration>,
+}
+
+/// Something that the source says about a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub kind: MarkKind,
+}
+
+/// What a [`Mark`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// The collector started anew, as it does when the host boots.
+    Restart,
+    /// Somebody's words.
+    Comment(String),
+}
+
+/// What is wrong with a part of the source, or what it cannot tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// When, where it is of one moment.
+    pub at: Option<Moment>,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// The values of one metric; absent is absent, never zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Column {
+    values: Vec<f64>,
+    present: Vec<u64>,
+}
+
+impl Column {
+    /// The value of a row, where it has one.
+    pub fn get(&self, row: usize) -> Option<f64> {
+        let word = self.present.get(row / 64)?;
+        if word >> (row % 64) & 1 == 0 { None } else { self.values.get(row).copied() }
+    }
+
+    /// Rows that have a value, with it.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        (0..self.values.len()).filter_map(|row| Some((row, self.get(row)?)))
+    }
+
+    fn set(&mut self, row: usize, value: f64) {
+        if self.values.len() == row {
+            // As nearly all are: the row begun last.
+            self.values.push(0.0);
+        } else if self.values.len() < row {
+            self.values.resize(row + 1, 0.0);
+        }
+        if self.present.len() <= row / 64 {
+            self.present.resize(row / 64 + 1, 0);
+        }
+        if let (Some(place), Some(word)) = (self.values.get_mut(row), self.present.get_mut(row / 64)) {
+            *place = value;
+            *word |= 1 << (row % 64);
+        }
+    }
+}
+
+/// What one source tells about one host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// The host's name, where the source says it.
+    pub host: Option<String>,
+    /// The kernel's release, where the source says it.
+    pub kernel: Option<String>,
+    /// `x86_64`, where the source says it.
+    pub architecture: Option<String>,
+    /// The file or folder, as it was given or found.
+    pub source: String,
+    /// What kind of file: `sysstat`, `oswatcher`.
+    pub format: &'static str,
+    /// Of the tool that wrote it: `12.6.1`.
+    pub version: Option<String>,
+    /// Which clock its moments are of.
+    pub clock: Clock,
+    /// The default huge page size, where the source says it.
+    pub huge_page: Option<Bytes>,
+    /// Restarts and comments, in the source's order.
+    pub marks: Vec<Mark>,
+    /// What is wrong with parts of it.
+    pub problems: Vec<Problem>,
+    /// Metrics that the source has and that are known to be false in it, with the reason. Their columns are empty.
+    pub untrusted: Vec<(Metric, String)>,
+    samples: Vec<Sample>,
+    columns: Vec<Column>,
+}
+
+impl Series {
+    /// A series without samples.
+    pub fn new(source: impl Into<String>, format: &'static str) -> Self {
+        Self { source: source.into(), format, ..Self::default() }
+    }
+
+    /// Begins the next row.
+    pub fn push(&mut self, at: Moment, interval: Option<Duration>) {
+        self.samples.push(Sample { at, interval });
+    }
+
+    /// Sets a value of the row begun last. What is no number, or negative, is left absent: no metric can be.
+    pub fn set(&mut self, metric: Metric, value: f64) {
+        let Some(row) = self.samples.len().checked_sub(1) else { return };
+        self.set_at(row, metric, value);
+    }
+
+    /// Sets a value of any row: sources that print a table after another come back to a row. Rows not begun are left alone.
+    pub fn set_at(&mut self, row: usize, metric: Metric, value: f64) {
+        if row >= self.samples.len() || !value.is_finite() || value < 0.0 {
+            return;
+        }
+        if self.columns.is_empty() {
+            self.columns.resize_with(Metric::ALL.len(), Column::default);
+        }
+        if let Some(column) = self.columns.get_mut(metric.index()) {
+            column.set(row, value);
+        }
+    }
+
+    /// Empties a column that is known to be false, and says why.
+    pub fn distrust(&mut self, metric: Metric, why: impl Into<String>) {
+        if let Some(column) = self.columns.get_mut(metric.index()) {
+            *column = Column::default();
+        }
+        self.untrusted.push((metric, why.into()));
+    }
+
+    /// Gives back memory that growing took; the last call of a reader.
+    #[must_use]
+    pub fn finished(mut self) -> Self {
+        self.samples.shrink_to_fit();
+        for column in &mut self.columns {
+            column.values.shrink_to_fit();
+            column.present.shrink_to_fit();
+        }
+        self
+    }
+
+    /// Notes what is wrong with the source as a whole.
+    pub fn problem(&mut self, what: impl Into<String>) {
+        self.problems.push(Problem { at: None, what: what.into() });
+    }
+
+    /// Notes what is wrong at one moment.
+    pub fn problem_at(&mut self, at: Moment, what: impl Into<String>) {
+        self.problems.push(Problem { at: Some(at), what: what.into() });
+    }
+
+    /// The rows, in the source's order.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// A metric's values; `None` where no row has one.
+    pub fn column(&self, metric: Metric) -> Option<&Column> {
+        self.columns.get(metric.index()).filter(|column| !column.values.is_empty())
+    }
+
+    /// One value.
+    pub fn value(&self, metric: Metric, row: usize) -> Option<f64> {
+        self.column(metric)?.get(row)
+    }
+
+    /// The metrics that at least one row has.
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> + '_ {
+        Metric::ALL.iter().copied().filter(|metric| self.column(*metric).is_some())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_is_not_zero() {
+        let mut series = Series::new("/var/log/sa/sa01", "sysstat");
+        series.set(Metric::MemFree, 1.0);
+        assert_eq!(series.column(Metric::MemFree), None);
+        for row in 0..130 {
+            series.push(Moment::from_seconds(row), None);
+            if row == 70 {
+                series.set(Metric::MemFree, 0.0);
+            }
+        }
+        series.set(Metric::CpuIdle, f64::NAN);
+        series.set(Metric::CpuIdle, -1.0);
+        series.set_at(130, Metric::CpuIdle, 1.0);
+        let series = series.finished();
+        assert_eq!(series.column(Metric::MemFree).unwrap().iter().collect::<Vec<_>>(), [(70, 0.0)]);
+        assert_eq!([69, 70, 71, 1000].map(|row| series.value(Metric::MemFree, row)), [None, Some(0.0), None, None]);
+        assert_eq!(series.metrics().collect::<Vec<_>>(), [Metric::MemFree]);
+    }
+
+    #[test]
+    fn the_offset_is_that_of_the_moment() {
+        let offset = |from, seconds| Offset { from: Moment::from_seconds(from), seconds };
+        let clock = Clock::Utc { offsets: vec![offset(100, 3600), offset(200, 7200)] };
+        let at = |seconds| clock.offset_at(Moment::from_seconds(seconds));
+        assert_eq!([at(0), at(100), at(199), at(200)], [Some(3600), Some(3600), Some(3600), Some(7200)]);
+        assert_eq!(Clock::default().offset_at(Moment(0)), None);
+    }
+
+    #[test]
+    fn names_are_distinct_and_end_in_their_unit() {
+        let mut names: Vec<_> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        for (place, metric) in Metric::ALL.iter().enumerate() {
+            let unit = match metric.unit() {
+                crate::Unit::Percent => "_percent",
+                crate::Unit::Bytes => "_bytes",
+                crate::Unit::BytesPerSecond => "_bytes_per_second",
+                crate::Unit::PerSecond => "_per_second",
+                crate::Unit::Count => "",
+            };
+            assert!(metric.name().ends_with(unit), "{metric:?}");
+            assert_eq!(metric.index(), place);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Metric::ALL.len());
+    }
+}

@@ -1,0 +1,115 @@
+//! What sadf prints as XML and JSON, against what the file itself says.
+
+use std::process::Command;
+
+use hugewise_incident::series::MarkKind;
+use hugewise_incident::{Clock, Metric, Refused, Series, readers};
+
+use super::text::same;
+use super::{fixture, oracle, read};
+
+fn sadf(text: &str) -> Result<Vec<Series>, Refused> {
+    readers::sysstat::sadf::read(&mut text.as_bytes(), "sa01.xml")
+}
+
+fn one(text: &str) -> Series {
+    let mut series = sadf(text).unwrap();
+    assert_eq!(series.len(), 1);
+    series.pop().unwrap()
+}
+
+fn heads(series: &Series) -> (Option<&str>, Option<&str>, Option<&str>, Vec<MarkKind>) {
+    let kinds = series.marks.iter().map(|mark| mark.kind.clone()).collect();
+    (series.host.as_deref(), series.kernel.as_deref(), series.architecture.as_deref(), kinds)
+}
+
+#[test]
+fn xml_and_json_of_this_machine_say_what_the_file_says() {
+    if oracle::sadf().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = fixture("12.6.1.xz");
+    let path = oracle::written(folder.path(), "sa01", &bytes);
+    let file = read(&bytes).unwrap();
+    for format in ["-x", "-j"] {
+        let output = Command::new("sadf").arg(format).arg(&path).args(["--", "-A", "-C"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let series = one(&text);
+        same(format, &series, &file, false);
+        assert_eq!(series.clock, Clock::Utc { offsets: Vec::new() });
+        let (mut own, mut expected) = (heads(&series), heads(&file));
+        // Of one moment, restarts stand before comments.
+        own.3.sort_by_key(|kind| *kind == MarkKind::Restart);
+        expected.3.sort_by_key(|kind| *kind == MarkKind::Restart);
+        assert_eq!(own, expected, "{format}");
+        for cut in (0..text.len()).step_by(977).filter(|cut| text.is_char_boundary(*cut)) {
+            let Ok(mut torn) = sadf(&text[..cut]) else { continue };
+            let torn = torn.pop().unwrap();
+            assert!(series.samples().starts_with(torn.samples()));
+            assert!(torn.problems.iter().any(|problem| problem.what.contains("end")), "{format} {cut}");
+        }
+        // Without ALL there are sums of parts.
+        let output = Command::new("sadf").arg(format).arg(&path).args(["--", "-u"]).output().unwrap();
+        let sums = one(&String::from_utf8(output.stdout).unwrap());
+        for metric in [Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle] {
+            let (printed, stored) = (sums.value(metric, 0).unwrap(), file.value(metric, 1).unwrap());
+            assert!((printed - stored).abs() < 0.006, "{format} {metric:?} {printed} {stored}");
+        }
+    }
+}
+
+#[test]
+fn xml_of_9_1_5_says_what_the_file_says() {
+    let series = one(&String::from_utf8(fixture("9.1.5.xml.xz")).unwrap());
+    let file = read(&fixture("9.1.5.xz")).unwrap();
+    let mut told = series.clone();
+    assert!(told.problems.remove(0).what.contains("taken for UTC"));
+    same("9.1.5", &told, &file, true);
+    let processors = (0..5).map(|row| series.value(Metric::Processors, row).unwrap());
+    assert!(processors.eq([2.0; 5]));
+}
+
+#[test]
+fn a_converted_file_has_no_page_tables_of_zero() {
+    let text = r#"{"sysstat": {"hosts": [{"nodename": "db1", "release": "3.10.0-957.el7.x86_64", "statistics": [
+        {"timestamp": {"date": "2026-11-21", "time": "22:47:35", "utc": 1, "interval": 600},
+         "memory": {"memfree": 1024, "pgtbl": 0, "kstack": 0, "slab": 0, "anonpg": 0, "dirty": 0}}]}]}}"#;
+    let series = one(text);
+    assert_eq!(series.value(Metric::MemFree, 0), Some(1024.0 * 1024.0));
+    assert_eq!(series.value(Metric::Dirty, 0), Some(0.0));
+    assert_eq!(series.value(Metric::PageTables, 0), None);
+    // `date -u -d '2026-11-21 22:47:35' +%s`
+    assert_eq!(series.samples()[0].at.0, 1_795_301_255_000);
+}
+
+#[test]
+fn samples_say_which_clock_they_are_of() {
+    let of = |attributes: &str| {
+        let sample =
+            format!("<timestamp date=\"2024-01-20\" time=\"16:00:22\" {attributes} interval=\"1\"></timestamp>");
+        let series = one(&format!("<sysstat><host nodename=\"db1\">{sample}</host></sysstat>"));
+        assert_eq!(series.problems.is_empty(), !attributes.is_empty());
+        series.clock
+    };
+    let utc = Clock::Utc { offsets: Vec::new() };
+    assert_eq!([of(""), of("utc=\"1\""), of("tz=\"UTC\"")], [utc.clone(), utc.clone(), utc]);
+    assert_eq!(of("utc=\"0\""), Clock::Wall { zone: None });
+    assert_eq!(of("tz=\"CST\""), Clock::Wall { zone: Some("CST".into()) });
+}
+
+#[test]
+fn what_sadf_did_not_print_is_refused() {
+    for text in ["", "hello", "<html></html>", "{}", "[1, 2]", "{\"hosts\": 3", "<sysstat>"] {
+        assert!(sadf(text).is_err(), "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_brings_it_down(text in "[<{]([a-z]{0,3}[\\[\\]{}<>/=\"\\\\,: 0-9é]{0,4}){0,40}") {
+        let _ = sadf(&text);
+        let _ = sadf(&format!("{{\"nodename\": \"a\", {text}"));
+        let _ = sadf(&format!("<host nodename=\"a\">{text}"));
+    }
+}
