@@ -42,7 +42,12 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -s V -l version -d 'Prin
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "check" -d 'Say what is wrong here, and why (the default)'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "capture" -d 'Save what check reads, secrets left out, so that check --root can read it elsewhere'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Say how many huge pages of which size what runs here needs, or what is described'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that set this host up, as a diff, and change nothing'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Carry a plan out, with a journal by which it can be taken back'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Take back what was applied: every byte and every value as before'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Tell whether each instance is wholly on huge pages, and if not, which link is broken'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure page tables, log-ins, sorts, access and more by page size, here'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "rules" -d 'List the rules, or print the page of one'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l root -d 'Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
@@ -92,6 +97,59 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l segment -d 'A
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l only-described -d 'Leave out what runs here'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l root -d 'Plan for what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l instance -d 'Only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l restart -d 'Restart this instance, so that it takes its huge pages at once; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l headroom -d 'Pages beyond the demand, in percent of it, at most 100' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l sessions -d 'Sessions on the host that the plan has to carry' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
+boot\t'What the next boot finds'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l out -d 'Keep the plan in this new file, for hugewise apply' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l format -d 'Text for people, JSON for programs, or the same changes for those who make them their own way' -r -f -a "text\t'For people: every change as a unified diff'
+json\t'For programs, and for hugewise apply'
+shell\t'A script for any POSIX shell'
+ansible\t'A playbook'
+cloud-init\t'User data for hosts that are about to be made'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l early -d 'Reserve the pools on the kernel\'s command line, before memory can be fragmented'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l shrink -d 'Give pages back that nobody uses or asks for, even where they starve nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l force -d 'Write a script, playbook or cloud-config even where the plan should not be applied'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l keep-partial -d 'Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l instance -d 'Only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l restart -d 'Restart this instance, so that it takes its huge pages at once; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l headroom -d 'Pages beyond the demand, in percent of it, at most 100' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l sessions -d 'Sessions on the host that the plan has to carry' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
+boot\t'What the next boot finds'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l early -d 'Reserve the pools on the kernel\'s command line, before memory can be fragmented'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l shrink -d 'Give pages back that nobody uses or asks for, even where they starve nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -s y -l yes -d 'Do not ask'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l force -d 'Apply even a plan that leaves the host too little memory'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l keep-partial -d 'A pool that gets fewer pages than planned keeps them'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l keep-going -d 'A step that fails is taken back alone, and the others go on'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -l list -d 'List what was applied here, and change nothing'
+complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -l force -d 'Take back even what somebody has changed since'
+complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l log -d 'A server\'s own log: Oracle\'s alert log, PostgreSQL\'s, MariaDB\'s or MySQL\'s, a JVM\'s, QEMU\'s; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l wait -d 'Wait up to so many seconds until a starting server has mapped its memory' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l root -d 'Look at what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
@@ -103,6 +161,148 @@ always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -s h -l help -d 'Print help'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "page-tables" -d 'Page tables as sessions grow, in all and of each, beside the forecast of size'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "logins" -d 'A storm of log-ins: how long each takes, all at once and one by one'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "sort" -d 'Sort rows in private memory, by page size and extent'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "access" -d 'First touch, filling with all cores, random access and fork of private memory'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "pool" -d 'How fast a pool can be had now, from fresh and from fragmented memory, and how far surplus pages get'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "workload" -d 'A read-only workload on a PostgreSQL server of its own: transactions, latency, page tables'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l engine -d 'What the sessions belong to' -r -f -a "standin\t'Processes around shared memory that are started for it'
+postgresql\t'A PostgreSQL server of its own whose sessions scan a table as large as --segment'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l sessions -d 'Sessions at the end' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l segment -d 'Size of the shared segment' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l touch -d 'Part of the segment that each session touches as it logs in' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l kind -d 'What the segment is' -r -f -a "system-v\t'shmget, as Oracle takes it'
+mmap\t'A shared mapping without a file, as PostgreSQL takes it'
+memfd\t'A memory file'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l random -d 'Sessions touch all over the segment, not from its start on'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l write -d 'Sessions write to what they touch'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l interleave -d 'Spread the segment over all NUMA nodes'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l sessions -d 'Sessions that log in at once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l paced -d 'Sessions that log in one by one; 0 for none' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interval -d 'Milliseconds between two of these' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l segment -d 'Size of the shared segment' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l touch -d 'Part of the segment that each session touches as it logs in' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l kind -d 'What the segment is' -r -f -a "system-v\t'shmget, as Oracle takes it'
+mmap\t'A shared mapping without a file, as PostgreSQL takes it'
+memfd\t'A memory file'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l random -d 'Sessions touch all over the segment, not from its start on'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l write -d 'Sessions write to what they touch'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interleave -d 'Spread the segment over all NUMA nodes'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l rows -d 'Rows to sort' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l row-bytes -d 'Bytes of a row' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l extents -d 'Sizes of the extents in which memory is taken, powers of two' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l segment -d 'Memory that is touched; without it as much as the host can well spare, at most 8 GiB' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l size -d 'Memory that the pool shall get; without it a quarter of what the host can spare, at most 4 GiB' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l no-fragments -d 'Leave out what breaks free memory into pieces on purpose'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l sessions -d 'Sessions that ask at once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l segment -d 'Shared buffers; the tables fill three quarters of them' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l seconds -d 'How long each measurement takes' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l runs -d 'Rounds; each measures every kind of pages once' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l warm-ups -d 'Rounds before them that do not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l seed -d 'The order of the pages within the rounds follows from it' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One file with plots'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l plan -d 'Only say what would be done and taken'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s y -l yes -d 'Do not ask before it changes pools or switches'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l pages -d 'Transparent huge pages, or pages of the pool of 2M or 1G' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l need -d 'So much has to fit in the pool of 2M or 1G, or the program is not started' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l runs -d 'Runs of each with --compare, after one that does not count' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l format -d 'Text for people or JSON for programs, of --report and --compare' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l out -d 'Where the report goes instead' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l color -d 'Colour in the report of --compare' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l hugetext -d 'Its text (code) too, as far as kernel and program allow'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l report -d 'At the end, say on standard error what it used: time, memory, the part on huge pages, faults'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l compare -d 'Run it without and with huge pages in turn, its output thrown away, and say what was gained'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Say nothing of how it is done'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
