@@ -38,7 +38,13 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     ensure(line.contains("hugepagesz=1G"), || format!("the kernel was started with {line}"))?;
     stage.say(&format!("booted with {}", line.trim()));
     let server = postgresql(&mut machine)?;
-    ensure(server.huge >= 800, || format!("PostgreSQL has {} MiB on huge pages", server.huge))?;
+    if server.huge < 800 {
+        let why = machine.must(
+            "grep -H . /sys/kernel/mm/hugepages/hugepages-1048576kB/*; dmesg | grep -i huge
+runuser -u postgres -- psql -Atc 'show huge_page_size' -c 'show shared_memory_size' -c 'show shared_memory_size_in_huge_pages'",
+        )?;
+        return Err(format!("PostgreSQL has {} MiB on huge pages:\n{why}", server.huge).into());
+    }
     let used = machine.must(
         "cd /sys/kernel/mm/hugepages/hugepages-1048576kB; echo $(($(cat nr_hugepages) - $(cat free_hugepages) + $(cat resv_hugepages)))",
     )?;
