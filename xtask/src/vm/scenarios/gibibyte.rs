@@ -17,8 +17,9 @@ pub(super) const WITHOUT: Scenario = Scenario {
     run: without,
 };
 
-/// What an administrator writes who wants such pages; the server still starts without.
-const ASKED: &str = "cat >/etc/postgresql/15/main/conf.d/gibibyte.conf <<'end'
+/// What an administrator writes who wants such pages, in a file that sorts after the image's own; the server still
+/// starts without.
+const ASKED: &str = "cat >/etc/postgresql/15/main/conf.d/w-gibibyte.conf <<'end'
 huge_page_size = 1GB
 shared_buffers = 800MB
 end
@@ -26,7 +27,8 @@ systemctl restart postgresql@15-main";
 
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
-    let mut machine = stage.boot(&disk, Hardware { memory_mib: 3072, ..Hardware::default() })?;
+    // With less there is no gibibyte free in one piece even as the kernel starts.
+    let mut machine = stage.boot(&disk, Hardware { memory_mib: 4096, ..Hardware::default() })?;
     machine.must(ASKED)?;
     let before = Snapshot::of(&mut machine)?;
     // The running kernel has hardly ever a gibibyte in one piece.
