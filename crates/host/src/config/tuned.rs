@@ -10,6 +10,9 @@ use crate::{Door, ParseError};
 /// Where profiles lie, the strongest first: both layouts, before and since TuneD 2.23.
 const FOLDERS: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
 
+/// Options that bind a section to some machines alone.
+const CONDITIONS: [&str; 2] = ["uname_regex", "cpuinfo_regex"];
+
 /// More files than any real profile includes.
 const MAX_FILES: usize = 100;
 
@@ -224,6 +227,8 @@ fn unquoted(value: &str) -> &str {
 pub fn describe(profile: String, merged: &Sections) -> Tuned {
     let variables = variables_of(merged);
     let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
+    // TuneD's own profiles have such sections for single models of processors: they are not this host's.
+    let enabled = enabled.filter(|(_, section)| CONDITIONS.iter().all(|key| option(section, key).is_none()));
     let mut tuned =
         Tuned { profile, transparent_hugepages: Observed::Absent, sysctl: Vec::new(), command_line: Vec::new() };
     for (name, section) in enabled {
@@ -294,6 +299,14 @@ mod tests {
         assert_eq!(value("kernel.shmmax"), Some("4398046511104"));
         assert_eq!(tuned.command_line, ["hugepagesz=1G", "hugepages=64"]);
         assert_eq!(tuned.profile, "oracle-db");
+    }
+
+    #[test]
+    fn a_section_for_one_model_of_processor_is_not_this_hosts() {
+        let text = b"[vm.arm]\ntype=vm\nuname_regex=aarch64\ncpuinfo_regex=CPU part\\s+:\\s+0x516\ntransparent_hugepages=never\n";
+        let source = active("base").file("/usr/lib/tuned/base/tuned.conf", text.as_slice());
+        let tuned = read(&mut Door::new(&source));
+        assert_eq!(tuned.known().unwrap().transparent_hugepages, Observed::Absent);
     }
 
     #[test]
