@@ -23,6 +23,10 @@ Exit codes: 0 every instance maps all of its demand on huge pages; 1 one does no
 /// Between two looks at a starting server.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How long its memory has to stand still before it is called wanting: between its buffer pool and the rest, MariaDB
+/// reads its log.
+const STILL: Duration = Duration::from_secs(10);
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Only this instance: PROD, 15/main, or "oracle PROD".
@@ -193,12 +197,15 @@ fn waited(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Res
 
 fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
     let start = Instant::now();
-    let mut before = None;
+    let mut before: Option<(Memory, Instant)> = None;
     loop {
         let scene = Scene::read(arguments, source);
-        let memory = memory(&scene, arguments.instance.as_deref());
-        let settled = !memory.is_empty() && memory.iter().all(|(_, segments)| !segments.is_empty());
-        if settled && before.as_ref() == Some(&memory) {
+        let (memory, whole) = memory(&scene, arguments.instance.as_deref());
+        let mapped = !memory.is_empty() && memory.iter().all(|(_, segments)| !segments.is_empty());
+        let same = before.take().filter(|(before, _)| mapped && *before == memory);
+        if let Some((_, since)) = &same
+            && (whole || since.elapsed() >= STILL)
+        {
             return Ok(scene);
         }
         let left = patience.saturating_sub(start.elapsed());
@@ -217,7 +224,7 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
             hugewise_report::plain::clean(name),
             left.as_secs()
         ));
-        before = Some(memory);
+        before = Some((memory, same.map_or_else(Instant::now, |(_, since)| since)));
         std::thread::sleep(PAUSE.min(left));
     }
 }
@@ -225,18 +232,22 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
 /// What the awaited instances map: two looks at it are compared.
 type Memory = Vec<(u32, Vec<hugewise_model::Segment>)>;
 
-fn memory(scene: &Scene, wanted: Option<&str>) -> Memory {
-    let awaited = scene.found.instances.iter().filter(|instance| match wanted {
+/// And whether all of it is on huge pages.
+fn memory(scene: &Scene, wanted: Option<&str>) -> (Memory, bool) {
+    let standings = scene.standings(wanted.is_some());
+    let awaited = scene.found.instances.iter().zip(standings).filter(|(instance, standing)| match wanted {
         Some(name) => is_called(instance, name),
-        None => !matches!(standing(&scene.host, instance, false), Standing::NotCounted(_)),
+        None => !matches!(standing, Standing::NotCounted(_)),
     });
-    let kept = awaited.map(|instance| {
+    let mut whole = true;
+    let kept = awaited.map(|(instance, standing)| {
+        whole &= standing == Standing::All;
         // Sessions come and go, and map what is there.
         let segments =
             instance.segments.iter().map(|segment| hugewise_model::Segment { mappers: 0, ..segment.clone() });
         (instance.pid, segments.collect())
     });
-    kept.collect()
+    (kept.collect(), whole)
 }
 
 /// A log that was given: of the captured host, or of this machine where it is not in there.

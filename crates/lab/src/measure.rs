@@ -39,17 +39,3 @@ pub fn run(command: &mut Command) -> io::Result<Cost> {
     let peak = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
     Ok(Cost { wall, peak, code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_has_its_code_time_and_memory() {
-        let cost = run(Command::new("sh").args(["-c", "sleep 0.05; exit 7"])).unwrap();
-        assert_eq!(cost.code, Some(7));
-        assert!(cost.wall >= Duration::from_millis(50));
-        assert!(cost.peak > Bytes::from_kib(100) && cost.peak < Bytes::from_mib(100), "{}", cost.peak);
-        assert!(run(&mut Command::new("/nowhere")).is_err());
-    }
-}

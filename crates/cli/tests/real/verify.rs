@@ -1,5 +1,6 @@
 //! `hugewise verify` on real servers and on what they write.
 
+use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ struct Waiting(Child);
 impl Waiting {
     fn verify(name: &str) -> Self {
         let mut command = Command::new(harness::HUGEWISE);
-        Self(command.args(["verify", name, "--wait", "120"]).stdout(Stdio::null()).spawn().unwrap())
+        Self(command.args(["verify", name, "--wait", "120"]).stdout(Stdio::piped()).spawn().unwrap())
     }
 
     fn is_over(&mut self) -> bool {
@@ -108,7 +109,9 @@ impl Waiting {
 
     #[track_caller]
     fn assert_code(&mut self, code: i32) {
-        assert_eq!(self.0.wait().unwrap().code(), Some(code));
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(self.0.wait().unwrap().code(), Some(code), "{said}");
     }
 }
 
