@@ -124,6 +124,12 @@ impl Run<'_> {
         };
         let of = self.plan.steps.len();
         for (place, (step, needs)) in self.plan.steps.iter().zip(needs).enumerate() {
+            let whole = |done: &StepOutcome| matches!(done.result, StepResult::Done | StepResult::AlreadySo);
+            if applied.steps.iter().any(|done| step.relies_on.contains(&done.id) && !whole(done)) {
+                applied.end = End::Partly;
+                applied.steps.push(outcome(step, StepResult::NotTried));
+                continue;
+            }
             progress(&Event::Step { step, number: place + 1, of });
             let result = match self.step(place, step, needs, progress) {
                 Ok(result) => result,

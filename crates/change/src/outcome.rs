@@ -123,7 +123,7 @@ pub enum StepResult {
     },
     /// It was done, and was taken back because another one failed.
     TakenBack,
-    /// Another one failed before it.
+    /// Another one failed before it, or one that it relies on is not done whole.
     NotTried,
 }
 

@@ -14,6 +14,7 @@ impl Step {
             risk,
             why: why.into(),
             instance: None,
+            relies_on: Vec::new(),
             expects: Vec::new(),
             changes: Vec::new(),
         }
@@ -23,6 +24,13 @@ impl Step {
     #[must_use]
     pub fn of(mut self, instance: impl Into<String>) -> Self {
         self.instance = Some(instance.into());
+        self
+    }
+
+    /// Done only where that step was done whole.
+    #[must_use]
+    pub fn relies_on(mut self, step: impl Into<String>) -> Self {
+        self.relies_on.push(step.into());
         self
     }
 

@@ -75,6 +75,9 @@ pub struct Step {
     pub why: String,
     /// Title of the instance it is for; null for the host.
     pub instance: Option<String>,
+    /// Ids of steps that have to be done whole before: the pool of a server that does not start without it. One that is
+    /// not in the plan was not needed.
+    pub relies_on: Vec<String>,
     /// Findings that it is to end.
     pub expects: Vec<Expected>,
     /// What is changed, in this order.

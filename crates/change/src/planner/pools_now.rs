@@ -2,7 +2,7 @@
 
 use hugewise_advice::sizing::Sized;
 use hugewise_advice::words::{boot_name, one_line, pool_file, shell_word};
-use hugewise_model::{Engine, HugePageUse, Instance, PageCount};
+use hugewise_model::{Engine, HugePageUse, Instance, PageCount, PageSize};
 
 use super::pools::{self, Goal};
 use super::{Ask, Draft, expected};
@@ -23,10 +23,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// The step's.
+pub(super) fn id(page: PageSize) -> String {
+    format!("pool-{}-now", boot_name(page))
+}
+
 fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
-    let id = format!("pool-{}-now", boot_name(page));
     let grows = goal.grows();
     let title = match grows {
         true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
@@ -36,7 +40,7 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
         true => format!("{pages} pages are needed, {now} are there"),
         false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
     };
-    let mut step = Step::new(id, title, Risk::Safe, why);
+    let mut step = Step::new(id(page), title, Risk::Safe, why);
     if grows {
         step.expects = pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Now)).collect();
     } else {

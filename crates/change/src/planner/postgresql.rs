@@ -9,7 +9,7 @@ use hugewise_model::{Asked, Engine, Instance, PageSize};
 use super::boot_loader::find_program;
 use super::overlay::Overlay;
 use super::pools::Goal;
-use super::{Ask, Draft, expected, ours, pools_at_boot};
+use super::{Ask, Draft, expected, ours, pools_at_boot, pools_now};
 use crate::plan::{CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -41,6 +41,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
     };
     let id = format!("postgresql-{}", instance.name);
     let mut step = Step::new(id, format!("{title}: {shown}"), Risk::Restart, why).of(title.clone());
+    if wanted.contains(&("huge_pages", "on".into())) {
+        step = step.relies_on(pools_now::id(page));
+    }
     step.expects = ["HW401", "HW403"]
         .into_iter()
         .filter_map(|code| ask.found(code, instance))

@@ -3,10 +3,10 @@
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::{chain, fix};
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance};
+use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, expected, is_named};
+use super::{Ask, Draft, expected, is_named, pools_now};
 use crate::plan::{CommandChange, Risk, Step, When};
 
 /// Findings about a server that end with its next start on huge pages.
@@ -86,13 +86,21 @@ fn command(ask: &Ask<'_>, instance: &Instance) -> Option<CommandChange> {
     Some(CommandChange::new([program.as_str(), version, cluster, "restart"], why))
 }
 
+fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
+    ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized.page_size)
+}
+
 fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: CommandChange) {
     let title = instance.title();
+    let set_to_insist = |step: &Step| step.instance.as_ref() == Some(&title) && !step.relies_on.is_empty();
+    let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
+    let pool = page_of(ask, instance).filter(|_| insists).map(pools_now::id);
     let why = "its memory is mapped at its start: the sessions that it has now end";
     let id = format!("restart-{}-{}", instance.engine, instance.name);
     let mut step = Step::new(id, format!("restart {title}"), Risk::Restart, why).of(title);
     let ended = ENDED.iter().filter_map(|code| ask.found(code, instance));
     step.expects = ended.map(|finding| expected(finding, When::Now)).collect();
+    step.relies_on.extend(pool);
     draft.step(step.change(command));
 }
 
@@ -100,8 +108,8 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
 /// that prepare it.
 fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     let title = instance.title();
-    let page = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized.page_size);
-    let pool = page.map(|page| format!("pool-{}-now", hugewise_advice::words::boot_name(page)));
+    let page = page_of(ask, instance);
+    let pool = page.map(pools_now::id);
     let own = draft.steps.iter().rposition(|step| step.instance.as_ref() == Some(&title));
     let of_pool = || draft.steps.iter().position(|step| Some(&step.id) == pool.as_ref());
     let ended: Vec<_> = ENDED.iter().filter_map(|code| ask.found(code, instance)).collect();

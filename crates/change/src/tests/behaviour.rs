@@ -206,6 +206,26 @@ fn a_pool_that_falls_short_is_taken_back_or_kept() {
 }
 
 #[test]
+fn what_relies_on_a_pool_that_fell_short_is_not_tried() {
+    let machine = machine();
+    let insists = step("insists").relies_on("pool").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n"));
+    let after = step("after").change(ValueChange::new(THP, "never"));
+    let plan = of(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 300)), insists, after]);
+    for (most, whole) in [(120, StepResult::NotTried), (300, StepResult::Done)] {
+        machine.most_pages.set(most);
+        let before = machine.seen();
+        for options in
+            [Options { keep_going: true, ..Options::default() }, Options { keep_partial: true, ..Options::default() }]
+        {
+            let applied = with(&machine, &plan, options).unwrap();
+            assert_eq!((result(&applied, "insists"), result(&applied, "after")), (&whole, &StepResult::Done));
+            assert_eq!(machine.seen().get(SYSCTL) == before.get(SYSCTL), whole == StepResult::NotTried);
+            assert!(undone(&machine).unwrap().complete);
+        }
+    }
+}
+
+#[test]
 fn pages_go_back_to_the_nodes_that_had_them() {
     let machine = machine();
     let node = |node: u32| PoolRef { node: Some(node), ..WHOLE };
