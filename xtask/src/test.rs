@@ -23,6 +23,7 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/zstd", "zstd"),
     ("/usr/bin/sadf", "sysstat"),
+    ("/usr/bin/atop", "atop"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
 ];

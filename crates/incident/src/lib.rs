@@ -5,6 +5,7 @@
 
 pub mod metric;
 pub mod readers;
+pub mod rotation;
 pub mod series;
 
 pub use metric::{Metric, Unit};

@@ -185,6 +185,8 @@ metrics! {
     Tasks "tasks" Count;
     /// Processes, without their threads (`ps`, `top`).
     Processes "processes" Count;
+    /// Processes that serve a database session each, as `ps` names them: Oracle's dedicated servers, PostgreSQL's backends.
+    Sessions "sessions" Count;
     /// Tasks that wait for a disk.
     Blocked "blocked" Count;
     /// Load average of 1 minute.

@@ -2,6 +2,7 @@
 //!
 //! A day of 1-second samples is 86,400 rows: a value takes 8 bytes and a bit, a column that no row has takes none.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -173,7 +174,14 @@ pub struct Series {
     pub untrusted: Vec<(Metric, String)>,
     samples: Vec<Sample>,
     columns: Vec<Column>,
+    commands: BTreeMap<String, Column>,
+    full: bool,
 }
+
+/// Rows of one file: more than a month of seconds. A few kilobytes of compressed dates could be billions.
+const MOST_SAMPLES: usize = 4 << 20;
+/// Commands that are kept, those that came first: an archive of a day names thousands.
+const MOST_COMMANDS: usize = 256;
 
 impl Series {
     /// A series without samples.
@@ -181,14 +189,19 @@ impl Series {
         Self { source: source.into(), format, ..Self::default() }
     }
 
-    /// Begins the next row.
+    /// Begins the next row. What comes when there are too many already is left out, and told.
     pub fn push(&mut self, at: Moment, interval: Option<Duration>) {
-        self.samples.push(Sample { at, interval });
+        if self.samples.len() < MOST_SAMPLES {
+            self.samples.push(Sample { at, interval });
+        } else if !self.full {
+            self.full = true;
+            self.problem_at(at, format!("has more than {MOST_SAMPLES} samples; what comes from here on is left out"));
+        }
     }
 
     /// Sets a value of the row begun last. What is no number, or negative, is left absent: no metric can be.
     pub fn set(&mut self, metric: Metric, value: f64) {
-        let Some(row) = self.samples.len().checked_sub(1) else { return };
+        let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
         self.set_at(row, metric, value);
     }
 
@@ -205,6 +218,69 @@ impl Series {
         }
     }
 
+    /// Sets how many processes run a command in the row begun last. A command that comes when there are many already is
+    /// left out.
+    pub fn set_command(&mut self, command: &str, processes: u32) {
+        let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
+        if let Some(column) = self.commands.get_mut(command) {
+            column.set(row, f64::from(processes));
+        } else if self.commands.len() < MOST_COMMANDS {
+            let mut column = Column::default();
+            column.set(row, f64::from(processes));
+            self.commands.insert(command.to_owned(), column);
+        }
+    }
+
+    /// How many processes ran each command, of those that had many at some moment.
+    pub fn commands(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.commands.iter().map(|(command, column)| (command.as_str(), column))
+    }
+
+    /// Puts a later part of the same source behind this one: its rows after the last row here, its marks and problems.
+    /// Rows that are not later than that are of a copy or of a clock that went back, and left out; how many is returned.
+    pub fn append(&mut self, part: Self) -> usize {
+        let reached = self.samples.last().map(|last| last.at);
+        let later = |sample: &Sample| reached.is_none_or(|reached| sample.at > reached);
+        let skipped = part.samples.iter().take_while(|sample| !later(sample)).count();
+        let base = self.samples.len();
+        self.samples.extend(part.samples.into_iter().skip(skipped));
+        let joined = |mine: &mut Column, theirs: &Column| {
+            for (row, value) in theirs.iter().filter(|(row, _)| *row >= skipped) {
+                mine.set(base + row - skipped, value);
+            }
+        };
+        if self.columns.len() < part.columns.len() {
+            self.columns.resize_with(part.columns.len(), Column::default);
+        }
+        for (mine, theirs) in self.columns.iter_mut().zip(&part.columns) {
+            joined(mine, theirs);
+        }
+        for (command, theirs) in &part.commands {
+            if self.commands.len() < MOST_COMMANDS || self.commands.contains_key(command) {
+                joined(self.commands.entry(command.clone()).or_default(), theirs);
+            }
+        }
+        self.marks.extend(part.marks.into_iter().filter(|mark| reached.is_none_or(|reached| mark.at > reached)));
+        self.problems.extend(part.problems);
+        for (metric, why) in part.untrusted {
+            if !self.untrusted.iter().any(|(of, _)| *of == metric) {
+                self.untrusted.push((metric, why));
+            }
+        }
+        if let (Clock::Utc { offsets }, Clock::Utc { offsets: theirs }) = (&mut self.clock, part.clock) {
+            for offset in theirs {
+                if offsets.last().is_none_or(|last| last.seconds != offset.seconds) {
+                    offsets.push(offset);
+                }
+            }
+        }
+        self.kernel = part.kernel.or(self.kernel.take());
+        self.architecture = part.architecture.or(self.architecture.take());
+        self.version = part.version.or(self.version.take());
+        self.huge_page = part.huge_page.or(self.huge_page);
+        skipped
+    }
+
     /// Empties a column that is known to be false, and says why.
     pub fn distrust(&mut self, metric: Metric, why: impl Into<String>) {
         if let Some(column) = self.columns.get_mut(metric.index()) {
@@ -217,7 +293,7 @@ impl Series {
     #[must_use]
     pub fn finished(mut self) -> Self {
         self.samples.shrink_to_fit();
-        for column in &mut self.columns {
+        for column in self.columns.iter_mut().chain(self.commands.values_mut()) {
             column.values.shrink_to_fit();
             column.present.shrink_to_fit();
         }
@@ -278,6 +354,17 @@ mod tests {
         assert_eq!(series.column(Metric::MemFree).unwrap().iter().collect::<Vec<_>>(), [(70, 0.0)]);
         assert_eq!([69, 70, 71, 1000].map(|row| series.value(Metric::MemFree, row)), [None, Some(0.0), None, None]);
         assert_eq!(series.metrics().collect::<Vec<_>>(), [Metric::MemFree]);
+    }
+
+    #[test]
+    fn rows_without_end_are_cut_and_told() {
+        let mut series = Series::new("bomb", "meminfo");
+        for row in 0..i64::try_from(MOST_SAMPLES).unwrap() + 3 {
+            series.push(Moment(row), None);
+        }
+        series.set(Metric::MemFree, 1.0);
+        assert_eq!((series.samples().len(), series.problems.len()), (MOST_SAMPLES, 1));
+        assert_eq!(series.column(Metric::MemFree), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn date(seconds: i64) -> (i64, i64, i64) {
 
 /// The seconds since the epoch at which a day of the civil calendar begins, from 1970 to 2199.
 pub(super) fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1970..2200).contains(&year) || !(1..=12).contains(&month) {
+    if !(1970..2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     // Years begin in March, so that the day that leap years have is their last.
@@ -63,7 +63,15 @@ mod tests {
             assert_eq!(date(seconds), day);
             assert_eq!(midnight(day.0, day.1, day.2), Some(seconds - seconds % DAY));
         }
-        for (year, month, day) in [(2023, 2, 29), (2023, 13, 1), (2023, 4, 31), (2023, 1, 0), (1, 1, 1)] {
+        for (year, month, day) in [
+            (2023, 2, 29),
+            (2023, 13, 1),
+            (2023, 4, 31),
+            (2023, 1, 0),
+            (1, 1, 1),
+            (2023, 1, i64::MAX),
+            (i64::MIN, 1, 1),
+        ] {
             assert_eq!(midnight(year, month, day), None);
         }
     }

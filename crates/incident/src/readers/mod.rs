@@ -1,10 +1,19 @@
 //! One file or folder a format, each from a stream to [`Series`]; and the one way in, which tells formats apart by what
 //! is in them, never by a name.
 
+pub mod atop;
 mod calendar;
+mod lines;
+pub mod nmon;
+pub mod oswatcher;
+pub mod pcp;
 pub mod proc_log;
+mod ps;
+mod slabinfo;
 mod stamp;
 pub mod sysstat;
+mod tool;
+mod top;
 pub mod vmstat;
 
 use std::fmt;
@@ -25,7 +34,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// What is looked at to tell a format.
-const HEAD: u64 = proc_log::HEAD;
+const HEAD: u64 = 64 << 10;
 
 /// Reads a file of any format that is known, compressed or not; a series for each host in it.
 ///
@@ -36,6 +45,14 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    let packed = match head.as_slice() {
+        [0x1f, 0x9d, ..] => Some("compress, as .Z"),
+        [b'P', b'K', 3, 4, ..] => Some("zip"),
+        _ => None,
+    };
+    if let Some(packed) = packed {
+        return Err(Refused(format!("is packed by {packed}, which is not read: unpack it first")));
+    }
     let format = Format::of(&head);
     let mut whole = Cursor::new(head).chain(stream);
     match format {
@@ -43,6 +60,14 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         Some(Format::Sar) => sysstat::text::read(&mut whole, source),
         Some(Format::Sadf) => sysstat::sadf::read(&mut whole, source),
         Some(Format::Vmstat) => vmstat::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::Atop) => atop::file(&mut whole, source).map(|series| vec![series]),
+        Some(Format::AtopText) => atop::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::Nmon) => nmon::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::Pcp) => Err(Refused(
+            "is one of three or more files of a PCP archive, which pmrep reads together: give the path without .0, .meta or .index"
+                .into(),
+        )),
+        Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
         Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
         None => Err(Refused("is of no format that is known".into())),
     }
@@ -59,6 +84,16 @@ enum Format {
     Sadf,
     /// What `vmstat -t` prints.
     Vmstat,
+    /// atop's files, which atop itself reads.
+    Atop,
+    /// What `atop -P` prints.
+    AtopText,
+    /// nmon's files.
+    Nmon,
+    /// A volume, the index or the metadata of a PCP archive.
+    Pcp,
+    /// OSWatcher's and ExaWatcher's files, and dates with what vmstat, top, ps or slabinfo print behind each.
+    OsWatcher,
     /// Dates with /proc/meminfo or /proc/vmstat behind each.
     ProcLog,
 }
@@ -68,9 +103,18 @@ impl Format {
         if sysstat::begins(head) {
             return Some(Self::Sysstat);
         }
+        if atop::is_file(head) {
+            return Some(Self::Atop);
+        }
+        if pcp::is_volume(head) {
+            return Some(Self::Pcp);
+        }
         let text = head.trim_ascii_start();
         match text.first()? {
             b'<' | b'{' => Some(Self::Sadf),
+            _ if oswatcher::begins(text) => Some(Self::OsWatcher),
+            _ if nmon::begins(text) => Some(Self::Nmon),
+            _ if atop::begins(text) => Some(Self::AtopText),
             _ if text.starts_with(b"Linux ") => Some(Self::Sar),
             _ if vmstat::begins(text) => Some(Self::Vmstat),
             _ if proc_log::begins(text) => Some(Self::ProcLog),
@@ -101,6 +145,14 @@ mod tests {
             (b"procs of the host", None),
             (b"Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", Some(Format::ProcLog)),
             (b"Sat Nov 21 22:47:35 UTC 2026\nall is well\n", None),
+            (b"Linux OSWbb v8.0.1 db1\nSNAP_INTERVAL 30\n", Some(Format::OsWatcher)),
+            (b"zzz ***Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", Some(Format::OsWatcher)),
+            (b"####\n# Starting Time:\t11/21/2026 22:47:35\n", Some(Format::OsWatcher)),
+            (b"Sat Nov 21 22:47:35 UTC 2026\ntop - 22:47:35 up 1 day\n", Some(Format::OsWatcher)),
+            (b"\xef\xbe\xed\xfe\x08\x82", Some(Format::Atop)),
+            (b"RESET\nCPL db1 1795306507 2026/11/22 00:15:07 17713 2 4.72\n", Some(Format::AtopText)),
+            (b"AAA,progname,nmon\n", Some(Format::Nmon)),
+            (b"\0\0\0\x84\x50\x05\x26\x02\0\0", Some(Format::Pcp)),
             (b"", None),
         ] {
             assert_eq!(Format::of(head), format, "{head:?}");
@@ -111,6 +163,7 @@ mod tests {
     fn what_is_of_no_format_is_refused() {
         assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
         assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("cannot be read"));
+        assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("zip"));
         assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));
     }
 }

@@ -1,21 +1,24 @@
 //! Logs that repeat a date and `/proc/meminfo`, `/proc/vmstat` or both, whole or what `grep` left of them; OSWatcher's
 //! `oswmeminfo` is one of them.
 //!
-//! A date with nothing behind it is a sample without values: the collector could write its date and no more.
+//! The date stands before what it is of, or behind it in logs that begin with a field and go on with the same field behind
+//! their first date. A date with nothing to it is a sample without values: the collector could write its date and no more.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::time::Duration;
 
 use hugewise_model::Bytes;
 
+use super::lines::{self, End};
 use super::stamp::Stamp;
 use crate::series::Moment;
 use crate::{Metric, Refused, Series};
 
 /// No line of these files is longer.
 const LONGEST_LINE: u64 = 64 << 10;
-/// Bytes within which the first date and the first field must be.
-pub(super) const HEAD: u64 = 4096;
+
+/// Fields of one date; none of the kernel's files has as many that are read.
+const MOST_FIELDS: usize = 256;
 
 /// Fields of /proc/meminfo in kB.
 const MEMORY: &[(&str, Metric)] = &[
@@ -121,28 +124,19 @@ pub(super) fn begins(text: &[u8]) -> bool {
 /// # Errors
 /// It has no date, or cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut reader = Reader { series: Series::new(source, "meminfo"), block: Block::default(), before: None };
-    let mut lines = BufReader::with_capacity(64 << 10, stream);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            // A line without its end may have lost digits.
-            Ok(_) if line.last() == Some(&b'\n') => reader.line(&String::from_utf8_lossy(&line)),
-            Ok(_) => reader.series.problem("the last line is cut short, and left out"),
-            Err(error) if reader.block.at.is_none() => return Err(Refused(error.to_string())),
-            Err(error) => {
-                reader.series.problem(format!("cannot be read to its end: {error}"));
-                break;
-            }
-        }
-    }
-    reader.flush();
-    if reader.series.samples().is_empty() {
-        return Err(Refused("has no dates".into()));
-    }
-    Ok(reader.series.finished())
+    read_stamped(stream, Series::new(source, "meminfo"), Stamp::parse)
+}
+
+/// Reads such a log into a series, with dates as `stamp` tells them.
+pub(super) fn read_stamped(
+    stream: &mut dyn Read,
+    series: Series,
+    stamp: impl Fn(&str) -> Option<Stamp>,
+) -> Result<Series, Refused> {
+    let mut reader = Reader::new(series, stamp);
+    let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
+    let torn = if let End::Failed(error) = &end { error.clone() } else { "has no dates".into() };
+    reader.finished(&end).ok_or(Refused(torn))
 }
 
 /// What stands behind one date.
@@ -155,33 +149,127 @@ struct Block {
     counters: Vec<(Metric, f64, u64)>,
 }
 
-struct Reader {
-    series: Series,
-    block: Block,
-    before: Option<Block>,
+impl Block {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.pages.is_empty() && self.counters.is_empty()
+    }
 }
 
-impl Reader {
-    fn line(&mut self, line: &str) {
-        if let Some(stamp) = Stamp::parse(line) {
-            self.flush();
-            self.block.at = Some(stamp.by(&mut self.series));
+/// Such a log as its lines come.
+pub(super) struct Reader<S> {
+    series: Series,
+    stamp: S,
+    block: Block,
+    before: Option<Block>,
+    order: Order,
+    /// The name of the first field of all.
+    first: Option<String>,
+}
+
+/// Where dates stand.
+enum Order {
+    /// No date came yet.
+    Unknown,
+    /// Fields came before the first date: the next field tells whether they are its.
+    Either(Stamp),
+    /// Before what they are of.
+    Before,
+    /// Behind what they are of.
+    Behind,
+}
+
+impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
+    pub(super) fn new(series: Series, stamp: S) -> Self {
+        Self { series, stamp, block: Block::default(), before: None, order: Order::Unknown, first: None }
+    }
+
+    /// What came of its lines; `None` where there was no date.
+    pub(super) fn finished(mut self, end: &End) -> Option<Series> {
+        self.end();
+        if self.series.samples().is_empty() {
+            return None;
+        }
+        if let Some(problem) = end.problem() {
+            self.series.problem(problem);
+        }
+        Some(self.series.finished())
+    }
+
+    pub(super) fn line(&mut self, line: &str) {
+        if let Some(stamp) = (self.stamp)(line) {
+            self.date(stamp);
             return;
         }
         let mut words = line.split_ascii_whitespace();
-        let Some((field, value)) =
-            words.next().and_then(field).zip(words.next().and_then(|word| word.parse::<u64>().ok()))
-        else {
+        let Some(name) = words.next() else { return };
+        let Some((field, value)) = field(name).zip(words.next().and_then(|word| word.parse::<u64>().ok())) else {
             return;
         };
+        if let Order::Either(stamp) = &self.order {
+            let stamp = stamp.clone();
+            if self.first.as_deref() == Some(name) {
+                self.behind(&stamp);
+            } else {
+                self.headless(&stamp);
+            }
+        }
+        self.first.get_or_insert_with(|| name.to_owned());
         match field {
-            Field::Memory(metric) => self.block.bytes.push((metric, Bytes::from_kib(value).get())),
-            Field::Pool(metric) => self.block.pages.push((metric, value)),
+            Field::Memory(metric) if self.block.bytes.len() < MOST_FIELDS => {
+                self.block.bytes.push((metric, Bytes::from_kib(value).get()))
+            }
+            Field::Pool(metric) if self.block.pages.len() < MOST_FIELDS => self.block.pages.push((metric, value)),
+            Field::Memory(_) | Field::Pool(_) => {}
             Field::PoolPage => self.block.page = Some(Bytes::from_kib(value).get()),
             Field::Counter(metric, factor) => match self.block.counters.iter_mut().find(|(of, ..)| *of == metric) {
                 Some((.., sum)) => *sum = sum.saturating_add(value),
                 None => self.block.counters.push((metric, factor, value)),
             },
+        }
+    }
+
+    fn date(&mut self, stamp: Stamp) {
+        match &self.order {
+            Order::Unknown if self.first.is_some() => self.order = Order::Either(stamp),
+            Order::Unknown | Order::Before => self.before(&stamp),
+            Order::Behind => self.behind(&stamp),
+            // Two dates with nothing between them: a log that puts them behind would have fields there.
+            Order::Either(first) => {
+                let first = first.clone();
+                self.headless(&first);
+                self.before(&stamp);
+            }
+        }
+    }
+
+    /// The date of what comes.
+    fn before(&mut self, stamp: &Stamp) {
+        self.flush();
+        self.order = Order::Before;
+        self.block.at = Some(stamp.by(&mut self.series));
+    }
+
+    /// The date of what came.
+    fn behind(&mut self, stamp: &Stamp) {
+        self.order = Order::Behind;
+        self.block.at = Some(stamp.by(&mut self.series));
+        self.flush();
+    }
+
+    /// The first date of a log whose beginning is lost.
+    fn headless(&mut self, stamp: &Stamp) {
+        self.block = Block::default();
+        self.series.problem("what stands before the first date is left out");
+        self.before(stamp);
+    }
+
+    fn end(&mut self) {
+        match std::mem::replace(&mut self.order, Order::Unknown) {
+            Order::Either(stamp) => self.behind(&stamp),
+            Order::Behind if !self.block.is_empty() => {
+                self.series.problem("what stands behind the last date is left out");
+            }
+            _ => self.flush(),
         }
     }
 
@@ -306,6 +394,29 @@ mod tests {
         assert_eq!(series.value(Metric::AllocStall, 1), Some(11.0));
         assert_eq!(series.value(Metric::Faults, 1), None);
         assert_eq!(series.column(Metric::ScanDirect), None);
+    }
+
+    #[test]
+    fn dates_may_stand_behind_what_they_are_of() {
+        let block = |minute: u32| format!("MemFree: {minute} kB\nPageTables: 7 kB\n2026-11-21 10:{minute:02}:00\n");
+        let log: String = (1..4).map(block).collect();
+        let of = |text: &str| {
+            let series = series(text).unwrap();
+            let rows = series.samples().iter().enumerate();
+            let rows: Vec<_> =
+                rows.map(|(row, sample)| (sample.at.0 / 60_000 % 60, series.value(Metric::MemFree, row))).collect();
+            (rows, series.problems.len())
+        };
+        let minutes =
+            |from: i64, to: i64| (from..to).map(|at| (at, u32::try_from(at).ok().map(|at| f64::from(at) * 1024.0)));
+        assert_eq!(of(&log), (minutes(1, 4).collect(), 0));
+        assert_eq!(of(&block(1)), (minutes(1, 2).collect(), 0));
+        assert_eq!(of(&format!("{log}MemFree: 9 kB\n")), (minutes(1, 4).collect(), 1));
+        // With dates before and the beginning lost.
+        let (rows, _) = of(
+            "PageTables: 7 kB\n2026-11-21 10:01:00\nMemFree: 1 kB\nPageTables: 7 kB\n2026-11-21 10:02:00\nMemFree: 2 kB\n",
+        );
+        assert_eq!(rows, minutes(1, 3).collect::<Vec<_>>());
     }
 
     #[test]

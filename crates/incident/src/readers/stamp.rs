@@ -135,11 +135,15 @@ fn half_day<'a, 'b>(words: &'a [&'b str]) -> (Option<&'b str>, &'a [&'b str]) {
     }
 }
 
-/// `date +%s`, from 2001 on.
+/// `date +%s`, from 2001 on, or `date +%s.%N`.
 fn epoch(word: &str) -> Option<Stamp> {
-    let sound = (10..=11).contains(&word.len()) && word.bytes().all(|digit| digit.is_ascii_digit());
-    let seconds = word.parse().ok().filter(|_| sound)?;
-    Some(Stamp { at: Moment::from_seconds(seconds), offset: Some(0), zone: None })
+    let (seconds, part) = word.split_once('.').unwrap_or((word, ""));
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    let sound = (10..=11).contains(&seconds.len()) && digits(seconds) && digits(part);
+    let seconds = seconds.parse().ok().filter(|_| sound)?;
+    let thousandths: String = part.chars().chain("000".chars()).take(3).collect();
+    let at = Moment(Moment::from_seconds(seconds).0.saturating_add(thousandths.parse().ok()?));
+    Some(Stamp { at, offset: Some(0), zone: None })
 }
 
 /// `UTC`, `Z`, `+0530`, `-08:00`, `+05`.
@@ -196,6 +200,7 @@ mod tests {
         }
         let part = Stamp::parse("2026-11-21T22:47:35.25Z").unwrap();
         assert_eq!(part.at, Moment(THEN * 1000 + 250));
+        assert_eq!(Stamp::parse("1795301255.250000001").unwrap().at, Moment(THEN * 1000 + 250));
     }
 
     #[test]

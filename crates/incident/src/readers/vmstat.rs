@@ -39,14 +39,24 @@ const COLUMNS: &[(&str, Metric, f64, bool)] = &[
     ("gu", Metric::CpuGuest, 1.0, true),
 ];
 
-/// Whether a text begins as vmstat does.
+/// Whether a text begins as vmstat does, or has its headings with a time zone behind what a script may have left.
 pub(super) fn begins(text: &[u8]) -> bool {
     let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     match words.next() {
         Some(b"procs" | b"--procs--") => words.next().is_some_and(|word| word.starts_with(b"---")),
         Some(b"r") => words.next() == Some(b"b") && words.next() == Some(b"swpd"),
-        _ => false,
+        _ => {
+            let lines = text.split(|byte| *byte == b'\n').take(usize::try_from(MOST_LINES_BEFORE).unwrap_or(0));
+            lines.map(String::from_utf8_lossy).any(|line| is_timed(&line))
+        }
     }
+}
+
+/// Whether a line is the headings of `vmstat -t`, which end in the time zone.
+pub(super) fn is_timed(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let zone = |word: &&&str| !word.bytes().all(|letter| letter.is_ascii_lowercase());
+    matches!(words.as_slice(), ["r", "b", "swpd", ..]) && words.last().is_some_and(|last| zone(&last))
 }
 
 /// Reads what vmstat printed.
@@ -85,6 +95,21 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         reader.series.problem(format!("{lines} lines have no time, or end too early, and are left out"));
     }
     Ok(reader.series.finished())
+}
+
+/// Puts a line's values into the row begun last, with its rates where it is of an interval.
+pub(super) fn set(series: &mut Series, columns: &[String], values: &[f64], rates: bool) {
+    let guests = columns.iter().zip(values).find(|(column, _)| *column == "gu").map_or(0.0, |(_, value)| *value);
+    for (column, value) in columns.iter().zip(values) {
+        let known = COLUMNS.iter().find(|(name, ..)| name == column);
+        if let Some((_, metric, factor, rate)) = known
+            && (!*rate || rates)
+        {
+            // Guests' time has a column of its own since procps 4, and is the user's in a series.
+            let guests = if column == "us" { guests } else { 0.0 };
+            series.set(*metric, (value + guests) * factor);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -166,16 +191,7 @@ impl Reader {
         }
         let interval = last.and_then(|last| at.since(last)).filter(|interval| !since_boot && !interval.is_zero());
         self.series.push(at, interval);
-        for (column, value) in self.columns.iter().zip(&values) {
-            let known = COLUMNS.iter().find(|(name, ..)| name == column);
-            if let Some((_, metric, factor, rate)) = known
-                && !(*rate && since_boot)
-            {
-                // Guests' time has a column of its own since procps 4, and is the user's in a series.
-                let guests = if column == "us" { get("gu").unwrap_or(0.0) } else { 0.0 };
-                self.series.set(*metric, (value + guests) * factor);
-            }
-        }
+        set(&mut self.series, &self.columns, &values, !since_boot);
         Some(())
     }
 
@@ -240,6 +256,14 @@ mod tests {
             text.push_str(&format!("{rest} {interrupts} 1071 {us} 1 1 1 0 2026-11-21 10:{minute:02}:{second:02}\n"));
         }
         text
+    }
+
+    #[test]
+    fn what_a_script_wrote_before_does_not_hide_it() {
+        let log = format!("Sat Nov 21 10:00:00 UTC 2026\nvmstat of db1\n{}", run(&[0], 3));
+        assert!(begins(log.as_bytes()));
+        assert_eq!(series(&log).unwrap().samples().len(), 3);
+        assert!(!begins(b"Sat Nov 21 10:00:00 UTC 2026\n r  b   swpd   free\n"));
     }
 
     #[test]

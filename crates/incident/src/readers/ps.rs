@@ -1,0 +1,146 @@
+//! What `ps` prints of all processes: how many there are, of which command, and how many serve a session.
+
+use std::collections::BTreeMap;
+
+/// Names of commands that are counted at a time; what comes later has no count of its own.
+const MOST_NAMES: usize = 4096;
+const LONGEST_NAME: usize = 64;
+
+/// A table of ps as its lines come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    /// The column in which the command begins; none before the heading.
+    command: Option<usize>,
+    /// Whether lines are threads.
+    pub(super) threads: bool,
+    /// Lines behind the heading.
+    pub(super) lines: u32,
+    /// Processes that serve a session each: Oracle's dedicated servers, PostgreSQL's backends.
+    pub(super) sessions: u32,
+    /// How many processes run each command; the kernel's threads are left out.
+    pub(super) commands: BTreeMap<String, u32>,
+}
+
+impl Table {
+    /// Whether a line is a heading of ps: `ps -elf`, `ps aux`, `ps -ef`, or columns of one's own.
+    pub(super) fn heading(line: &str) -> bool {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        words.contains(&"PID")
+            && matches!(words.last(), Some(&("CMD" | "COMMAND" | "ARGS")))
+            && !words.contains(&"TIME+")
+    }
+
+    /// A table with this heading.
+    pub(super) fn new(heading: &str) -> Self {
+        let words: Vec<&str> = heading.split_ascii_whitespace().collect();
+        Self {
+            command: words.len().checked_sub(1),
+            threads: words.iter().any(|word| matches!(*word, "LWP" | "SPID" | "TID")),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a process.
+    pub(super) fn line(&mut self, line: &str) {
+        let Some(column) = self.command else { return };
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let found = words.get(column..).filter(|words| !words.is_empty());
+        // A start of another day is two words in some columns' formats; it is still a process.
+        let Some(command) = found else {
+            self.lines += u32::from(words.len() > 2);
+            return;
+        };
+        self.lines = self.lines.saturating_add(1);
+        self.sessions = self.sessions.saturating_add(u32::from(is_session(command)));
+        let Some(name) = name(command) else { return };
+        if let Some(count) = self.commands.get_mut(&name) {
+            *count += 1;
+        } else if self.commands.len() < MOST_NAMES {
+            self.commands.insert(name, 1);
+        }
+    }
+}
+
+/// The program without its folder; `None` for threads of the kernel.
+fn name(command: &[&str]) -> Option<String> {
+    let first = command.first()?;
+    if first.starts_with('[') {
+        return None;
+    }
+    let name = first.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(first);
+    Some(name.trim_end_matches(':').trim_start_matches('-').chars().take(LONGEST_NAME).collect())
+}
+
+/// `oracleORCL (LOCAL=NO)`, `oracleORCL (DESCRIPTION=(LOCAL=YES)...`, `postgres: app shop 10.0.0.7(40112) idle`,
+/// `postgres: 15/main: app shop [local] SELECT`.
+fn is_session(command: &[&str]) -> bool {
+    match command {
+        [server, how, ..] if server.starts_with("oracle") => {
+            how.starts_with("(LOCAL=") || how.starts_with("(DESCRIPTION=")
+        }
+        ["postgres:", rest @ ..] => {
+            !rest.contains(&"walsender") && rest.iter().any(|word| *word == "[local]" || has_port(word))
+        }
+        _ => false,
+    }
+}
+
+/// `10.0.0.7(40112)`
+fn has_port(word: &str) -> bool {
+    let port = word.strip_suffix(')').and_then(|word| word.split_once('('));
+    port.is_some_and(|(host, port)| {
+        !host.is_empty() && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn table(text: &str) -> Table {
+        let mut lines = text.lines().skip_while(|line| !Table::heading(line));
+        let mut table = Table::new(lines.next().unwrap());
+        lines.for_each(|line| table.line(line));
+        table
+    }
+
+    #[test]
+    fn sessions_are_told_from_what_serves_them_all() {
+        let text = "F S UID        PID  PPID  C PRI  NI ADDR SZ WCHAN  STIME TTY          TIME CMD\n\
+            4 S root         1     0  0  80   0 -  5555 -      Nov20 ?        00:00:01 /usr/lib/systemd/systemd --switched-root\n\
+            1 S root        55     2  0  80   0 -     0 -      Nov20 ?        00:01:01 [kswapd0]\n\
+            0 S oracle    2001     1  0  80   0 -  9999 -      10:00 ?        00:00:01 ora_pmon_ORCL\n\
+            0 S oracle    2002     1  0  80   0 -  9999 -      10:00 ?        00:00:01 oracleORCL (LOCAL=NO)\n\
+            0 D oracle    2003     1  0  80   0 -  9999 -      10:00 ?        00:00:01 oracleORCL (DESCRIPTION=(LOCAL=YES)(ADDRESS=(PROTOCOL=beq)))\n\
+            1 S postgres  3001  3000  0  80   0 -  9999 -      10:00 ?        00:00:01 postgres: 15/main: checkpointer \n\
+            1 S postgres  3002  3000  0  80   0 -  9999 -      10:00 ?        00:00:01 postgres: 15/main: app shop [local] idle\n\
+            1 S postgres  3003  3000  0  80   0 -  9999 -      10:00 ?        00:00:01 postgres: app shop 10.0.0.7(40112) SELECT\n\
+            1 S postgres  3004  3000  0  80   0 -  9999 -      10:00 ?        00:00:01 postgres: walsender repl 10.0.0.9(40112) streaming 0/1\n\
+            \n";
+        let table = table(text);
+        assert_eq!((table.lines, table.sessions, table.threads), (9, 4, false));
+        let counts: Vec<_> = table.commands.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(counts, [("ora_pmon_ORCL", 1), ("oracleORCL", 2), ("postgres", 4), ("systemd", 1)]);
+    }
+
+    #[test]
+    fn headings_of_top_and_of_other_tools_are_none_of_ps() {
+        assert!(!Table::heading("    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND"));
+        assert!(Table::heading("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND"));
+        assert!(Table::new("UID PID PPID LWP C NLWP STIME TTY TIME CMD").threads);
+    }
+
+    #[test]
+    fn what_ps_of_this_machine_prints_is_counted() {
+        for arguments in [&["-elf"][..], &["aux"], &["-ef"], &["-eo", "pid,ppid,args"]] {
+            let output = Command::new("ps").args(arguments).env("LC_ALL", "C").output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let table = table(&text);
+            assert_eq!(usize::try_from(table.lines).unwrap(), text.lines().count() - 1, "{text}");
+            assert_eq!(table.commands.get("ps"), text.contains(" ps ").then_some(&1), "{text}");
+        }
+    }
+}

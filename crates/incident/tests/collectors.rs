@@ -1,0 +1,346 @@
+//! What atop, nmon and PCP's pmlogger recorded side by side, and what the kernel's own files said every second meanwhile.
+//!
+//! `pmrep.csv`, `atop.txt` and `atop.own.txt`, which is of the file kept here, are what these tools of Debian 12 print of their files; `pmrep.rates.csv` is the same archive
+//! with PCP's own conversion to rates.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::disallowed_methods)]
+#![allow(clippy::print_stderr, clippy::cast_precision_loss)]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use hugewise_incident::{Clock, Metric, Moment, Series, readers};
+use proptest::prelude::*;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/collectors").join(name);
+    let mut bytes = Vec::new();
+    hugewise_host::compressed::open(std::fs::File::open(file).unwrap()).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn text(name: &str) -> String {
+    String::from_utf8(fixture(name)).unwrap()
+}
+
+fn series(name: &str) -> Series {
+    readers::read(fixture(name).as_slice(), name).unwrap().remove(0)
+}
+
+fn pmrep() -> Series {
+    readers::pcp::read(&mut fixture("pmrep.csv").as_slice(), "pmrep.csv").unwrap()
+}
+
+/// Whether a tool of another package is here; its tests speak up where they must not be skipped.
+fn installed(name: &str) -> bool {
+    let there = Path::new("/usr/bin").join(name).exists();
+    if !there {
+        assert!(std::env::var_os("HUGEWISE_REQUIRE_REAL").is_none() || name != "atop", "{name} is not installed");
+        eprintln!("{name} is not installed: skipped");
+    }
+    there
+}
+
+/// The values of both series at moments that they have in common, within half a second.
+fn together(one: &Series, other: &Series, metric: Metric) -> Vec<(f64, f64)> {
+    let near = |at: Moment| other.samples().iter().position(|sample| (sample.at.0 - at.0).abs() <= 500);
+    let pairs = one
+        .samples()
+        .iter()
+        .enumerate()
+        .filter_map(|(row, sample)| Some((one.value(metric, row)?, other.value(metric, near(sample.at)?)?)));
+    pairs.collect()
+}
+
+#[test]
+fn all_say_what_the_kernel_said() {
+    let kernel = series("kernel.log.xz");
+    assert_eq!(kernel.samples().len(), 8);
+    for (name, of, metrics) in [
+        (
+            "atop",
+            series("atop.txt"),
+            &[Metric::MemTotal, Metric::MemFree, Metric::Cached, Metric::Slab, Metric::Shmem, Metric::PageTables][..],
+        ),
+        (
+            "nmon",
+            series("db1.nmon.xz"),
+            &[Metric::MemTotal, Metric::MemFree, Metric::Cached, Metric::Active, Metric::SlabReclaimable],
+        ),
+        (
+            "pcp",
+            pmrep(),
+            &[
+                Metric::MemTotal,
+                Metric::MemFree,
+                Metric::MemAvailable,
+                Metric::Anon,
+                Metric::KernelStack,
+                Metric::PageTables,
+                Metric::Committed,
+            ],
+        ),
+    ] {
+        for metric in metrics {
+            let pairs = together(&of, &kernel, *metric);
+            assert!(pairs.len() >= 3, "{name} {metric:?}");
+            for (value, kernels) in pairs {
+                // Within half a second much is begun and ended here.
+                assert!((value / kernels - 1.0).abs() < 0.15, "{name} {metric:?} {value} {kernels}");
+            }
+        }
+    }
+    // Over all of the time that both saw, what is counted is about the same.
+    for (name, of, metrics) in [
+        ("pcp", pmrep(), &[Metric::Faults, Metric::Freed, Metric::PagedOut][..]),
+        ("nmon", series("db1.nmon.xz"), &[Metric::Faults, Metric::PagedOut]),
+        ("atop", series("atop.txt"), &[Metric::PagedOut]),
+    ] {
+        for metric in metrics {
+            let sum = |series: &Series| {
+                let rows = series
+                    .samples()
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, sample)| (1_795_306_509..=1_795_306_514).contains(&(sample.at.0 / 1000)));
+                rows.filter_map(|(row, sample)| Some(series.value(*metric, row)? * sample.interval?.as_secs_f64()))
+                    .sum::<f64>()
+            };
+            let (own, kernels) = (sum(&of), sum(&kernel));
+            assert!((own / kernels - 1.0).abs() < 0.35, "{name} {metric:?} {own} {kernels}");
+        }
+    }
+}
+
+#[test]
+fn pmreps_own_rates_are_ours() {
+    let series = pmrep();
+    assert_eq!((series.format, series.kernel.as_deref()), ("pcp", Some("6.18.44-fc-v769")));
+    assert_eq!(series.huge_page, Some(hugewise_model::Bytes::from_mib(2)));
+    let text = text("pmrep.rates.csv");
+    let mut lines = text.lines().map(|line| line.split(',').map(|word| word.trim_matches('"')).collect::<Vec<_>>());
+    let headings = lines.next().unwrap();
+    let rows: Vec<Vec<&str>> = lines.collect();
+    assert_eq!((rows.len(), series.samples().len()), (6, 6));
+    for (name, metric, factor) in [
+        ("mem.vmstat.pgfault", Metric::Faults, 1.0),
+        ("mem.vmstat.pgpgout", Metric::PagedOut, 1024.0),
+        ("mem.vmstat.pgfree", Metric::Freed, 1.0),
+        ("kernel.all.pswitch", Metric::ContextSwitches, 1.0),
+        ("kernel.all.sysfork", Metric::Forks, 1.0),
+        ("kernel.all.intr", Metric::Interrupts, 1.0),
+        // Microseconds a second.
+        ("kernel.all.pressure.cpu.some.total", Metric::PressureCpuSome, 1e-4),
+        ("kernel.all.pressure.io.full.total", Metric::PressureIoFull, 1e-4),
+        ("mem.util.pageTables", Metric::PageTables, 1024.0),
+        ("mem.util.free", Metric::MemFree, 1024.0),
+        ("swap.used", Metric::SwapUsed, 1.0),
+    ] {
+        let column = headings.iter().position(|heading| *heading == name).unwrap();
+        for (row, words) in rows.iter().enumerate() {
+            let theirs: Option<f64> = words[column].parse().ok().map(|value: f64| value * factor);
+            match (series.value(metric, row), theirs) {
+                (None, None) => {}
+                // Times are printed to the microsecond and kept to the millisecond.
+                (Some(ours), Some(theirs)) => {
+                    assert!((ours - theirs).abs() <= theirs.abs() * 0.002 + 1e-6, "{name} {ours} {theirs}")
+                }
+                other => panic!("{name} {row}: {other:?}"),
+            }
+        }
+    }
+    // PCP takes processors' time of the clock's, we of the sum of its parts, which ticks are short of.
+    for (name, metric) in [("kernel.cpu.util.user", Metric::CpuUser), ("kernel.cpu.util.idle", Metric::CpuIdle)] {
+        let column = headings.iter().position(|heading| *heading == name).unwrap();
+        for (row, words) in rows.iter().enumerate().skip(1) {
+            let theirs: f64 = words[column].parse().unwrap();
+            assert!((series.value(metric, row).unwrap() - theirs).abs() < 2.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn atops_text_is_read_field_by_field() {
+    let series = series("atop.txt");
+    assert_eq!((series.format, series.host.as_deref(), series.samples().len()), ("atop", Some("db1"), 9));
+    assert!(matches!(series.clock, Clock::Utc { .. }));
+    assert_eq!(series.samples()[1].at, Moment::from_seconds(1_795_306_508));
+    // The first is since the boot: moments are kept, rates are not.
+    assert_eq!(series.samples()[0].interval, None);
+    assert_eq!(series.value(Metric::ContextSwitches, 0), None);
+    assert_eq!(series.value(Metric::CpuUser, 0), None);
+    assert_eq!(series.value(Metric::PageTables, 0), Some(1455.0 * 4096.0));
+    let text = text("atop.txt");
+    let line = |label: &str| -> Vec<f64> {
+        let line = text.lines().find(|line| line.starts_with(label) && line.contains("00:15:13")).unwrap();
+        line.split(' ').skip(6).map(|word| word.parse().unwrap_or(f64::NAN)).collect()
+    };
+    let row = series.samples().iter().position(|sample| sample.at.0 == 1_795_306_513_000).unwrap();
+    let of = |metric| series.value(metric, row).unwrap();
+    let cpu = line("CPU");
+    let all: f64 = cpu[2..10].iter().sum();
+    assert!((of(Metric::CpuUser) - cpu[3] / all * 100.0).abs() < 1e-9);
+    assert!((of(Metric::CpuSystem) - (cpu[2] + cpu[7] + cpu[8]) / all * 100.0).abs() < 1e-9);
+    assert_eq!(of(Metric::ContextSwitches), line("CPL")[4]);
+    assert_eq!(of(Metric::PagedOut), line("PAG")[11] * 4096.0);
+    assert_eq!(of(Metric::PressureIoSome), line("PSI")[16] / 10_000.0);
+    assert_eq!(of(Metric::AllocStall), 0.0);
+}
+
+#[test]
+fn atop_does_not_tell_whose_scans_they_are_once_a_process_reclaims() {
+    let text = "SEP\nPAG db1 1795306508 2026/11/22 01:15:08 10 4096 500 0 0 0 20 -1 0 0 0 0 0\nSEP\n\
+                PAG db1 1795306518 2026/11/22 01:15:18 10 4096 900 30 0 0 20 2 40 0 0 0 0\nSEP\n\
+                MEM db1 1795306528 2026/11/22 01:15:28 10 4096 5120 100 0 0 0 0 0 0 0 0 0 2097152 8 3 0 0 0 0 0 1024\n";
+    let series = readers::read(text.as_bytes(), "x").unwrap().remove(0);
+    let of = |metric| [0, 1].map(|row| series.value(metric, row));
+    assert_eq!(of(Metric::ScanKswapd), [Some(50.0), None]);
+    assert_eq!(of(Metric::ScanDirect), [Some(0.0), None]);
+    assert_eq!(of(Metric::AllocStall), [Some(0.0), Some(3.0)]);
+    assert_eq!(of(Metric::OomKill), [None, Some(0.2)]);
+    assert_eq!(of(Metric::SwapOut), [Some(2.0), Some(2.0)]);
+    assert_eq!(series.value(Metric::HugeFree, 2), Some(3.0 * 2_097_152.0));
+    assert_eq!(series.value(Metric::PageTables, 2), Some(4_194_304.0));
+    assert_eq!(series.clock.offset_at(Moment::from_seconds(1_795_306_508)), Some(3600));
+}
+
+#[test]
+fn atop_reads_its_own_files() {
+    if !installed("atop") {
+        return;
+    }
+    match readers::read(fixture("atop.xz").as_slice(), "atop_20261122") {
+        Ok(mut all) => {
+            let (file, printed) = (all.remove(0), series("atop.own.txt"));
+            assert_eq!((file.version.as_deref(), file.problems.len()), (Some("2.8"), 0));
+            assert_eq!(file.samples(), printed.samples());
+            for metric in Metric::ALL {
+                assert_eq!(file.column(*metric), printed.column(*metric), "{metric:?}");
+            }
+            // Nobody but the host knows its zone.
+            assert_eq!(file.clock, Clock::Utc { offsets: Vec::new() });
+        }
+        // An atop of another version says so.
+        Err(refused) => assert!(refused.0.contains("written by atop 2.8"), "{refused}"),
+    }
+    let torn = &fixture("atop.xz")[..64];
+    assert!(readers::read(torn, "atop").unwrap_err().0.contains("written by atop 2.8"));
+    // Version 2.3, and structures of another size.
+    let mut other = fixture("atop.xz");
+    other[4] = 3;
+    other[28] ^= 0xff;
+    let refused = readers::read(other.as_slice(), "atop").unwrap_err();
+    assert!(refused.0.contains("atop 2.3"), "{refused}");
+}
+
+/// The archive in a folder of its own, and its base.
+fn archive() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["0", "index", "meta"] {
+        std::fs::write(folder.path().join(format!("pcp.{part}")), fixture(&format!("pcp.{part}.xz"))).unwrap();
+    }
+    let base = folder.path().join("pcp");
+    (folder, base)
+}
+
+#[test]
+fn pmrep_reads_an_archive() {
+    let (folder, base) = archive();
+    let all = readers::pcp::archive(&base, "pcp");
+    if !installed("pmrep") {
+        assert!(all.unwrap_err().0.contains("package pcp"));
+        return;
+    }
+    let (own, printed) = (all.unwrap(), pmrep());
+    assert_eq!(own.host.as_deref(), Some("db1"));
+    // `Archive timezone: UTC`
+    assert_eq!(own.clock.offset_at(own.samples()[0].at), Some(0));
+    assert_eq!((own.samples(), &own.problems[..]), (printed.samples(), &[][..]));
+    for metric in Metric::ALL {
+        assert_eq!(own.column(*metric), printed.column(*metric), "{metric:?}");
+    }
+    assert!(readers::pcp::archive(&folder.path().join("none"), "none").is_err());
+    let refused = readers::read(fixture("pcp.0.xz").as_slice(), "pcp.0").unwrap_err();
+    assert!(refused.0.contains("pmrep"), "{refused}");
+}
+
+#[test]
+fn nmons_file_is_read_sorted_or_not() {
+    let series = series("db1.nmon.xz");
+    assert_eq!((series.format, series.host.as_deref(), series.version.as_deref()), ("nmon", Some("db1"), Some("16n")));
+    assert_eq!((series.samples().len(), &series.clock), (4, &Clock::Wall { zone: None }));
+    let text = text("db1.nmon.xz");
+    let line = |start: &str| -> Vec<f64> {
+        let line = text.lines().find(|line| line.starts_with(start)).unwrap();
+        line.split(',').skip(2).map(|word| word.parse().unwrap_or(f64::NAN)).collect()
+    };
+    let (vm, cpu, process) = (line("VM,T0004"), line("CPU_ALL,T0004"), line("PROC,T0004"));
+    let of = |metric| series.value(metric, 3);
+    assert_eq!(of(Metric::PageTables), Some(vm[3] * 4096.0));
+    assert_eq!(of(Metric::CpuSystem), Some(cpu[1]));
+    assert_eq!(of(Metric::RunQueue), Some(process[0]));
+    assert_eq!(of(Metric::Forks), Some(process[6]));
+    // Counted in 2 seconds.
+    assert_eq!(of(Metric::PagedOut), Some(vm[7] * 1024.0 / 2.0));
+    assert_eq!(series.value(Metric::PagedOut, 0), None);
+    let untrusted: Vec<Metric> = series.untrusted.iter().map(|(metric, _)| *metric).collect();
+    assert_eq!(untrusted, [Metric::ScanKswapd, Metric::ScanDirect, Metric::Steal, Metric::AllocStall]);
+    assert_eq!(series.column(Metric::ScanDirect), None);
+
+    let mut sorted: Vec<&str> = text.lines().collect();
+    sorted.sort_unstable();
+    let sorted = readers::read(format!("{}\n", sorted.join("\n")).as_bytes(), "sorted").unwrap().remove(0);
+    assert_eq!(sorted.samples(), series.samples());
+    for metric in Metric::ALL {
+        assert_eq!(sorted.column(*metric), series.column(*metric), "{metric:?}");
+    }
+}
+
+#[test]
+fn what_an_older_kernel_tells_nmon_is_kept_as_far_as_it_is_true() {
+    let text = "AAA,progname,nmon\nAAA,OS,Linux,2.6.32-754.el6.x86_64,#1 SMP,x86_64\n\
+        VM,Paging and Virtual Memory,nr_page_table_pages,allocstall,pgscan_direct_normal\n\
+        ZZZZ,T0001,23:59:50,21-NOV-2026\nVM,T0001,262144,9,9\nTOP,55,T0001,76.0,0,0,0,0,0,0,0,0,0,kswapd0\n\
+        ZZZZ,T0002,00:00:00,22-NOV-2026\nVM,T0002,524288,40,9\nTOP,55,T0002,76.0,0,0,0,0,0,0,0,0,0,kswapd0\n\
+        TOP,56,T0002,12.0,0,0,0,0,0,0,0,0,0,kswapd1\nHUGEPAGES,T0002,100,40,2.0\nZZZZ,T0003,00:00:10,22-NOV-2026\nVM,T0003,5242";
+    let series = readers::read(text.as_bytes(), "x").unwrap().remove(0);
+    let of = |metric| [0, 1, 2].map(|row| series.value(metric, row));
+    assert_eq!(of(Metric::PageTables), [Some(1_073_741_824.0), Some(2_147_483_648.0), None]);
+    assert_eq!(of(Metric::AllocStall), [None, Some(4.0), None]);
+    assert_eq!(of(Metric::ScanDirect), [None; 3]);
+    assert_eq!(of(Metric::KswapdCpu), [None, Some(88.0), None]);
+    assert_eq!(of(Metric::HugeFree), [None, Some(83_886_080.0), None]);
+    assert!(series.problems[0].what.contains("cut short"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_cut_is_read_up_to_it(which in 0..3_usize, part in 0.0..1.0_f64, junk in ".{0,60}") {
+        let name = ["atop.txt", "db1.nmon.xz", "pmrep.csv"][which];
+        let bytes = fixture(name);
+        let read = |mut bytes: &[u8]| if which == 2 {
+            readers::pcp::read(&mut bytes, "x")
+        } else {
+            readers::read(bytes, "x").map(|mut all| all.remove(0))
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let cut = (bytes.len() as f64 * part) as usize;
+        let _ = read(&[&bytes[..cut], junk.as_bytes(), b"\n", &bytes[cut..]].concat());
+        if let Ok(torn) = read(&bytes[..cut]) {
+            let whole = read(&bytes).unwrap();
+            for row in 0..torn.samples().len().saturating_sub(1) {
+                for metric in Metric::ALL {
+                    prop_assert_eq!(torn.value(*metric, row), whole.value(*metric, row));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_brings_them_down(text in "(AAA,OS,Linux,5\n|ZZZZ,T[0-9]{1,12},[0-9:]{8},22-NOV-2026\n|VM,x,pgpgin,pswpin\n|VM,T1(,-?[0-9.e]{1,30}){2}\n|HUGEPAGES,T1(,[0-9.e]{1,30}){3}\n|TOP,1,T1,[0-9]{1,30},kswapd0\n|RESET\n|SEP\n|(CPU|CPL|MEM|SWP|PAG|PSI) h [0-9]{1,20} 2026/11/(22|[0-9]{1,19}) 00:00:00 [0-9]{1,20}( [0-9.y]{1,25}){0,22}\n|Time,\"mem.vmstat.pgfault\",\"hinv.hugepagesize\"\n|2026-11-22 00:00:[0-5][0-9](.[0-9]{0,9})?,[0-9.e-]{0,30},[0-9]{0,30}\n|.{0,30}\n){0,30}") {
+        let _ = readers::nmon::read(&mut text.as_bytes(), "x");
+        let _ = readers::atop::read(&mut text.as_bytes(), "x");
+        let _ = readers::pcp::read(&mut text.as_bytes(), "x");
+    }
+}
