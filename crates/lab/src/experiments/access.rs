@@ -7,15 +7,16 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hugewise_model::{Bytes, PageSize};
+use hugewise_model::Bytes;
 
 use super::server::processors;
+use super::{private, unit, warm};
 use crate::budget::Room;
 use crate::chase::Chain;
 use crate::counters::TlbMisses;
 use crate::experiment::{Context, Experiment, Failure, Needs};
 use crate::results::Reading;
-use crate::segment::{Kind, Pages, Segment};
+use crate::segment::Segment;
 use crate::thp;
 use crate::touch::{Access as How, Order, Touch};
 use crate::variant::{Variant, base_page};
@@ -68,16 +69,7 @@ impl Access {
     }
 
     fn segment(&self, variant: Variant) -> Result<Segment, Failure> {
-        let pages = variant.pool().map_or(Pages::Base, Pages::Huge);
-        let segment = Segment::create(Kind::Private, self.size, pages)
-            .map_err(|error| Failure::Unavailable(format!("{} on {variant} pages: {error}", self.size)))?;
-        if variant.pool().is_none() {
-            // A kernel without transparent huge pages has nothing to keep away.
-            segment.transparent(variant.is_transparent()).or_else(|error| {
-                if variant.is_transparent() { Err(Failure::Unavailable(error.to_string())) } else { Ok(()) }
-            })?;
-        }
-        Ok(segment)
+        private(variant, self.size)
     }
 
     /// One thread writes to each page for the first time.
@@ -201,9 +193,7 @@ impl Experiment for Access {
     }
 
     fn measure(&mut self, variant: Variant, context: &Context<'_>) -> Result<Vec<Reading>, Failure> {
-        // A hypervisor gives a machine its memory when that touches it: not to be measured. What is freed here comes
-        // back at the next asking, for the most part.
-        self.segment(variant)?.populate(unit(variant), self.threads)?;
+        warm(variant, self.size, self.threads)?;
         context.cancel.check()?;
         let mut readings = self.first_touch(variant, context)?;
         let segment = self.segment(variant)?;
@@ -222,11 +212,6 @@ impl Experiment for Access {
     fn notes(&self) -> Vec<String> {
         self.notes.iter().cloned().collect()
     }
-}
-
-/// What each thread's part of the memory is a multiple of.
-fn unit(variant: Variant) -> PageSize {
-    variant.pool().unwrap_or(PageSize::MIB_2)
 }
 
 /// Minor faults of this thread so far.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use hugewise_model::{Bytes, PageSize};
 
 use super::arena::Arena;
+use super::server::processors;
+use super::warm;
 use crate::experiment::{Context, Experiment, Failure, Needs, Random};
 use crate::results::{Reading, median};
 use crate::run::memory;
@@ -123,6 +125,7 @@ impl Experiment for Sort {
     fn measure(&mut self, variant: Variant, context: &Context<'_>) -> Result<Vec<Reading>, Failure> {
         let mut readings = Vec::new();
         for extent in self.settings.extents.clone() {
+            warm(variant, self.size(extent, variant.pool()), usize::try_from(processors()).unwrap_or(1))?;
             let sorted = sort(&self.settings, variant, extent, context)?;
             let case = format!("{} extents", whole(extent));
             let data = u64::from(self.settings.rows).saturating_mul(u64::from(self.settings.row_bytes));
