@@ -125,7 +125,7 @@ mod tests {
             assert!(errors.is_empty(), "{errors:?}");
             assert_eq!(value["runs"][0]["pages"], "4k");
             assert_eq!(value["runs"][2]["samples"].as_array().unwrap().len(), 3);
-            assert_eq!(value["forecasts"][1]["page_tables_bytes"], 100 * (513 * 4 + 52) * 1024);
+            assert_eq!(value["forecasts"][1]["page_tables_bytes"], 100 * (513 * 4 + 54) * 1024);
         }
     }
 }
