@@ -83,7 +83,7 @@ pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize) -> Tables {
 
 /// Page tables of a process that touches nothing of the segments: its program, libraries, stack and root.
 ///
-/// Measured on Linux 6.18 (x86-64, 4 KiB pages): 43 to 58 kB for small programs, as the addresses fall, and 53 to 55 kB
+/// Measured on Linux 6.18 (x86-64, 4 KiB pages): 43 to 57 kB for small programs, as the addresses fall, and 53 to 55 kB
 /// as the mean of a hundred processes of two builds of this project's stand-in server (`cargo xtask forecast`);
 /// 188 to 192 kB for PostgreSQL 15 after its first query, a few of these tables in its shared memory.
 /// For larger base pages six tables are reckoned, not measured: their trees are lower.

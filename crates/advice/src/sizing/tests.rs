@@ -200,7 +200,9 @@ fn five_hundred_sessions_on_8000_mb() {
     // (4,000 + 8) tables of 4 KiB in each of 500 processes, and their own 54 KiB.
     assert_eq!(tables(&sizing, 500, PageSize::KIB_4), Bytes::from_kib(500 * (4008 * 4 + 54)));
     assert_eq!(tables(&sizing, 500, PageSize::KIB_4).to_string(), "7.7 GiB");
-    assert!(tables(&sizing, 500, PageSize::MIB_2) < Bytes::from_mib(29));
+    // Each process's own 54 KiB and last table; the seven or eight tables before that are shared, once or at two offsets.
+    let on_huge = tables(&sizing, 500, PageSize::MIB_2);
+    assert!((Bytes::from_kib(500 * 58)..=Bytes::from_kib(500 * 58 + 16 * 4)).contains(&on_huge), "{on_huge}");
     assert!(sizing.forecast.iter().any(|row| row.configured_max && row.sessions == 500));
     let login = |page| sizing.forecast.iter().find(|row| row.page_size == page).unwrap().login_seconds.unwrap();
     // 2,048,000 pages at 1.1 us each.
