@@ -7,7 +7,9 @@ pub mod metric;
 pub mod readers;
 pub mod rotation;
 pub mod series;
+pub mod verdict;
 
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};
+pub use verdict::{Confidence, Evidence, History, Incident, Investigation, Kind, Signature, Source, Strength, Verdict};

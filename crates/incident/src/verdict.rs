@@ -1,0 +1,235 @@
+//! What an investigation says: signatures, the incidents that they join into, and what could not be told.
+
+use std::fmt;
+
+use crate::{Moment, Series};
+
+/// One kind of trouble, each found by the file of its name in `signatures`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Time in the kernel far above what the archive has otherwise.
+    KernelCpu,
+    /// Free memory low, then leaping: reclaim freed far more than was asked for, or a server died.
+    FreeMemory,
+    /// kswapd or processes themselves scanned for pages to take back.
+    Reclaim,
+    /// Page tables large against memory, or growing with sessions.
+    PageTables,
+    /// A pool that is unused, too small, or missing while page tables are large.
+    Pool,
+    /// Many processes or connections began or ended within an interval.
+    Logins,
+    /// Pages going out to swap and coming back.
+    Swap,
+    /// Compaction stalls, and transparent huge pages that were asked for and not had.
+    Compaction,
+    /// The collector itself came late, left holes, or wrote empty blocks.
+    Starved,
+    /// The host or the collector began anew.
+    Restart,
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are told.
+    pub const ALL: &'static [Self] = &[
+        Self::KernelCpu,
+        Self::FreeMemory,
+        Self::Reclaim,
+        Self::PageTables,
+        Self::Pool,
+        Self::Logins,
+        Self::Swap,
+        Self::Compaction,
+        Self::Starved,
+        Self::Restart,
+    ];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KernelCpu => "kernel-cpu",
+            Self::FreeMemory => "free-memory",
+            Self::Reclaim => "reclaim",
+            Self::PageTables => "page-tables",
+            Self::Pool => "pool",
+            Self::Logins => "logins",
+            Self::Swap => "swap",
+            Self::Compaction => "compaction",
+            Self::Starved => "collector-starved",
+            Self::Restart => "restart",
+        }
+    }
+}
+
+/// One row or event that speaks for a signature, in words with its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The file or folder it is from.
+    pub source: String,
+    /// When.
+    pub at: Moment,
+    /// What: `%system 69.0; median of the file 2.1`.
+    pub what: String,
+}
+
+/// How far a signature stands out by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strength {
+    /// Worth a word beside others, no incident by itself.
+    Weak,
+    /// Beyond doubt there, whatever it means.
+    Clear,
+    /// So far out that it alone makes an incident.
+    Strong,
+}
+
+/// One kind of trouble over a window of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Which.
+    pub kind: Kind,
+    /// When it began: the start of the first interval that shows it.
+    pub from: Moment,
+    /// When it ended: the end of the last interval that shows it.
+    pub to: Moment,
+    /// How far it stands out.
+    pub strength: Strength,
+    /// The rows that show it, in the order of time; the most telling ones where there are many.
+    pub evidence: Vec<Evidence>,
+    /// What it does not prove, and what its source hides.
+    pub caveats: Vec<String>,
+}
+
+/// What an incident is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// The host stood in reclaim, and page tables had taken a large part of its memory.
+    ReclaimByPageTables,
+    /// The host stood in reclaim.
+    ReclaimStorm,
+    /// Memory went out to swap and back.
+    SwapStorm,
+    /// Many sessions came or went at once.
+    LoginStorm,
+    /// Time went into making huge pages out of pieces.
+    CompactionStall,
+    /// The kernel was busy, and nothing says with what.
+    KernelCpu,
+    /// Collectors did not get their turn, and nothing says why.
+    Starved,
+    /// Page tables are large all the time, without a moment that stands out.
+    PageTablesStanding,
+    /// A pool is reserved and hardly used all the time.
+    PoolUnused,
+}
+
+impl Verdict {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReclaimByPageTables => "reclaim-by-page-tables",
+            Self::ReclaimStorm => "reclaim-storm",
+            Self::SwapStorm => "swap-storm",
+            Self::LoginStorm => "login-storm",
+            Self::CompactionStall => "compaction-stall",
+            Self::KernelCpu => "kernel-cpu",
+            Self::Starved => "collector-starved",
+            Self::PageTablesStanding => "page-tables-standing",
+            Self::PoolUnused => "pool-unused",
+        }
+    }
+}
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Consistent with it, as with other things.
+    Low,
+    /// Several sources or signatures agree, none speaks against it.
+    Medium,
+    /// The mechanism itself was counted.
+    High,
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        })
+    }
+}
+
+/// A window of time, what happened in it, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// When it began.
+    pub from: Moment,
+    /// When it ended.
+    pub to: Moment,
+    /// What it is taken for.
+    pub verdict: Verdict,
+    /// The same in a sentence with its figures.
+    pub summary: String,
+    /// How sure.
+    pub confidence: Confidence,
+    /// What would make it surer: the source or setting that is missing.
+    pub raised_by: Vec<String>,
+    /// What speaks against it.
+    pub against: Vec<String>,
+    /// What to do next, commands among it.
+    pub next: Vec<String>,
+    /// What met in it, in the order of [`Kind`].
+    pub signatures: Vec<Signature>,
+}
+
+/// One file or folder that was given or found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its path, inside a tar behind the tar's own: `sos.tar.xz:var/log/sa/sa21`.
+    pub path: String,
+    /// The format; `None` where it could not be read.
+    pub format: Option<&'static str>,
+    /// Of the tool that wrote it.
+    pub version: Option<String>,
+    /// The host, where the source says it.
+    pub host: Option<String>,
+    /// Its first sample.
+    pub from: Option<Moment>,
+    /// Its last one.
+    pub to: Option<Moment>,
+    /// How many.
+    pub samples: usize,
+    /// What is wrong with it, or why it was refused.
+    pub problems: Vec<String>,
+}
+
+/// All that is known of one host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// Its name; `None` where no source says it.
+    pub host: Option<String>,
+    /// Its series, one a collector, moments of all of them of one clock. Where there are more rows than fit in memory they
+    /// are thinned after the signatures were found: for charts.
+    pub series: Vec<Series>,
+    /// What happened, in the order of time.
+    pub incidents: Vec<Incident>,
+    /// Signatures that are part of no incident.
+    pub signatures: Vec<Signature>,
+    /// What the sources of this host cannot tell, with the reason.
+    pub unknown: Vec<String>,
+    /// What was looked at: for a quiet archive that is the whole answer.
+    pub looked: Vec<String>,
+}
+
+/// What an investigation found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Investigation {
+    /// What was read, in the order given or found.
+    pub sources: Vec<Source>,
+    /// The hosts, by name.
+    pub hosts: Vec<History>,
+    /// What could not be told of any host.
+    pub unknown: Vec<String>,
+}
