@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use hugewise_engines::describe::{self, Description};
 use hugewise_host::{Door, Source, kernel};
-use hugewise_lab::run::compare::{self, Inherited};
-use hugewise_lab::run::launch::{self, Launch, Memlock, Watch, Watched};
+use hugewise_lab::run::compare::{self, Comparison, Inherited, Runs};
+use hugewise_lab::run::launch::{self, Launch, Memlock, Watch};
 use hugewise_lab::run::plan::{self, Pages, Plan, Refusal, Surroundings, Wish};
 use hugewise_lab::run::program::{self, Program, Runtime};
 use hugewise_model::{Bytes, Host, PageSize};
@@ -196,7 +196,7 @@ fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcom
         }
     };
     if arguments.report || arguments.hugetext {
-        report(arguments, plan, std::slice::from_ref(&watched), &[])?;
+        report(arguments, plan, &Runs { with: vec![watched.clone()], ..Runs::default() })?;
     }
     if matches!(arguments.pages, Pages::Huge(_))
         && let Some(line) = fell_back(&watched)
@@ -214,11 +214,16 @@ fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inhe
     }
     let of = arguments.runs.saturating_add(1).saturating_mul(2);
     let mut progress = |done: u32| terminal::progress(&format!("\rrun {} of {of} \x1b[K", done.saturating_add(1)));
-    let runs = compare::compare(launch, inherited, arguments.runs, &mut progress);
+    let runs = compare::compare(
+        launch,
+        inherited,
+        Comparison { rounds: arguments.runs, by_chance: plan.by_chance },
+        &mut progress,
+    );
     terminal::progress("\r\x1b[K");
     match runs.map_err(|error| Failure::new(format!("{}: {error}", launch.program.display())))? {
         Ok(runs) => {
-            report(arguments, plan, &runs.with, &runs.without)?;
+            report(arguments, plan, &runs)?;
             Ok(Outcome::Fine)
         }
         Err(failed) => {
@@ -229,15 +234,24 @@ fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inhe
     }
 }
 
-fn report(arguments: &Arguments, plan: &Plan, with: &[Watched], without: &[Watched]) -> Result<(), Failure> {
+fn report(arguments: &Arguments, plan: &Plan, runs: &Runs) -> Result<(), Failure> {
     let command: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let pages = match arguments.pages {
         Pages::Thp => "thp".to_owned(),
         Pages::Huge(PageSize::GIB_1) => "1G".to_owned(),
         Pages::Huge(_) => "2M".to_owned(),
     };
-    let report =
-        RunReport { command: &command, pages: &pages, done: &plan.done, caveats: &plan.caveats, with, without };
+    let noticed = if plan.by_chance { compare::noticed(&runs.with, &runs.set_aside) } else { Vec::new() };
+    let report = RunReport {
+        command: &command,
+        pages: &pages,
+        done: &plan.done,
+        caveats: &plan.caveats,
+        noticed: &noticed,
+        set_aside: &runs.set_aside,
+        with: &runs.with,
+        without: &runs.without,
+    };
     let (mut text, standard) = (Vec::new(), arguments.compare && arguments.out.is_none());
     let color = if standard { arguments.color } else { ColorChoice::Never };
     let written = match arguments.format {

@@ -74,6 +74,29 @@ fn reported(folder: &Path, options: &[&str], command: &[&str]) -> (Output, Value
     (output, serde_json::from_str(&text).unwrap())
 }
 
+/// Whether a run took up what glibc was told. One that did has its memory on huge pages; one that did not has none, and
+/// the report says so: before 2.38 glibc ignores its switch by chance. `None` where the run was over before it was seen
+/// with memory enough to tell, as a busy machine may have it.
+fn took_up(report: &Value, run: &Value) -> Option<bool> {
+    let bytes = |field: &str| run[field].as_f64().unwrap_or_else(|| panic!("{field}: {report:#}"));
+    if run["peak_bytes"].is_null() || bytes("peak_bytes") < 30e6 {
+        return None;
+    }
+    let (peak, asked, huge) = (bytes("peak_bytes"), bytes("asked_bytes"), bytes("transparent_bytes"));
+    if asked > 0.7 * peak {
+        assert!(huge > 0.7 * asked, "{report:#}");
+        return Some(true);
+    }
+    assert!(asked + huge < 0.2 * peak, "{report:#}");
+    let caveats = report["caveats"].to_string();
+    assert!(caveats.contains("may ignore glibc.malloc.hugetlb=1"), "{report:#}");
+    assert!(caveats.contains("ignored what was set"), "{report:#}");
+    Some(false)
+}
+
+/// Three in four starts or more take it up where glibc leaves it to chance: that many misses in a row are no chance.
+const STARTS: u32 = 40;
+
 /// Lines in no order, some 30 MB of them.
 fn lines(folder: &Path) -> String {
     let mut text = String::new();
@@ -140,15 +163,18 @@ fn sort_gets_transparent_pages_and_sorts_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let lines = lines(folder.path());
     let before = fallbacks();
-    let (output, report) = reported(folder.path(), &["--quiet"], &["sort", "-S", "256M", "--parallel=1", &lines]);
-    assert!(output.status.success(), "{}", errors(&output));
     let plain = Command::new("sort").args(["-S", "256M", "--parallel=1", &lines]).output().unwrap();
-    assert!(output.stdout == plain.stdout && !plain.stdout.is_empty());
-    require!(whole_memory(before));
-    let with = &report["with"][0];
-    let (peak, huge) = (with["peak_bytes"].as_f64().unwrap(), with["transparent_bytes"].as_f64().unwrap());
-    assert!(peak > 30e6 && huge > 0.8 * peak, "{report:#}");
-    assert_eq!(report["gain"], Value::Null);
+    for _ in 0..STARTS {
+        let (output, report) = reported(folder.path(), &["--quiet"], &["sort", "-S", "256M", "--parallel=1", &lines]);
+        assert!(output.status.success(), "{}", errors(&output));
+        assert!(output.stdout == plain.stdout && !plain.stdout.is_empty());
+        assert_eq!(report["gain"], Value::Null);
+        require!(whole_memory(before));
+        if took_up(&report, &report["with"][0]) == Some(true) {
+            return;
+        }
+    }
+    panic!("sort never asked for huge pages");
 }
 
 #[test]
@@ -197,12 +223,15 @@ fn python_objects_come_on_huge_pages() {
     let folder = tempfile::tempdir().unwrap();
     let script = "import time; a = [str(i) * 3 for i in range(700000)]; time.sleep(0.4); print(len(a))";
     let before = fallbacks();
-    let (output, report) = reported(folder.path(), &["--quiet"], &["python3", "-c", script]);
-    assert_eq!(output.stdout, b"700000\n", "{}", errors(&output));
-    require!(whole_memory(before));
-    let with = &report["with"][0];
-    let (peak, huge) = (with["peak_bytes"].as_f64().unwrap(), with["transparent_bytes"].as_f64().unwrap());
-    assert!(peak > 40e6 && huge > 0.7 * peak, "{report:#}");
+    for _ in 0..STARTS {
+        let (output, report) = reported(folder.path(), &["--quiet"], &["python3", "-c", script]);
+        assert_eq!(output.stdout, b"700000\n", "{}", errors(&output));
+        require!(whole_memory(before));
+        if took_up(&report, &report["with"][0]) == Some(true) {
+            return;
+        }
+    }
+    panic!("python3 never asked for huge pages");
 }
 
 #[test]
@@ -254,10 +283,14 @@ fn a_comparison_runs_both_ways_and_stops_at_a_failure() {
     assert_eq!(fs::read_to_string(counted).unwrap(), "x\n");
 
     require!(whole);
-    for (side, wanted) in [("without", false), ("with", true)] {
-        for one in report[side].as_array().unwrap() {
-            let (peak, huge) = (one["peak_bytes"].as_f64().unwrap(), one["transparent_bytes"].as_f64().unwrap());
-            assert_eq!(huge > 0.8 * peak, wanted, "{report:#}");
-        }
+    let of = |side: &str| report[side].as_array().unwrap().clone();
+    for one in of("without") {
+        assert!(one["transparent_bytes"].as_f64().unwrap_or(0.0) < 4e6, "{report:#}");
+    }
+    for one in of("set_aside") {
+        assert_eq!(took_up(&report, &one), Some(false), "{report:#}");
+    }
+    for one in of("with") {
+        took_up(&report, &one);
     }
 }

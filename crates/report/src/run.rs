@@ -38,6 +38,10 @@ pub struct RunReport<'a> {
     pub done: &'a [String],
     /// What was not, and what to know.
     pub caveats: &'a [String],
+    /// What was seen of them afterwards.
+    pub noticed: &'a [String],
+    /// Runs with the settings that ignored them, and are in no figure.
+    pub set_aside: &'a [Watched],
     /// Its runs with the settings.
     pub with: &'a [Watched],
     /// Its runs without; none where nothing is compared.

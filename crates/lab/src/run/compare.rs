@@ -60,6 +60,8 @@ pub struct Runs {
     pub without: Vec<Watched>,
     /// As it is with the settings.
     pub with: Vec<Watched>,
+    /// With the settings, and ignored: run again, and part of no figure.
+    pub set_aside: Vec<Watched>,
 }
 
 /// What this process was started with, and what it hands on.
@@ -71,6 +73,19 @@ pub struct Inherited {
     pub thp_kept_away: bool,
 }
 
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    /// Runs of each that count.
+    pub rounds: u32,
+    /// The settings may be ignored by chance: a run that ignored them is run again.
+    pub by_chance: bool,
+}
+
+/// How often in a row a run is repeated that ignored its settings. Where three in four starts take them up, one in a
+/// thousand of these rows has none that does; where it is no chance, but the program's way, the first row shows that.
+const REPEATS: u32 = 4;
+
 /// Runs the program both ways `rounds` times, after one run of each that does not count. Which goes first changes
 /// from round to round. A run that fails ends it: it is the last one, on whichever side.
 ///
@@ -79,28 +94,72 @@ pub struct Inherited {
 pub fn compare(
     launch: &Launch,
     inherited: Inherited,
-    rounds: u32,
+    comparison: Comparison,
     progress: &mut dyn FnMut(u32),
 ) -> io::Result<Result<Runs, Watched>> {
     let bare = launch.bare();
     let mut runs = Runs::default();
     let mut done = 0;
-    for round in 0..=rounds {
+    let most = if comparison.by_chance { REPEATS } else { 0 };
+    let mut repeats = most;
+    for round in 0..=comparison.rounds {
         let first = round % 2 == 0;
         for told in [!first, first] {
-            progress(done);
             inherit(inherited, told)?;
-            let one = watch(if told { launch } else { &bare }, Watch { detached: true, text: false })?;
+            let one = loop {
+                progress(done);
+                let one = watch(if told { launch } else { &bare }, Watch { detached: true, text: false })?;
+                if !one.status.success() {
+                    return Ok(Err(one));
+                }
+                match one.asks() {
+                    Some(false) if told && round > 0 && repeats > 0 => repeats -= 1,
+                    asks => {
+                        repeats = if told && asks == Some(true) { most } else { repeats };
+                        break one;
+                    }
+                }
+                runs.set_aside.push(one);
+            };
             done += 1;
-            if !one.status.success() {
-                return Ok(Err(one));
-            }
             if round > 0 {
                 if told { runs.with.push(one) } else { runs.without.push(one) }
             }
         }
     }
     Ok(Ok(runs))
+}
+
+/// What is to be said, afterwards, of programs that may ignore what was set: `with` are the runs that count.
+pub fn noticed(with: &[Watched], set_aside: &[Watched]) -> Vec<String> {
+    let ignored = with.iter().filter(|run| run.asks() == Some(false)).count();
+    let mut lines = Vec::new();
+    match (ignored, with.len()) {
+        (0, _) => {}
+        (1, 1) => lines.push(
+            "the program asked for no huge pages, or for few: glibc ignored what was set, or its memory does not come \
+             from malloc"
+                .to_owned(),
+        ),
+        (all, runs) if all == runs => lines.push(format!(
+            "none of its {} runs with the settings asked for huge pages, or for few: its memory does not come from \
+             malloc, or glibc ignored what was set each time",
+            runs + set_aside.len()
+        )),
+        (some, runs) => lines.push(format!(
+            "{some} of the {runs} runs with huge pages had none, as glibc ignored what was set: the figures mix both"
+        )),
+    }
+    if !set_aside.is_empty() && ignored < with.len() {
+        let times: Vec<f64> = set_aside.iter().map(|run| run.wall.as_secs_f64()).collect();
+        lines.push(format!(
+            "glibc ignored what was set in {} more runs, which are in no figure (median {:.2} s); without --compare \
+             nobody runs them again",
+            set_aside.len(),
+            median(&times).unwrap_or(0.0)
+        ));
+    }
+    lines
 }
 
 fn inherit(inherited: Inherited, told: bool) -> io::Result<()> {
@@ -118,6 +177,37 @@ fn inherit(inherited: Inherited, told: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::memory::Memory;
+
+    fn run(anonymous: u64, asked: u64) -> Watched {
+        let none = Duration::ZERO;
+        Watched {
+            status: std::process::ExitStatus::default(),
+            wall: Duration::from_millis(1500),
+            user: none,
+            system: none,
+            minor_faults: 0,
+            major_faults: 0,
+            largest_resident: 0,
+            peak: Some(Memory { anonymous, asked, ..Memory::default() }),
+            looks: 1,
+            text: None,
+        }
+    }
+
+    #[test]
+    fn runs_that_ignored_what_was_set_are_never_mixed_in_silence() {
+        let (asks, ignores, small) = (run(1 << 30, 1 << 30), run(1 << 30, 0), run(1 << 20, 0));
+        assert_eq!(noticed(&[asks.clone(), small], &[]), Vec::<String>::new());
+        let said = |with: &[Watched], aside: &[Watched]| noticed(with, aside).join("; ");
+        assert!(said(std::slice::from_ref(&ignores), &[]).contains("asked for no huge pages"));
+        let mixed = said(&[asks.clone(), ignores.clone(), asks.clone()], std::slice::from_ref(&ignores));
+        assert!(mixed.contains("1 of the 3 runs") && mixed.contains("in 1 more runs"), "{mixed}");
+        let aside = said(&[asks.clone(), asks], &[ignores.clone(), ignores.clone()]);
+        assert!(aside.contains("2 more runs, which are in no figure (median 1.50 s)"), "{aside}");
+        let never = said(&[ignores.clone(), ignores.clone()], &vec![ignores; 4]);
+        assert!(never.contains("none of its 6 runs"), "{never}");
+    }
 
     #[test]
     fn a_gain_is_one_only_where_no_run_says_otherwise() {

@@ -124,6 +124,13 @@ pub struct Watched {
     pub text: Option<memory::Text>,
 }
 
+impl Watched {
+    /// Whether the program asked for transparent huge pages; `None` where it was not seen with enough memory to tell.
+    pub fn asks(&self) -> Option<bool> {
+        self.peak.as_ref().and_then(Memory::asks)
+    }
+}
+
 /// How a program is watched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
@@ -203,7 +210,7 @@ impl Watcher {
             if let Some(status) = ended_within(child, pause)? {
                 return Ok(status);
             }
-            let looked = Instant::now();
+            let before = own_time();
             if let Some(seen) = memory::of_tree(self.pid) {
                 self.looks += 1;
                 if self.peak.as_ref().is_none_or(|peak| seen.total() > peak.total()) {
@@ -214,9 +221,16 @@ impl Watcher {
                 self.text = false;
                 self.told = Some(memory::text_onto_huge_pages(self.pid));
             }
-            pause = (looked.elapsed() * LOOKS_SHARE).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            let spent = own_time().saturating_sub(before);
+            pause = (spent * LOOKS_SHARE).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }
     }
+}
+
+/// Processor time of this thread: what a look takes, however long it waits for its turn on a busy machine.
+fn own_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Waits for the end, at most so long. The end itself is noticed at once: it is what is measured.

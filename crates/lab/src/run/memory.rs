@@ -1,4 +1,4 @@
-//! What memory a running program has, and on which pages: /proc/PID/smaps_rollup (Linux 4.14) of it and its children.
+//! What memory a running program has, and on which pages: /proc/PID/smaps of it and its children.
 
 #![allow(unsafe_code, reason = "the text of another process is asked onto huge pages by a system call")]
 #![allow(clippy::disallowed_methods, reason = "the processes that were started here are looked at")]
@@ -22,7 +22,12 @@ pub struct Memory {
     pub transparent: u64,
     /// On pages of a pool, mapped by one process alone.
     pub pooled: u64,
+    /// Of the anonymous memory, in mappings for which the program asked for transparent huge pages (`hg` of `VmFlags`).
+    pub asked: u64,
 }
+
+/// A program with less than this may have asked for nothing because its memory grew in small steps.
+const TELLING: u64 = 16 << 20;
 
 impl Memory {
     /// All of it.
@@ -35,29 +40,47 @@ impl Memory {
         self.transparent.saturating_add(self.pooled)
     }
 
+    /// Whether the program asked for transparent huge pages with a good part of its memory; `None` where it has too
+    /// little to tell.
+    pub const fn asks(&self) -> Option<bool> {
+        if self.anonymous < TELLING { None } else { Some(self.asked >= self.anonymous / 4) }
+    }
+
     const fn and(self, other: Self) -> Self {
         Self {
             processes: self.processes.saturating_add(other.processes),
             anonymous: self.anonymous.saturating_add(other.anonymous),
             transparent: self.transparent.saturating_add(other.transparent),
             pooled: self.pooled.saturating_add(other.pooled),
+            asked: self.asked.saturating_add(other.asked),
         }
     }
 }
 
-/// The sums of one smaps_rollup. `None` where a field is missing or no number.
+/// The sums of one smaps. `None` where a mapping lacks a field that the kernel has had since Linux 3.8, or where one is
+/// no number.
 pub fn parse(text: &str) -> Option<Memory> {
-    let field = |name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-    };
-    Some(Memory {
-        processes: 1,
-        anonymous: field("Anonymous")?,
-        transparent: field("AnonHugePages")?,
-        // A kernel without hugetlb has no such field.
-        pooled: field("Private_Hugetlb").unwrap_or(0),
-    })
+    let mut sum = Memory { processes: 1, ..Memory::default() };
+    let mut mapping = None;
+    // A mapping's own line begins with its address, in small letters.
+    for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        let bytes = || value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024);
+        match name {
+            "Anonymous" => mapping = Some(bytes()?),
+            "AnonHugePages" => sum.transparent = sum.transparent.saturating_add(bytes()?),
+            // A kernel without hugetlb has no such field.
+            "Private_Hugetlb" => sum.pooled = sum.pooled.saturating_add(bytes()?),
+            "VmFlags" => {
+                let anonymous = mapping.take()?;
+                sum.anonymous = sum.anonymous.saturating_add(anonymous);
+                if value.split_ascii_whitespace().any(|flag| flag == "hg") {
+                    sum.asked = sum.asked.saturating_add(anonymous);
+                }
+            }
+            _ => {}
+        }
+    }
+    mapping.is_none().then_some(sum)
 }
 
 /// The memory of a process and of all that it has started; `None` where it is gone.
@@ -71,7 +94,7 @@ pub fn of_tree(pid: u32) -> Option<Memory> {
             break;
         }
         // Children come and go; the others still count.
-        if let Some(own) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().as_deref().and_then(parse) {
+        if let Some(own) = fs::read_to_string(format!("/proc/{pid}/smaps")).ok().as_deref().and_then(parse) {
             sum = Some(sum.unwrap_or_default().and(own));
         }
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
@@ -148,13 +171,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_a_rollup() {
-        let text = "5581-7ffe ---p 00000000 00:00 0   [rollup]\nRss:  3000 kB\nAnonymous:   2048 kB\n\
-                    AnonHugePages:      1024 kB\nPrivate_Hugetlb:    4096 kB\n";
-        let memory = parse(text).unwrap();
-        assert_eq!((memory.total(), memory.huge()), (6144 << 10, 5120 << 10));
-        assert_eq!(parse("Anonymous: x kB\nAnonHugePages: 0 kB\n"), None);
-        assert_eq!(parse(""), None);
+    fn sums_of_all_mappings_and_of_those_that_asked() {
+        let mapping = |name: &str, anonymous: u64, huge: u64, pooled: u64, flags: &str| {
+            format!(
+                "5581c0a00000-5581c0e00000 rw-p 00000000 00:00 0   {name}\nRss:  3000 kB\nAnonymous:   {anonymous} kB\n\
+                 AnonHugePages:      {huge} kB\nPrivate_Hugetlb:    {pooled} kB\nTHPeligible:           1\n\
+                 VmFlags: rd wr mr mw me ac {flags}\n"
+            )
+        };
+        let heap = mapping("[heap]", 30_720, 28_672, 0, "sd hg");
+        let text = [heap, mapping("", 10_240, 0, 0, "sd"), mapping("", 0, 0, 4096, "de ht")].concat();
+        let memory = parse(&text).unwrap();
+        assert_eq!((memory.total(), memory.huge()), (45_056 << 10, 32_768 << 10));
+        assert_eq!((memory.asked, memory.asks()), (30_720 << 10, Some(true)));
+        let unasked = mapping("[heap]", 30_720, 0, 0, "sd");
+        assert_eq!(parse(&unasked).unwrap().asks(), Some(false));
+        assert_eq!(parse(&mapping("[heap]", 1000, 0, 0, "sd")).unwrap().asks(), None);
+        assert_eq!(parse("Anonymous: x kB\nVmFlags: rd\n"), None);
+        assert_eq!(parse("Anonymous: 1 kB\n"), None);
+        assert_eq!(parse("VmFlags: rd\n"), None);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Plan {
     pub caveats: Vec<String>,
     /// The text is asked for from outside, once the program runs.
     pub text_from_outside: bool,
+    /// What was set may be ignored by chance, at each start anew.
+    pub by_chance: bool,
 }
 
 /// Why it cannot be done, and what to do.
@@ -81,7 +83,7 @@ pub fn plan(
     if always {
         plan.done.push("the host gives transparent huge pages to every program (THP is `always`)".into());
     }
-    let mut hand = Hand { plan, program, pages: wish.pages, variable };
+    let mut hand = Hand { plan, always, program, pages: wish.pages, variable };
     let reached = hand.memory();
     if let Err(why) = reached
         && !always
@@ -101,8 +103,15 @@ pub fn plan(
     Ok(plan)
 }
 
+/// The release of glibc that takes `glibc.malloc.hugetlb=1` at its word. Before it, malloc compares what it has read
+/// from `transparent_hugepage/enabled` with the known answers without ending the string: what lies behind it on the
+/// stack decides (glibc commit 801deb07f6; not in Debian 12's 2.36). Resolving all symbols at the start
+/// (`LD_BIND_NOW`) moves the chance, for some programs to the worse.
+const TERMINATED: (u16, u16) = (2, 38);
+
 struct Hand<'a> {
     plan: Plan,
+    always: bool,
     program: &'a Program,
     pages: Pages,
     variable: &'a dyn Fn(&str) -> Option<String>,
@@ -144,11 +153,11 @@ impl Hand<'_> {
             (Some(Allocator::Tcmalloc), _) => {
                 Err(format!("{name} uses tcmalloc, which takes no such setting at its start"))
             }
-            (None, CLibrary::Glibc { tunable: true }) => {
-                self.glibc();
+            (None, CLibrary::Glibc { tunable: true, release }) => {
+                self.glibc(*release);
                 Ok(())
             }
-            (None, CLibrary::Glibc { tunable: false }) => Err(format!(
+            (None, CLibrary::Glibc { tunable: false, .. }) => Err(format!(
                 "{name} uses a glibc without the tunable glibc.malloc.hugetlb (it came with 2.35); an allocator that \
                  knows huge pages can be preloaded: LD_PRELOAD=libjemalloc.so.2"
             )),
@@ -161,7 +170,7 @@ impl Hand<'_> {
         }
     }
 
-    fn glibc(&mut self) {
+    fn glibc(&mut self, release: Option<(u16, u16)>) {
         const VARIABLE: &str = "GLIBC_TUNABLES";
         const TUNABLE: &str = "glibc.malloc.hugetlb";
         let value = match self.pages {
@@ -182,6 +191,14 @@ impl Hand<'_> {
             Pages::Huge(_) => "it maps pages of the pool",
         };
         self.plan.done.push(format!("glibc's malloc: {TUNABLE}={value}; {how}"));
+        if self.pages == Pages::Thp && !self.always && release.is_none_or(|release| release < TERMINATED) {
+            let which = release.map_or_else(String::new, |(major, minor)| format!(" (this is {major}.{minor})"));
+            self.plan.by_chance = true;
+            self.plan.caveats.push(format!(
+                "before 2.38 glibc{which} may ignore {TUNABLE}=1, by chance and at each start anew; --report says \
+                 whether it did, --pages 2M is free of that"
+            ));
+        }
         if self.pages == Pages::Huge(PageSize::GIB_1) {
             let text =
                 "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
@@ -316,7 +333,7 @@ mod tests {
         Program { path, runs: "/usr/bin/p".into(), c_library, allocator, runtime, privileged: false }
     }
 
-    const GLIBC: CLibrary = CLibrary::Glibc { tunable: true };
+    const GLIBC: CLibrary = CLibrary::Glibc { tunable: true, release: Some((2, 38)) };
 
     fn switches(top: &str) -> Thp {
         let pmd = PageSize::MIB_2;
@@ -383,13 +400,30 @@ mod tests {
     }
 
     #[test]
+    fn a_glibc_that_ignores_its_switch_by_chance_is_named_beforehand() {
+        let with = |release, pages, top| {
+            let program = program(None, None, CLibrary::Glibc { tunable: true, release });
+            let pools = [pool(10, 8, 3)];
+            let thp = switches(top);
+            let wish = Wish { pages, text: false, need: None };
+            plan(&program, wish, Surroundings { thp: &thp, pools: Some(&pools) }, &|_| None).unwrap()
+        };
+        let old = with(Some((2, 36)), Pages::Thp, "madvise");
+        assert!(old.by_chance && old.caveats.iter().any(|line| line.contains("(this is 2.36) may ignore")), "{old:?}");
+        assert!(with(None, Pages::Thp, "madvise").by_chance);
+        assert!(!with(Some((2, 38)), Pages::Thp, "madvise").by_chance);
+        assert!(!with(Some((2, 36)), Pages::Thp, "always").by_chance);
+        assert!(!with(Some((2, 36)), Pages::Huge(PageSize::MIB_2), "madvise").by_chance);
+    }
+
+    #[test]
     fn what_cannot_be_done_is_refused_and_never_half_done() {
         for (runtime, allocator, c_library) in [
             (Some(Runtime::Go), None, CLibrary::Other),
             (None, Some(Allocator::Tcmalloc), GLIBC),
             (None, None, CLibrary::Musl),
             (None, None, CLibrary::Other),
-            (None, None, CLibrary::Glibc { tunable: false }),
+            (None, None, CLibrary::Glibc { tunable: false, release: Some((2, 34)) }),
         ] {
             let program = program(runtime, allocator, c_library);
             assert!(made(&program, Pages::Thp, &[]).is_err(), "{program:?}");

@@ -31,6 +31,8 @@ pub enum CLibrary {
     Glibc {
         /// Whether it has the tunable `glibc.malloc.hugetlb`.
         tunable: bool,
+        /// Its release, such as 2.36; `None` where it does not say so of itself.
+        release: Option<(u16, u16)>,
     },
     /// musl.
     Musl,
@@ -119,8 +121,8 @@ pub fn examine(file: &Path, path: Option<&OsStr>, preload: Option<&OsStr>) -> io
         Elf { loader: Some(loader), .. } if loader.file_name().is_some_and(|name| contains(name, b"ld-musl")) => {
             CLibrary::Musl
         }
-        Elf { loader: Some(loader), .. } => CLibrary::Glibc { tunable: search(loader)?.tunable },
-        Elf { loader: None, .. } if inside.tunable || inside.glibc => CLibrary::Glibc { tunable: inside.tunable },
+        Elf { loader: Some(loader), .. } => search(loader)?.into(),
+        Elf { loader: None, .. } if inside.tunable || inside.glibc => inside.clone().into(),
         Elf { loader: None, .. } => CLibrary::Other,
     };
     let preloaded = preload.map(|list| list.as_bytes().split(|byte| matches!(byte, b':' | b' ')));
@@ -228,12 +230,30 @@ fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> o
 }
 
 /// What stands in a program's text and data.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Inside {
     tunable: bool,
+    release: Option<(u16, u16)>,
     glibc: bool,
     go: bool,
     allocator: Option<Allocator>,
+}
+
+impl From<Inside> for CLibrary {
+    fn from(inside: Inside) -> Self {
+        Self::Glibc { tunable: inside.tunable, release: inside.release }
+    }
+}
+
+/// The release in glibc's words about itself: `ld.so (...) stable release version 2.36.`
+fn release(bytes: &[u8]) -> Option<(u16, u16)> {
+    const WORDS: &[u8] = b" release version ";
+    memmem::find_iter(bytes, WORDS).find_map(|at| {
+        let rest = bytes.get(at + WORDS.len()..)?;
+        let length = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let mut numbers = std::str::from_utf8(rest.get(..length)?).ok()?.split('.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    })
 }
 
 /// Searches a file piece by piece, so that a large one takes no memory.
@@ -254,6 +274,7 @@ fn search(file: &Path) -> io::Result<Inside> {
         let has = |word: &[u8]| memmem::find(&buffer, word).is_some();
         inside.tunable |= has(TUNABLE);
         inside.glibc |= has(b"GLIBC_TUNABLES");
+        inside.release = inside.release.or_else(|| release(&buffer));
         inside.go |= has(b"\xff Go buildinf:");
         if inside.allocator.is_none() {
             // jemalloc's prefixes: Rust's, Redis's and Debian's are built with these.
@@ -277,8 +298,12 @@ mod tests {
     fn a_shell_is_an_ordinary_program_of_glibc() {
         let found = find(OsStr::new("sort"), Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
         let sort = look(&found);
-        // Debian 12's glibc is 2.36; 2.35 brought the tunable.
-        assert_eq!(sort.c_library, CLibrary::Glibc { tunable: true });
+        // glibc's own word, such as `ldd (Debian GLIBC 2.36-9+deb12u14) 2.36`. 2.35 brought the tunable.
+        let says = std::process::Command::new("ldd").arg("--version").output().unwrap();
+        let says = String::from_utf8(says.stdout).unwrap();
+        let (major, minor) = says.lines().next().unwrap().rsplit_once(' ').unwrap().1.split_once('.').unwrap();
+        let release = Some((major.parse().unwrap(), minor.parse().unwrap()));
+        assert_eq!(sort.c_library, CLibrary::Glibc { tunable: true, release });
         assert_eq!((sort.allocator, sort.runtime, sort.privileged), (None, None, false));
     }
 
@@ -324,6 +349,15 @@ mod tests {
         bytes.extend_from_slice(b"_RJEM_MALLOC_CONF\0");
         std::fs::write(&file, &bytes).unwrap();
         assert_eq!(search(&file).unwrap().allocator, Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF")));
+    }
+
+    #[test]
+    fn a_release_is_read_where_one_is_told() {
+        let of = |text: &str| release(text.as_bytes());
+        assert_eq!(of("\0ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n"), Some((2, 36)));
+        assert_eq!(of("GNU C Library (GNU libc) development release version 2.38.9000.\n"), Some((2, 38)));
+        assert_eq!(of("its release version is; a release version x.1, a release version 99999.1."), None);
+        assert_eq!(of(" release version 2.36"), None);
     }
 
     #[test]

@@ -25,12 +25,14 @@ pub struct Run<'a> {
     pub pages: &'a str,
     /// What was done for the program.
     pub done: &'a [String],
-    /// What was not, and what to know.
-    pub caveats: &'a [String],
+    /// What was not, and what to know, before and after.
+    pub caveats: Vec<&'a str>,
     /// Its runs with the settings, in order.
     pub with: Vec<OneRun>,
     /// Its runs without; empty unless compared.
     pub without: Vec<OneRun>,
+    /// Runs with the settings that ignored them: run again, and in no figure.
+    pub set_aside: Vec<OneRun>,
     /// What was gained; null unless compared.
     pub gain: Option<Gain>,
 }
@@ -48,6 +50,8 @@ pub struct OneRun {
     pub peak_bytes: Option<u64>,
     /// Of that, on transparent huge pages.
     pub transparent_bytes: Option<u64>,
+    /// Of that, asked for as transparent huge pages by the program itself.
+    pub asked_bytes: Option<u64>,
     /// Of that, on pages of a pool.
     pub pool_bytes: Option<u64>,
     /// Faults that the kernel answered from memory.
@@ -81,6 +85,7 @@ impl From<&Watched> for OneRun {
             system_seconds: run.system.as_secs_f64(),
             peak_bytes: run.peak.map(|peak| peak.total()),
             transparent_bytes: run.peak.map(|peak| peak.transparent),
+            asked_bytes: run.peak.map(|peak| peak.asked),
             pool_bytes: run.peak.map(|peak| peak.pooled),
             minor_faults: run.minor_faults,
             major_faults: run.major_faults,
@@ -106,9 +111,10 @@ pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Resu
         command: report.command,
         pages: report.pages,
         done: report.done,
-        caveats: report.caveats,
+        caveats: report.caveats.iter().chain(report.noticed).map(String::as_str).collect(),
         with: report.with.iter().map(OneRun::from).collect(),
         without: report.without.iter().map(OneRun::from).collect(),
+        set_aside: report.set_aside.iter().map(OneRun::from).collect(),
         gain: report.gain(),
     };
     serde_json::to_writer_pretty(&mut *out, &run)?;
@@ -143,8 +149,17 @@ mod tests {
         let validator = jsonschema::validator_for(&schema).unwrap();
         for without in [vec![], vec![run(200)]] {
             let with = [run(100)];
-            let report =
-                RunReport { command: &command, pages: "thp", done: &[], caveats: &[], with: &with, without: &without };
+            let noticed = ["it was ignored".to_owned()];
+            let report = RunReport {
+                command: &command,
+                pages: "thp",
+                done: &[],
+                caveats: &[],
+                noticed: &noticed,
+                set_aside: &with,
+                with: &with,
+                without: &without,
+            };
             let mut out = Vec::new();
             report.write_json(&mut out).unwrap();
             let value: Value = serde_json::from_slice(&out).unwrap();
@@ -152,6 +167,10 @@ mod tests {
             assert!(errors.is_empty(), "{errors:?}");
             assert_eq!(value["gain"]["median"].as_f64(), (!without.is_empty()).then_some(2.0));
             assert_eq!(value["with"][0]["peak_bytes"], Value::Null);
+            assert_eq!(
+                (&value["caveats"][0], value["set_aside"].as_array().unwrap().len()),
+                (&"it was ignored".into(), 1)
+            );
         }
     }
 }

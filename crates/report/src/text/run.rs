@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hugewise_lab::run::compare::Verdict;
 use hugewise_lab::run::launch::Watched;
+use hugewise_lab::run::memory::Memory;
 use hugewise_model::{Bytes, PageCount};
 
 use crate::chart::Unit;
@@ -52,10 +53,18 @@ pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Lay
     row("in its own code", &|side| Some(Unit::Seconds.show(side.user?)));
     row("in the kernel", &|side| Some(Unit::Seconds.show(side.system?)));
     row("private memory at its peak", &|side| Some(Bytes(side.peak?.total()).to_string()));
+    let part = |part: u64, peak: &Memory| {
+        let percent = Bytes(part).part_of(Bytes(peak.total())).unwrap_or(0.0) * 100.0;
+        format!("{} ({percent:.0} %)", Bytes(part))
+    };
+    // Where THP is `always`, nobody asks.
+    let asks = |side: &Side| side.peak.is_some_and(|peak| peak.asked > 0 || peak.huge() == 0);
+    if report.pages == "thp" && asks(&with) {
+        row("of that asked for as huge", &|side| side.peak.map(|peak| part(peak.asked, &peak)));
+    }
     row("of that on huge pages", &|side| {
         let peak = side.peak?;
-        let part = Bytes(peak.huge()).part_of(Bytes(peak.total())).unwrap_or(0.0) * 100.0;
-        Some(format!("{} ({part:.0} %)", Bytes(peak.huge())))
+        Some(part(peak.huge(), &peak))
     });
     row("faults", &|side| Some(PageCount(side.minor_faults?).to_string()));
     row("faults from disk", &|side| Some(PageCount(side.major_faults?).to_string()));
@@ -79,6 +88,9 @@ pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Lay
     }
     if compared {
         screen.flow(0, &gain(report))?;
+    }
+    for line in report.noticed {
+        screen.flow(6, &Spans::new().add(Role::Warn, "note  ").add(Role::Text, line))?;
     }
     Ok(())
 }
@@ -127,7 +139,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
-    use hugewise_lab::run::memory::Memory;
+    use hugewise_lab::run::compare;
 
     use super::*;
 
@@ -140,7 +152,7 @@ mod tests {
             minor_faults: 262_144,
             major_faults: 0,
             largest_resident: 1 << 30,
-            peak: Some(Memory { processes: 1, anonymous: 1 << 30, transparent: huge, pooled: 0 }),
+            peak: Some(Memory { processes: 1, anonymous: 1 << 30, transparent: huge, pooled: 0, asked: huge }),
             looks: 3,
             text: None,
         }
@@ -149,7 +161,17 @@ mod tests {
     fn shown(without: &[Watched], with: &[Watched]) -> String {
         let mut out = Vec::new();
         let command = ["sort".to_owned(), "file".to_owned()];
-        let report = RunReport { command: &command, pages: "thp", done: &[], caveats: &[], with, without };
+        let noticed = compare::noticed(with, &[]);
+        let report = RunReport {
+            command: &command,
+            pages: "thp",
+            done: &[],
+            caveats: &[],
+            noticed: &noticed,
+            set_aside: &[],
+            with,
+            without,
+        };
         report.write_text(&mut out, Layout::plain(80)).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -171,6 +193,11 @@ mod tests {
     fn a_single_report_has_one_column() {
         let text = shown(&[], &[watched(4000, 512 << 20)]);
         assert!(text.contains("512.0 MiB (50 %)") && !text.contains("without"), "{text}");
+        let ignored = shown(&[], &[watched(4000, 0)]);
+        assert!(
+            ignored.contains("asked for as huge   0 B (0 %)") && ignored.contains("note  the program"),
+            "{ignored}"
+        );
         assert!(fell_back(&watched(4000, 512 << 20)).is_some_and(|line| line.contains("512.0 MiB of 1.0 GiB")));
         assert_eq!(fell_back(&watched(4000, (1 << 30) - (1 << 20))), None);
     }
