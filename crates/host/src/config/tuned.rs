@@ -372,7 +372,8 @@ mod tests {
     fn a_section_that_may_be_this_machines_or_not_leaves_thp_unknown() {
         let text = "[vm]\ntransparent_hugepages=always\n[vm.x]\ntype=vm\ncpuinfo_regex=(?!AMD)\ntransparent_hugepages=never\n\
             [disk.x]\ntype=disk\ncpuinfo_regex=(?!AMD)\n";
-        let source = active("base").file("/usr/lib/tuned/base/tuned.conf", text).file("/proc/cpuinfo", "model name: a\n");
+        let source =
+            active("base").file("/usr/lib/tuned/base/tuned.conf", text).file("/proc/cpuinfo", "model name: a\n");
         let mut door = Door::new(&source);
         let tuned = read(&mut door).into_known().unwrap();
         assert!(matches!(tuned.transparent_hugepages, Observed::Malformed(_)), "{tuned:?}");

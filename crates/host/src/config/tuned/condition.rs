@@ -80,9 +80,11 @@ impl Here {
         }
         match undecided {
             None => Ok(true),
-            Some((setting, why)) => {
-                Err(format!("{}: whether {} holds here is not known: {why}", place(&setting.file, setting.line), setting.key))
-            }
+            Some((setting, why)) => Err(format!(
+                "{}: whether {} holds here is not known: {why}",
+                place(&setting.file, setting.line),
+                setting.key
+            )),
         }
     }
 
@@ -174,7 +176,8 @@ mod tests {
         let blind = here("x86_64", None);
         assert!(of(&blind, &[("cpuinfo_regex", "AMD")]).unwrap_err().contains("/proc/cpuinfo"));
         assert_eq!(of(&blind, &[("uname_regex", "aarch64"), ("cpuinfo_regex", "AMD")]), Ok(false));
-        let nameless = Here::read(&mut Door::new(&MapSource::new().file("/proc/sys/kernel/osrelease", "5.14.0.x86_64\n")));
+        let nameless =
+            Here::read(&mut Door::new(&MapSource::new().file("/proc/sys/kernel/osrelease", "5.14.0.x86_64\n")));
         assert_eq!(of(&nameless, &[("uname_regex", "x86_64")]), Ok(true));
         assert!(of(&nameless, &[("uname_regex", "aarch64")]).unwrap_err().contains("the host's name"));
     }
