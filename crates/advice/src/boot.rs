@@ -68,7 +68,8 @@ pub fn thp(host: &Host) -> Result<Vec<Step<String>>, Missing> {
     }
     let tuned = present(&host.configuration.tuned, "tuned's active profile")?;
     if on_line.is_none()
-        && let Some((value, place)) = tuned.and_then(|tuned| tuned.transparent_hugepages.known())
+        && let Some(tuned) = tuned
+        && let Some((value, place)) = present(&tuned.transparent_hugepages, "what tuned's active profile does to THP")?
     {
         steps.push(Step { value: value.clone(), place: place.to_string() });
     }

@@ -306,6 +306,8 @@ impl Run<'_> {
         let line = command.command.join(" ");
         let ran = self.system.run(&command.command, command.user.as_deref())?;
         restore::succeeded(&line, ran)?;
+        // What comes after this step may rely on it, on the disk as well.
+        files.iter().try_for_each(|path| self.system.sync(path))?;
         let sum = |path: &String| Ok(restore::sum_of(self.system.file(path)?.as_ref()));
         Ok(After::Command(files.iter().map(sum).collect::<Result<_, Failure>>()?))
     }

@@ -112,6 +112,11 @@ impl State {
     pub const fn is_over(self) -> bool {
         matches!(self, Self::TakenBack | Self::Undone)
     }
+
+    /// Whether a part of it may be done and another not.
+    pub const fn is_unfinished(self) -> bool {
+        matches!(self, Self::Running | Self::Undoing | Self::Stuck)
+    }
 }
 
 /// One journal, as `hugewise undo --list` shows it.
@@ -232,14 +237,19 @@ pub(crate) fn ids(system: &dyn System) -> Result<Vec<u64>, Failure> {
 /// One cannot be read, or makes no sense.
 pub fn list(system: &dyn System) -> Result<Vec<Summary>, Error> {
     let logs = ids(system)?.into_iter().filter_map(|id| read(system, id).transpose());
-    let summary = |log: Log| Summary {
-        id: log.id.to_string(),
-        at: log.begin.at,
-        hugewise: log.begin.hugewise,
-        state: log.state,
-        steps: log.begin.plan.steps.into_iter().map(|step| step.title).collect(),
-    };
-    logs.map(|log| log.map(summary)).collect()
+    logs.map(|log| log.map(Summary::from)).collect()
+}
+
+impl From<Log> for Summary {
+    fn from(log: Log) -> Self {
+        Self {
+            id: log.id.to_string(),
+            at: log.begin.at,
+            hugewise: log.begin.hugewise,
+            state: log.state,
+            steps: log.begin.plan.steps.into_iter().map(|step| step.title).collect(),
+        }
+    }
 }
 
 /// One journal; `None` where nothing of it reached the disk, so that nothing was changed.

@@ -2,7 +2,8 @@
 //!
 //! The way of a plan: the planner makes steps out of facts; [`prepare`] asks the machine what is there now;
 //! [`apply()`] carries it out with a journal; [`undo()`] takes it back. An apply or undo that was killed at any moment is
-//! brought to its end by [`recover`], which [`apply()`] does by itself: call it before the host is read for a new plan.
+//! brought to its end by [`recover`], which [`apply()`] does by itself: call it before the host is read for a new plan, and
+//! ask [`unfinished`] where a plan is only to be shown.
 
 mod allowed;
 pub mod apply;
@@ -28,4 +29,4 @@ pub use error::{Error, Failure};
 pub use outcome::{Applied, End, Event, Progress, Undone};
 pub use plan::{Change, Plan, Risk, Step, When};
 pub use system::{Live, System};
-pub use undo::{recover, undo};
+pub use undo::{recover, undo, unfinished};

@@ -296,6 +296,9 @@ impl System for Machine {
             },
         )
     }
+    fn sync(&self, path: &str) -> Result<(), Failure> {
+        self.call(path, || {}, || self.live.sync(path))
+    }
     fn append(&self, path: &str, bytes: &[u8]) -> Result<(), Failure> {
         self.call(path, || self.live.append(path, &bytes[..bytes.len() / 2]).unwrap(), || self.live.append(path, bytes))
     }

@@ -1,6 +1,6 @@
 //! Takes an apply back, and brings one that was killed to its end.
 
-use crate::journal::{self, Journal, Log, Record, State};
+use crate::journal::{self, Journal, Log, Record, State, Summary};
 use crate::outcome::{Event, Progress, Undone};
 use crate::restore::{Restorer, TakenBack};
 use crate::{Error, Risk, System};
@@ -35,9 +35,17 @@ pub fn recover(system: &dyn System, progress: &mut Progress<'_>) -> Result<Optio
     recover_locked(system, progress)
 }
 
+/// The apply or undo that has not ended: it was killed, or is at work. Until [`recover`] has taken it back the host is
+/// half changed. Nothing is changed, and no lock is taken.
+///
+/// # Errors
+/// A journal cannot be read, or makes no sense.
+pub fn unfinished(system: &dyn System) -> Result<Option<Summary>, Error> {
+    Ok(last(system, State::is_unfinished)?.map(Summary::from))
+}
+
 pub(crate) fn recover_locked(system: &dyn System, progress: &mut Progress<'_>) -> Result<Option<Undone>, Error> {
-    let killed = |state| matches!(state, State::Running | State::Undoing | State::Stuck);
-    let Some(log) = last(system, killed)? else { return Ok(None) };
+    let Some(log) = last(system, State::is_unfinished)? else { return Ok(None) };
     let id = log.id.to_string();
     progress(&Event::Recovering { journal: &id });
     let undone = take_back(system, &log, false, State::Undone, progress)?;

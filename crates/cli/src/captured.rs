@@ -87,6 +87,10 @@ impl System for Captured<'_> {
         Err(read_only(command.first().map_or("a command", String::as_str)))
     }
 
+    fn sync(&self, path: &str) -> Result<(), Failure> {
+        Err(read_only(path))
+    }
+
     fn append(&self, path: &str, _bytes: &[u8]) -> Result<(), Failure> {
         Err(read_only(path))
     }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::{Assessment, assess};
+use hugewise_change::journal::{self, State, Summary};
 use hugewise_change::planner::{self, Options};
-use hugewise_change::{Plan, System, prepare};
+use hugewise_change::{Error, Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
 use hugewise_host::Source;
 use hugewise_model::{Host, Instance, PageCount, PageSize, Unread};
@@ -26,7 +27,8 @@ Nothing is changed: hugewise apply does that.
   sudo hugewise plan --format ansible > huge-pages.yml
 
 Exit codes: 0 the plan stands, or there is nothing to change; 1 it should not be applied, as the host's memory does \
-not reach; 2 it could not do its work; 3 a server was left out because facts could not be read.";
+not reach; 2 it could not do its work, or an apply has not ended; 3 a server was left out because facts could not be \
+read.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -158,7 +160,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let made = match &arguments.root {
         Some(_) => arguments.wishes.make(source.as_ref(), &Captured(source.as_ref()), arguments.keep_partial)?,
-        None => arguments.wishes.make(source.as_ref(), &live()?, arguments.keep_partial)?,
+        None => {
+            let system = live()?;
+            let unread = whole(&system)?;
+            let mut made = arguments.wishes.make(source.as_ref(), &system, arguments.keep_partial)?;
+            made.unread.extend(unread);
+            made
+        }
     };
     let Made { host, plan, unread, incomplete } = &made;
     if let Some(path) = &arguments.out {
@@ -196,6 +204,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         Outcome::Fine
     })
+}
+
+/// Refuses a host that an apply has left half changed. Only root can read whether one has.
+fn whole(system: &dyn System) -> Result<Option<Unread>, Failure> {
+    match unfinished(system) {
+        Ok(None) => Ok(None),
+        Ok(Some(journal)) => Err(Failure::new(half_changed(&journal))),
+        Err(_) if matches!(system.fit(), Err(Error::NotRoot)) => Ok(Some(Unread {
+            what: journal::FOLDER.into(),
+            why: "only root may read it: whether an apply was interrupted is not known".into(),
+        })),
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+fn half_changed(journal: &Summary) -> String {
+    let id = &journal.id;
+    let of = hugewise_report::date::rfc3339(journal.at).map(|at| format!(" of {at}")).unwrap_or_default();
+    let half = "the host is half changed, and a plan of it would be wrong";
+    match journal.state {
+        State::Stuck => format!(
+            "apply {id}{of} could not be taken back whole: {half}; hugewise undo {id} says what is in the way, and tries again"
+        ),
+        State::Undoing => {
+            format!("the undo of apply {id}{of} was interrupted, or is at work now: {half}; hugewise undo {id} ends it")
+        }
+        _ => format!(
+            "apply {id}{of} was interrupted, or is at work now: {half}; hugewise undo {id} takes it back, and so does \
+             hugewise apply before it plans"
+        ),
+    }
 }
 
 /// The running machine as something that can be changed.

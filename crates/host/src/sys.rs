@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Result;
-use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::ioctl::{Setter, Updater, ioctl, opcode};
 
 /// `struct procmap_query` of include/uapi/linux/fs.h, Linux 6.11.
 #[repr(C)]
@@ -41,6 +41,19 @@ pub(crate) fn mapping_page_size(maps: BorrowedFd<'_>, address: u64) -> Result<u6
     // id sizes are zero, so the kernel writes nothing but the structure itself. Other files answer NOTTY.
     unsafe { ioctl(maps, Updater::<PROCMAP_QUERY, _>::new(&mut query)) }?;
     Ok(query.vma_page_size)
+}
+
+/// EXT4_IOC_CHECKPOINT of fs/ext4/ext4.h, Linux 5.14.
+const EXT4_CHECKPOINT: rustix::ioctl::Opcode = opcode::write::<u32>(b'f', 43);
+
+/// Has ext4 write what its journal holds to where it belongs: a boot loader reads the file system without its journal.
+///
+/// # Errors
+/// `NOTTY` or `OPNOTSUPP` on other file systems and on kernels before 5.14.
+pub fn checkpoint(file: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: the opcode bears the size of the flags that it reads, and the kernel writes nothing to our memory. No flag
+    // is set, so no block is discarded.
+    unsafe { ioctl(file, Setter::<EXT4_CHECKPOINT, u32>::new(0)) }
 }
 
 /// Lets a command run in a session of its own: without a terminal of ours, whose input it could fill with commands

@@ -73,11 +73,22 @@ pub(crate) struct Server {
     pub(crate) base: u64,
 }
 
+/// What tells why a server did not start.
+const WHY: &str = "cat /proc/cmdline; grep -H . /sys/kernel/mm/hugepages/*/nr_hugepages
+systemctl status postgresql@15-main.service --no-pager --lines 0
+tail -n 20 /var/log/postgresql/postgresql-15-main.log
+grep -rH . /etc/postgresql/15/main/conf.d /etc/default/grub.d /etc/sysctl.d/*hugewise* /etc/tmpfiles.d/*hugewise* 2>/dev/null
+grep -m 1 'linux.*hugepages' /boot/grub/grub.cfg; hugewise undo --list";
+
 /// PostgreSQL as systemd started it: a process outside its unit is an error.
 pub(crate) fn postgresql(machine: &mut Machine) -> Result<Server, Failure> {
+    let unit = machine.run("systemctl is-active postgresql@15-main.service")?;
+    if unit.code != 0 {
+        let why = machine.run(WHY)?;
+        return Err(format!("PostgreSQL's unit is {}\n{}{}", unit.out.trim(), why.out, why.err).into());
+    }
     let text = machine.must(
-        r#"systemctl is-active --quiet postgresql@15-main.service
-pid=$(head -1 /var/lib/postgresql/15/main/postmaster.pid)
+        r#"pid=$(head -1 /var/lib/postgresql/15/main/postmaster.pid)
 grep -q postgresql@15-main.service /proc/$pid/cgroup || { echo "process $pid is not of the unit" >&2; exit 1; }
 awk '/^[0-9a-f]+-/ { shared = ($2 ~ /s$/) } shared && /^Size:/ { size = $2 }
     shared && /^KernelPageSize:/ { if ($2 == 4) base += size; else huge += size }

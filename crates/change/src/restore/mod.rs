@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use put::Rewritten;
 
 use crate::diff::{Difference, FileView};
-use crate::journal::{self, Before, Entry, Log, State};
+use crate::journal::{self, Before, Entry, Log};
 use crate::outcome::{Progress, RestoreResult, Restored};
 use crate::plan::{Change, FileState};
 use crate::{Failure, System};
@@ -58,7 +58,7 @@ struct Overlay<'a> {
 
 impl<'a> Restorer<'a> {
     pub(crate) fn new(system: &'a dyn System, log: &'a Log) -> Self {
-        let killed = matches!(log.state, State::Running | State::Undoing | State::Stuck);
+        let killed = log.state.is_unfinished();
         let rebooted = boot_id(system) != log.begin.boot_id;
         Self { system, log, killed, rebooted }
     }

@@ -150,7 +150,7 @@ impl Restorer<'_> {
                 || command.undo.is_none()
                 || now.as_ref().is_ok_and(|now| rewritten.left_by_us(path, now.as_ref()));
             let result = self.put_rewritten(path, rewritten.before(path), ours, &line, done, progress);
-            done.add(path, result);
+            done.add(path, result.and_then(|result| self.system.sync(path).map(|()| result)));
         }
         match undo_failed {
             // What it would have changed is restored from the journal.

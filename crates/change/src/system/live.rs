@@ -1,12 +1,13 @@
 //! The running machine, or for tests a folder that stands for its root.
 
 use std::cell::RefCell;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use hugewise_engines::connect::client::{Account, Client};
+use hugewise_host::sys::checkpoint;
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, mkdirat, openat, readlinkat, unlinkat,
 };
@@ -240,6 +241,21 @@ impl System for Live {
             Ok(outcome) => Ok(Ran { success: outcome.success, output: outcome.answer, complaint: outcome.complaint }),
             Err(why) => Err(Failure::new(command.join(" "), why)),
         }
+    }
+
+    fn sync(&self, path: &str) -> Result<(), Failure> {
+        let Some(place) = find(&self.root, path)? else { return Ok(()) };
+        match place.open(OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(file) => fsync(file).map_err(|error| failure(path, error))?,
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(failure(path, error)),
+        }
+        fsync(&place.folder).map_err(|error| failure(path, error))?;
+        if path.starts_with("/boot/") {
+            // ext4 alone has this call, and it needs it: the others' journals are theirs to write.
+            let _ = checkpoint(place.folder.as_fd());
+        }
+        Ok(())
     }
 
     fn append(&self, path: &str, bytes: &[u8]) -> Result<(), Failure> {

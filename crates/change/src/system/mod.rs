@@ -103,6 +103,13 @@ pub trait System {
     /// It cannot be run, or did not end in time.
     fn run(&self, command: &[String], user: Option<&str>) -> Result<Ran, Failure>;
 
+    /// Waits until the disk has a file that a command has written; one that is not there is no error. A boot loader
+    /// reads a file system without its journal: what lies in /boot is written to its place where that can be asked for.
+    ///
+    /// # Errors
+    /// The disk does not take it.
+    fn sync(&self, path: &str) -> Result<(), Failure>;
+
     /// Appends to a file of ours that nobody else may read, and waits until the disk has it.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::apply::Options;
 use crate::outcome::{Applied, End};
 use crate::testing::{Fate, MOMENTS, Machine, Seen, assert_same};
-use crate::{Error, Plan, apply, prepare, undo};
+use crate::{Error, Plan, apply, prepare, undo, unfinished};
 
 use super::{machine, plan};
 
@@ -31,34 +31,37 @@ fn states() -> (Plan, BTreeMap<String, Seen>, BTreeMap<String, Seen>) {
     (plan, before, after)
 }
 
+/// Every moment of every call, one after the other, until a run survives; how many died.
+fn each_death(mut survives: impl FnMut(Fate) -> bool) -> usize {
+    let fates = (1..).flat_map(|call| MOMENTS.map(|moment| Fate::Dies(call, moment)));
+    fates.take_while(|fate| !survives(*fate)).count()
+}
+
 #[test]
 fn whenever_it_dies_undo_brings_everything_back_and_a_second_apply_everything_forward() {
     let (plan, before, after) = states();
-    let mut points = 0;
-    for call in 1.. {
-        let mut survived = false;
-        for moment in MOMENTS {
-            let fate = Fate::Dies(call, moment);
-            let back = machine();
-            survived = back.until(fate, |machine| applied(machine, &plan)).is_some();
-            if survived {
-                break;
-            }
-            undone(&back);
-            assert_same(&back.seen(), &before, &format!("undo after {fate:?}"));
-            let forth = machine();
-            assert!(forth.until(fate, |machine| applied(machine, &plan)).is_none());
-            let second = applied(&forth, &plan).unwrap();
-            assert!(matches!(second.end, End::Done | End::NothingToDo), "{second:?} after {fate:?}");
-            assert_same(&forth.seen(), &after, &format!("second apply after {fate:?}"));
-            undone(&forth);
-            assert_same(&forth.seen(), &before, &format!("undo of the second apply after {fate:?}"));
-            points += 1;
+    let points = each_death(|fate| {
+        let back = machine();
+        if back.until(fate, |machine| applied(machine, &plan)).is_some() {
+            return true;
         }
-        if survived {
-            break;
-        }
-    }
+        // Whoever only looks is told of it.
+        let told = unfinished(&back).unwrap();
+        let whole = [&before, &after].contains(&&back.seen());
+        assert!(told.is_some() || whole, "half changed after {fate:?}, and nobody says so");
+        undone(&back);
+        assert_eq!(unfinished(&back).unwrap(), None);
+        assert_same(&back.seen(), &before, &format!("undo after {fate:?}"));
+        let forth = machine();
+        assert!(forth.until(fate, |machine| applied(machine, &plan)).is_none());
+        let second = applied(&forth, &plan).unwrap();
+        assert!(matches!(second.end, End::Done | End::NothingToDo), "{second:?} after {fate:?}");
+        assert_eq!(unfinished(&forth).unwrap(), None);
+        assert_same(&forth.seen(), &after, &format!("second apply after {fate:?}"));
+        undone(&forth);
+        assert_same(&forth.seen(), &before, &format!("undo of the second apply after {fate:?}"));
+        false
+    });
     println!("{points} deaths of apply");
     assert!(points > 100);
 }
@@ -66,30 +69,21 @@ fn whenever_it_dies_undo_brings_everything_back_and_a_second_apply_everything_fo
 #[test]
 fn whenever_undo_dies_the_next_one_ends_it() {
     let (plan, before, after) = states();
-    let mut points = 0;
-    for call in 1.. {
-        let mut survived = false;
-        for moment in MOMENTS {
-            let fate = Fate::Dies(call, moment);
-            let machine = machine();
-            applied(&machine, &plan).unwrap();
-            survived = machine.until(fate, undone).is_some();
-            if survived {
-                break;
-            }
-            undone(&machine);
-            assert_same(&machine.seen(), &before, &format!("{fate:?}"));
-            let machine = super::machine();
-            applied(&machine, &plan).unwrap();
-            machine.until(fate, undone);
-            applied(&machine, &plan).unwrap();
-            assert_same(&machine.seen(), &after, &format!("apply after an undo with {fate:?}"));
-            points += 1;
+    let points = each_death(|fate| {
+        let machine = machine();
+        applied(&machine, &plan).unwrap();
+        if machine.until(fate, undone).is_some() {
+            return true;
         }
-        if survived {
-            break;
-        }
-    }
+        undone(&machine);
+        assert_same(&machine.seen(), &before, &format!("{fate:?}"));
+        let machine = super::machine();
+        applied(&machine, &plan).unwrap();
+        machine.until(fate, undone);
+        applied(&machine, &plan).unwrap();
+        assert_same(&machine.seen(), &after, &format!("apply after an undo with {fate:?}"));
+        false
+    });
     println!("{points} deaths of undo");
     assert!(points > 50);
 }

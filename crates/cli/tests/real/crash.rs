@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use hugewise_change::plan::{CommandChange, FileChange, HostIdentity, PoolRef, ValueChange};
-use hugewise_change::{Live, Plan, Risk, Step, prepare};
+use hugewise_change::plan::{FileChange, PoolRef, ValueChange};
+use hugewise_change::{Plan, Risk, Step};
 use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_lab::require;
 use hugewise_model::PageSize;
@@ -21,13 +21,11 @@ use rustix::fs::{CWD, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, openat};
 
 use crate::harness;
 use crate::namespace::{self, State, VALUES, assert_same};
+use crate::plans::{self, GRUB, GRUB_CFG, THP, UPDATE_GRUB, update_grub};
 
 const STRACE: &str = "/usr/bin/strace";
-const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const OLD: &str = "/etc/tmpfiles.d/00-hugewise-old.conf";
 const LIMITS: &str = "/etc/security/limits.d/zz-hugewise.conf";
-const GRUB_CFG: &str = "/boot/grub/grub.cfg";
-const UPDATE_GRUB: &str = "/usr/sbin/update-grub";
 const JOURNAL: &str = "/var/lib/hugewise";
 /// Tells the boot loader's program when to kill whoever runs it, and itself.
 const MODE: &str = "/etc/default/crash";
@@ -150,20 +148,11 @@ impl Scene {
 }
 
 fn plan() -> Plan {
-    let line = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    let host = HostIdentity {
-        name: line("/proc/sys/kernel/hostname").unwrap(),
-        machine_id: line("/etc/machine-id"),
-        boot_id: line("/proc/sys/kernel/random/boot_id"),
-        kernel: line("/proc/sys/kernel/osrelease").unwrap(),
-    };
     let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
-    let pages: u64 = line(VALUES[0]).unwrap().parse().unwrap();
+    let pages: u64 = plans::line(VALUES[0]).unwrap().parse().unwrap();
     let step = |id: &str| Step::new(id, id, Risk::Safe, "a test");
     let words = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages=9\"\n";
-    let update = CommandChange::new([UPDATE_GRUB], "").undone_by_itself().rewrites(GRUB_CFG);
-    let mut plan = Plan::new(host, "2026-03-01T12:00:00Z");
-    plan.steps = vec![
+    plans::plan(vec![
         step("pool").change(ValueChange::pool(pool, pages + 9)),
         step("thp").change(ValueChange::new(THP, "never")).change(FileChange::remove(OLD)),
         step("sysctl").change(FileChange::write("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages = 9\n")),
@@ -171,9 +160,8 @@ fn plan() -> Plan {
             "/etc/systemd/system/postgresql@.service.d/zz-hugewise.conf",
             "[Service]\nLimitMEMLOCK=infinity\n",
         )),
-        step("boot").change(FileChange::write("/etc/default/grub.d/zz-hugewise.cfg", words)).change(update),
-    ];
-    prepare(plan, &Live::new().unwrap()).unwrap()
+        step("boot").change(FileChange::write(GRUB, words)).change(update_grub()),
+    ])
 }
 
 fn undo() -> Vec<String> {

@@ -6,18 +6,17 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hugewise_change::plan::{CommandChange, FileChange, HostIdentity, ValueChange};
-use hugewise_change::{Live, Plan, Risk, Step, prepare};
+use hugewise_change::plan::{CommandChange, FileChange, ValueChange};
+use hugewise_change::{Plan, Risk, Step};
 use hugewise_lab::guard::PoolGuard;
 use hugewise_lab::require;
 
 use crate::harness::{self, User};
 use crate::namespace::{self, State, assert_same};
+use crate::plans::{GRUB, GRUB_CFG, THP, UPDATE_GRUB, plan, update_grub};
 
-const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const DROP_IN: &str = "/etc/sysctl.d/zz-hugewise-shm-limits.conf";
 const TEXT: &str = "# Made by hugewise. To take it back: hugewise undo\nkernel.shmmax = 18446744073692774399\n";
-const GRUB: &str = "/etc/default/grub.d/zz-hugewise.cfg";
 const GRUB_TEXT: &str = "# Made by hugewise. To take it back: hugewise undo\n\
                          GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages=10\"\n";
 
@@ -58,23 +57,6 @@ fn thp() -> Step {
 
 fn drop_in() -> Step {
     Step::new("shm-limits", "limits", Risk::Safe, "why").change(FileChange::write(DROP_IN, TEXT))
-}
-
-fn update_grub() -> CommandChange {
-    CommandChange::new(["/usr/sbin/update-grub"], "made anew").rewrites("/boot/grub/grub.cfg").undone_by_itself()
-}
-
-fn plan(steps: Vec<Step>) -> Plan {
-    let line = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    let host = HostIdentity {
-        name: line("/proc/sys/kernel/hostname").unwrap(),
-        machine_id: line("/etc/machine-id"),
-        boot_id: line("/proc/sys/kernel/random/boot_id"),
-        kernel: line("/proc/sys/kernel/osrelease").unwrap(),
-    };
-    let mut plan = Plan::new(host, "2026-03-01T12:00:00Z");
-    plan.steps = steps;
-    prepare(plan, &Live::new().unwrap()).unwrap()
 }
 
 fn apply(plan: &Path) -> Output {
@@ -427,4 +409,50 @@ fn a_host_that_has_changed_since_the_plan() {
     assert_refused(&before, &undo(&[]), &[DROP_IN, "+vm.swappiness = 1"]);
     assert_eq!(undo(&["--force"]).status.code(), Some(0));
     assert!(!Path::new(DROP_IN).exists());
+}
+
+#[test]
+fn a_plan_of_a_host_that_a_killed_apply_has_left() {
+    if !require!(namespace::inside("hostile::a_plan_of_a_host_that_a_killed_apply_has_left")) {
+        return;
+    }
+    let scene = require!(Scene::new());
+    for folder in [GRUB, GRUB_CFG, UPDATE_GRUB].map(|file| Path::new(file).parent().unwrap()) {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(GRUB_CFG, "# made by update-grub\n").unwrap();
+    let _ = fs::remove_file(UPDATE_GRUB);
+    fs::write(UPDATE_GRUB, "#!/bin/sh\nkill -9 $PPID $$\n").unwrap();
+    fs::set_permissions(UPDATE_GRUB, fs::Permissions::from_mode(0o755)).unwrap();
+    let before = State::etc();
+    let step = Step::new("boot", "boot", Risk::Reboot, "why").change(FileChange::write(GRUB, GRUB_TEXT));
+    let plan = scene.plan(vec![thp(), step.change(update_grub())]);
+    assert_eq!(apply(&plan).status.code(), None);
+    let half = State::etc();
+    assert_ne!(half, before);
+
+    let run = |words: &[&str]| Command::new(harness::HUGEWISE).args(words).stdin(Stdio::null()).output().unwrap();
+    let out = scene.folder.path().join("out.json");
+    let runs: [&[&str]; 3] = [&["plan"], &["plan", "--format", "shell"], &["plan", "--out", out.to_str().unwrap()]];
+    for words in runs {
+        let output = run(words);
+        assert_refused(&half, &output, &["apply 1 of ", "was interrupted", "hugewise undo 1"]);
+        assert_eq!(output.stdout, b"");
+    }
+    assert!(!out.exists());
+    // Who may not read the journals is told that nobody knows.
+    let program = scene.folder.path().join("hugewise");
+    fs::copy(harness::HUGEWISE, &program).unwrap();
+    let said = require!(User::named("nobody")).command(&program).arg("plan").output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("/var/lib/hugewise/journal") && said.contains("is not known"), "{said}");
+
+    // Its command still kills whoever runs it.
+    assert_eq!(run(&["undo", "1"]).status.code(), None);
+    assert_refused(&State::etc(), &run(&["plan"]), &["the undo of apply 1 of ", "hugewise undo 1 ends it"]);
+    fs::write(UPDATE_GRUB, "#!/bin/sh\necho '# made by update-grub' >/boot/grub/grub.cfg\n").unwrap();
+    assert_eq!(run(&["undo", "1"]).status.code(), Some(0));
+    assert_same(&before, &State::etc());
+    let planned = run(&["plan"]);
+    assert_eq!(planned.status.code(), Some(0), "{}", String::from_utf8_lossy(&planned.stderr));
 }

@@ -25,6 +25,7 @@ mod jvm;
 mod mariadb;
 mod namespace;
 mod oracle;
+mod plans;
 mod postgresql;
 mod qemu;
 mod redis;

@@ -199,9 +199,13 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
         if key.starts_with("cmdline") {
             return Some(format!("{key}={}", kernel_words(value)));
         }
-        let ours =
-            matches!(key, "include" | "type" | "enabled" | "replace" | "priority" | "default_profile" | "profile_dirs")
-                || key.contains("hugepage");
+        // A section without its condition would be every machine's; the pattern is often a variable's.
+        let condition = key.ends_with("uname_regex") || key.ends_with("cpuinfo_regex");
+        let ours = matches!(
+            key,
+            "include" | "type" | "enabled" | "replace" | "drop" | "priority" | "default_profile" | "profile_dirs"
+        );
+        let ours = ours || condition || key.contains("hugepage");
         if ours { Some(comment_emptied(line)) } else { sysctl(line) }
     })
 }
@@ -449,6 +453,8 @@ mod tests {
             ),
             ("/etc/tuned/a/tuned.conf", "transparent_hugepages=never # S3", "transparent_hugepages=never #"),
             ("/etc/tuned/a/tuned.conf", "#transparent_hugepages=S3", ""),
+            ("/etc/tuned/a/tuned.conf", "cpuinfo_regex=${x_cpuinfo_regex}", "cpuinfo_regex=${x_cpuinfo_regex}"),
+            ("/etc/tuned/a/tuned.conf", "x_cpuinfo_regex=CPU part # S3", "x_cpuinfo_regex=CPU part #"),
             ("/var/log/dmesg", "[0] Command line: hugepages=8 luks.key=S3", ""),
             ("/var/log/dmesg", "[0] Unknown kernel command line parameters \"hugepages=8 key=S3\"", ""),
             ("/var/log/dmesg", "[0] HugeTLB: registered 2.00 MiB", "[0] HugeTLB: registered 2.00 MiB"),

@@ -1,17 +1,18 @@
 //! The active profile of TuneD with its includes merged, as TuneD's loader and merger do.
 
+mod condition;
+
 use std::collections::BTreeMap;
 
-use hugewise_model::{Observed, configuration::SysctlAssignment, configuration::Tuned};
+use hugewise_model::{Observed, Unread, configuration::SysctlAssignment, configuration::Tuned};
+
+pub use condition::Here;
 
 use super::files::{lines, place};
 use crate::{Door, ParseError};
 
 /// Where profiles lie, the strongest first: both layouts, before and since TuneD 2.23.
 const FOLDERS: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
-
-/// Options that bind a section to some machines alone.
-const CONDITIONS: [&str; 2] = ["uname_regex", "cpuinfo_regex"];
 
 /// More files than any real profile includes.
 const MAX_FILES: usize = 100;
@@ -45,7 +46,13 @@ pub fn read(door: &mut Door<'_>) -> Observed<Tuned> {
         }
         let mut loader = Loader { door, done: Vec::new(), open: Vec::new(), merged: Sections::new() };
         match loader.load_all(&names) {
-            Ok(()) => Observed::Known(describe(names.join(" "), &loader.merged)),
+            Ok(()) => {
+                let merged = loader.merged;
+                let here = if condition::any(merged.values()) { Here::read(door) } else { Here::default() };
+                let (tuned, mut undecided) = describe(names.join(" "), &merged, &here);
+                door.unread.append(&mut undecided);
+                Observed::Known(tuned)
+            }
             Err(why) => {
                 let why = why.map::<Tuned>(|never| match never {});
                 loader.door.note(&format!("tuned profile {}", names.join(" ")), &why);
@@ -182,8 +189,8 @@ fn merge(merged: &mut Sections, newer: Sections) {
             let dropped: Vec<String> = dropped.value.split([',', ';']).map(|key| key.trim().to_owned()).collect();
             older.retain(|setting| !dropped.contains(&setting.key));
         }
-        // Whether a section is enabled is the newest profile's word alone.
-        older.retain(|setting| setting.key != "enabled");
+        // Whether a section is enabled, and of which plugin it is, is the newest profile's word alone.
+        older.retain(|setting| !matches!(setting.key.as_str(), "enabled" | "type"));
         section.into_iter().for_each(|setting| set(older, setting));
     }
 }
@@ -223,25 +230,38 @@ fn unquoted(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// Picks what bears on memory out of a merged profile.
-pub fn describe(profile: String, merged: &Sections) -> Tuned {
+/// Picks what bears on memory out of a merged profile, and says which sections may be this machine's or not.
+pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<Unread>) {
     let variables = variables_of(merged);
     let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
-    // TuneD's own profiles have such sections for single models of processors: they are not this host's.
-    let enabled = enabled.filter(|(_, section)| CONDITIONS.iter().all(|key| option(section, key).is_none()));
     let mut tuned =
         Tuned { profile, transparent_hugepages: Observed::Absent, sysctl: Vec::new(), command_line: Vec::new() };
+    let mut undecided = Vec::new();
     for (name, section) in enabled {
         // A section is an instance of the plugin that `type` names, or that it is named after.
         let plugin = option(section, "type").map_or(name.as_str(), |setting| setting.value.as_str());
+        if !matches!(plugin, "vm" | "sysctl" | "bootloader") {
+            continue;
+        }
+        match here.is_of(section, &variables) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(why) => {
+                if plugin == "vm" && section.iter().any(|setting| is_thp(&setting.key)) {
+                    tuned.transparent_hugepages = Observed::Malformed(why.clone());
+                }
+                undecided.push(Unread { what: format!("tuned profile {}, [{name}]", tuned.profile), why });
+                continue;
+            }
+        }
         for setting in section {
             let value = expanded(&setting.value, &variables);
             let at = place(&setting.file, setting.line);
             match (plugin, setting.key.as_str()) {
-                ("vm", "transparent_hugepages" | "transparent_hugepage") => {
+                ("vm", key) if is_thp(key) => {
                     tuned.transparent_hugepages = Observed::Known((unquoted(&value).to_owned(), at));
                 }
-                ("sysctl", "enabled" | "replace" | "drop" | "type" | "devices" | "priority") => {}
+                ("sysctl", key) if is_of_section(key) => {}
                 ("sysctl", key) => {
                     let key = super::sysctl::dotted(key);
                     tuned.sysctl.push(SysctlAssignment { key, value: unquoted(&value).to_owned(), place: at });
@@ -253,7 +273,30 @@ pub fn describe(profile: String, merged: &Sections) -> Tuned {
             }
         }
     }
-    tuned
+    (tuned, undecided)
+}
+
+fn is_thp(key: &str) -> bool {
+    matches!(key, "transparent_hugepages" | "transparent_hugepage")
+}
+
+/// Options that every section may have, whatever its plugin (`profiles/unit.py`).
+fn is_of_section(key: &str) -> bool {
+    matches!(
+        key,
+        "enabled"
+            | "replace"
+            | "prepend"
+            | "drop"
+            | "type"
+            | "devices"
+            | "devices_udev_regex"
+            | "uname_regex"
+            | "cpuinfo_regex"
+            | "script_pre"
+            | "script_post"
+            | "priority"
+    )
 }
 
 /// `+words` and plain words are added, `-words` are taken away; a backslash lets a word start with a sign.
@@ -270,7 +313,7 @@ fn apply_words(value: &str, words: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::map::MapSource;
+    use crate::source::{Machine, MapSource};
     use proptest::prelude::*;
 
     fn active(profile: &str) -> MapSource {
@@ -302,11 +345,40 @@ mod tests {
     }
 
     #[test]
-    fn a_section_for_one_model_of_processor_is_not_this_hosts() {
-        let text = b"[vm.arm]\ntype=vm\nuname_regex=aarch64\ncpuinfo_regex=CPU part\\s+:\\s+0x516\ntransparent_hugepages=never\n";
-        let source = active("base").file("/usr/lib/tuned/base/tuned.conf", text.as_slice());
-        let tuned = read(&mut Door::new(&source));
-        assert_eq!(tuned.known().unwrap().transparent_hugepages, Observed::Absent);
+    fn a_section_for_one_model_of_processor_is_that_processors_alone() {
+        let text = "[variables]\narm_cpuinfo_regex=CPU part\\s+:\\s+0x516\n[vm]\ntransparent_hugepages=always\n\
+            [vm.arm]\ntype=vm\nuname_regex=aarch64\ncpuinfo_regex=${arm_cpuinfo_regex}\ntransparent_hugepages=never\n\
+            [sysctl.arm]\ntype=sysctl\nuname_regex=aarch64\nvm.swappiness=1\n";
+        let on = |machine: &str, cpuinfo: &'static str| {
+            let machine = Machine { architecture: Observed::Known(machine.into()), ..Machine::default() };
+            let source = active("base")
+                .file("/usr/lib/tuned/base/tuned.conf", text)
+                .file("/proc/sys/kernel/hostname", "db7")
+                .file("/proc/sys/kernel/osrelease", "6.1.0")
+                .file("/proc/sys/kernel/version", "#1 SMP");
+            let source = source.file("/proc/cpuinfo", cpuinfo).machine(machine);
+            let mut door = Door::new(&source);
+            let tuned = read(&mut door).into_known().unwrap();
+            assert_eq!(door.unread, []);
+            let keys: Vec<String> = tuned.sysctl.into_iter().map(|assignment| assignment.key).collect();
+            (tuned.transparent_hugepages.into_known().unwrap().0, keys)
+        };
+        assert_eq!(on("aarch64", "CPU part\t: 0x516\n"), ("never".to_owned(), vec!["vm.swappiness".to_owned()]));
+        assert_eq!(on("aarch64", "CPU part\t: 0xd0c\n"), ("always".to_owned(), vec!["vm.swappiness".to_owned()]));
+        assert_eq!(on("x86_64", "model name\t: a\n"), ("always".to_owned(), vec![]));
+    }
+
+    #[test]
+    fn a_section_that_may_be_this_machines_or_not_leaves_thp_unknown() {
+        let text = "[vm]\ntransparent_hugepages=always\n[vm.x]\ntype=vm\ncpuinfo_regex=(?!AMD)\ntransparent_hugepages=never\n\
+            [disk.x]\ntype=disk\ncpuinfo_regex=(?!AMD)\n";
+        let source =
+            active("base").file("/usr/lib/tuned/base/tuned.conf", text).file("/proc/cpuinfo", "model name: a\n");
+        let mut door = Door::new(&source);
+        let tuned = read(&mut door).into_known().unwrap();
+        assert!(matches!(tuned.transparent_hugepages, Observed::Malformed(_)), "{tuned:?}");
+        let said: Vec<&str> = door.unread.iter().map(|unread| unread.what.as_str()).collect();
+        assert_eq!(said, ["tuned profile base, [vm.x]"]);
     }
 
     #[test]
@@ -358,14 +430,14 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             if let Ok(sections) = parse("/f", &bytes) {
-                describe(String::new(), &sections);
+                describe(String::new(), &sections, &Here::default());
             }
         }
 
         #[test]
-        fn any_profile_is_survived(text in "(\\[(main|vm|sysctl|variables|bootloader)\\]\n|[a-c]=[$a-c{}+-]{0,8}\n|cmdline=[+-]?[ab ]{0,4}\n){0,20}") {
+        fn any_profile_is_survived(text in "(\\[(main|vm|sysctl|variables|bootloader)\\]\n|(uname|cpuinfo)_regex=[$a-c{}()?*+|\\[\\]^-]{0,8}\n|[a-c]=[$a-c{}+-]{0,8}\n|cmdline=[+-]?[ab ]{0,4}\n){0,20}") {
             if let Ok(sections) = parse("/f", text.as_bytes()) {
-                describe(String::new(), &sections);
+                describe(String::new(), &sections, &Here::default());
             }
         }
     }
