@@ -37,13 +37,94 @@ pub fn page_tables(start: u64, size: Bytes, page: PageSize, base: PageSize) -> B
     base.bytes().times(tables)
 }
 
+/// Where the processes of a server map its shared memory.
+///
+/// The kernel lets two processes share a table of hugetlb pages only where both map the same part of the memory at
+/// the same offset within what the table covers (`page_table_shareable` in mm/hugetlb.c: equal `pmd_index`, equal
+/// flags, the whole span inside both mappings).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// All at one address: they are forked from the one that mapped it, or ask for that address.
+    Same,
+    /// Each wherever the kernel puts it: programs that were started by themselves and left the choice to the kernel,
+    /// which randomises it (kernel.randomize_va_space).
+    Own,
+}
+
+impl Addresses {
+    /// Those of a server's processes.
+    ///
+    /// PostgreSQL's are forked with the memory mapped (src/backend/port/sysv_shmem.c). Oracle's attach at the address
+    /// that its SGA is linked for (0x60000000 on Linux). What else maps a segment is not known, and is taken for the
+    /// dearer kind.
+    pub const fn of(engine: Engine) -> Self {
+        match engine {
+            Engine::Other => Self::Own,
+            _ => Self::Same,
+        }
+    }
+}
+
 /// What a stretch of memory costs in page tables where its address is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// In each process that touches all of it.
     pub each: Bytes,
-    /// Once, in tables that the kernel shares between the processes.
-    pub once: Bytes,
+    /// In tables that stand once for all processes which have the memory at the same offset.
+    pub shared: Bytes,
+    /// Offsets that the kernel chooses from for each process; 1 where all have the same.
+    pub offsets: u64,
+}
+
+/// One, in fractions that [`Tables::shared_among`] reckons with.
+const ONE: u128 = 1 << 40;
+
+impl Tables {
+    /// The shared tables of so many processes: as many sets as the processes are expected to have offsets.
+    ///
+    /// Of `k` offsets, `n` draws leave each one out with probability `(1 - 1/k)^n`, so that `k (1 - (1 - 1/k)^n)` are
+    /// expected to be drawn.
+    pub fn shared_among(self, processes: u64) -> Bytes {
+        if self.offsets <= 1 {
+            return if processes == 0 { Bytes::ZERO } else { self.shared };
+        }
+        let offsets = u128::from(self.offsets);
+        let (mut left_out, mut factor, mut exponent) = (ONE, ONE - ONE / offsets, processes);
+        while exponent > 0 {
+            if exponent % 2 == 1 {
+                left_out = left_out * factor / ONE;
+            }
+            factor = factor * factor / ONE;
+            exponent /= 2;
+        }
+        let sets = offsets.saturating_mul(ONE - left_out);
+        let bytes = u128::from(self.shared.get()).saturating_mul(sets) / ONE;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    /// As they are where all processes have the memory at one offset.
+    #[must_use]
+    pub const fn at_one_address(self) -> Self {
+        Self { offsets: 1, ..self }
+    }
+
+    /// All tables of so many processes.
+    pub fn of(self, processes: u64) -> Bytes {
+        self.each.times(processes) + self.shared_among(processes)
+    }
+}
+
+impl std::ops::Add for Tables {
+    type Output = Self;
+
+    /// Of two stretches on pages of one size.
+    fn add(self, other: Self) -> Self {
+        Self {
+            each: self.each + other.each,
+            shared: self.shared + other.shared,
+            offsets: self.offsets.max(other.offsets),
+        }
+    }
 }
 
 /// Page tables for `size` bytes of shared memory in pages of `page`, all touched, on the average of the
@@ -52,12 +133,16 @@ pub struct Tables {
 /// Base pages cost what [`page_tables`] says. Of huge pages, a mapping lies next to the process's
 /// libraries and stack, whose upper tables reach into it: a process adds one table for each boundary
 /// that the mapping crosses, which on average is `size` over what a table covers. Tables of 2 MiB
-/// entries that lie wholly inside a shared mapping stand once for all processes (the kernel's sharing
-/// of hugetlb page tables, on x86-64, arm64 and riscv64). Measured on Linux 6.18, forked sessions:
-/// 0 kB each for 256 MiB, 4 kB each for 1 GiB, 4 kB each and 16 kB once for 5 GiB of 2 MiB pages.
-pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize) -> Tables {
+/// entries that lie wholly inside a shared mapping can be shared (the kernel's sharing of hugetlb page tables, on
+/// x86-64, arm64 and riscv64), all but the lowest, which reaches out of the mapping, by the processes that have it at
+/// the same offset in 1 GiB. A process that chooses no address gets one of 512 offsets, the multiples of 2 MiB.
+///
+/// Measured on Linux 6.18: 5 GiB of 2 MiB pages add 20 kB to the `VmPTE` of each process wherever it lies; to
+/// `PageTables` 4 kB each and 16 kB once with forked sessions, and 4 kB each and 16 kB for each offset that is in use
+/// with sessions that attach by themselves.
+pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize, addresses: Addresses) -> Tables {
     if page <= base {
-        return Tables { each: page_tables(0, size, page, base), once: Bytes::ZERO };
+        return Tables { each: page_tables(0, size, page, base), ..Tables::default() };
     }
     let entries = base.bytes().get() / ENTRY_BYTES;
     let average = |covers: u64| {
@@ -65,16 +150,18 @@ pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize) -> Tables {
         Bytes(bytes.checked_div(u128::from(covers)).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX))
     };
     let mut tables = Tables::default();
-    let mut lowest = true;
     let mut covers = base.bytes().get().saturating_mul(entries);
     while covers < ROOT_SPAN {
         if covers > page.bytes().get() {
             let all = average(covers);
-            let shares = lowest && page < PageSize::GIB_1;
+            // Only tables whose every entry is such a page.
+            let shares = page < PageSize::GIB_1 && covers == page.bytes().get().saturating_mul(entries);
             let each = if shares { all.min(base.bytes()) } else { all };
             tables.each += each;
-            tables.once += all.saturating_sub(each);
-            lowest = false;
+            tables.shared += all.saturating_sub(each);
+            if shares && addresses == Addresses::Own {
+                tables.offsets = entries;
+            }
         }
         covers = covers.saturating_mul(entries);
     }
@@ -181,6 +268,28 @@ mod tests {
         assert_eq!(page_tables(0, gib(4), KIB_64, KIB_64), Bytes::from_kib(8 * 64));
         assert_eq!(page_tables(0, gib(4), PageSize::MIB_2, KIB_64), Bytes::from_kib(8 * 64));
         assert_eq!(page_tables(0, gib(4), MIB_512, KIB_64), Bytes::ZERO);
+    }
+
+    /// `PageTables` as processes that had attached 5 GiB of 2 MiB pages by themselves read all of it, Linux 6.18, x86-64:
+    /// processes, offsets in 1 GiB that they had, growth in kB.
+    #[test]
+    fn processes_share_tables_by_chance_where_each_chooses_its_address() {
+        let tables = shared_tables(gib(5), PageSize::MIB_2, PageSize::KIB_4, Addresses::Own);
+        assert_eq!((tables.offsets, tables.shared), (512, Bytes::from_kib(16)));
+        // The first has its own set; of two, the second has the first one's in one case of 512.
+        assert_eq!(tables.shared_among(0), Bytes::ZERO);
+        let near = |processes: u64, sets: f64| {
+            let off = tables.shared_among(processes).as_f64() / (16.0 * 1024.0) - sets;
+            assert!(off.abs() < 1e-3, "{processes} processes: {off} sets off");
+        };
+        near(1, 1.0);
+        near(2, 1.0 + 511.0 / 512.0);
+        // 512 (1 - (511/512)^n).
+        near(100, 90.9207);
+        near(300, 227.1923);
+        near(1_000_000, 512.0);
+        assert_eq!(tables.at_one_address().shared_among(300), Bytes::from_kib(16));
+        assert_eq!(shared_tables(gib(5), PageSize::GIB_1, PageSize::KIB_4, Addresses::Own).shared, Bytes::ZERO);
     }
 
     #[test]

@@ -138,10 +138,17 @@ impl PoolGuard {
             Err(TryLockError::Error(error)) => return Err(Skip(format!("{LOCK}: {error}"))),
         }
         let guard = Self::with_locks(vec![lock], PathBuf::from(SAVED), Scope::Ours);
-        let mut guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
-        // Where there can be none, the next one to take the guard puts right what a kill has left.
-        guard.warden = Warden::start(put_right).ok();
-        Ok(guard)
+        let guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        // Where there can be no warden, the next one to take the guard puts right what a kill has left.
+        Ok(guard.watched())
+    }
+
+    /// From now on another process puts everything back should this one be killed. It has open what this one has open
+    /// now, and ends with the guard: take it before there are pipes whose end somebody waits for.
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        self.warden = Warden::start(put_right).ok();
+        self
     }
 
     /// Whether this process may change pools and switches.

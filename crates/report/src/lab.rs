@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hugewise_advice::forecast;
+use hugewise_advice::forecast::{self, Addresses};
 use hugewise_lab::experiment::{Outcome, Plan};
 use hugewise_lab::results::{Ratio, Run};
 use hugewise_lab::variant::Variant;
@@ -59,9 +59,10 @@ pub fn forecasts(outcome: &Outcome, engine: Engine, percent: u8, base: PageSize)
             Variant::Thp | Variant::Mthp(_) => return None,
         };
         let touched = Bytes(segment.get().saturating_mul(u64::from(percent)) / 100);
-        let tables = forecast::shared_tables(touched, page, base);
-        let each = tables.each + forecast::process_tables(engine, base);
-        let page_tables = each.times(u64::from(sessions)) + tables.once;
+        // Its sessions are forked.
+        let tables = forecast::shared_tables(touched, page, base, Addresses::Same);
+        let processes = u64::from(sessions);
+        let page_tables = tables.of(processes) + forecast::process_tables(engine, base).times(processes);
         Some(Forecast { pages: run.pages, sessions, segment, page_tables, measured: bytes(run.median) })
     })
     .collect()

@@ -224,7 +224,7 @@ impl From<Skip> for Trouble {
 
 fn measure(hugewise: &Path, case: &dyn Case) -> Result<Row, Trouble> {
     let page = case.page();
-    let guard = PoolGuard::take()?;
+    let guard = PoolGuard::take()?.watched();
     // Others' pages stay theirs: what they hold comes on top.
     let others = committed(page)?;
     let described = case.describe()?;

@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::exactness;
 use crate::guest::{self, Said, When};
 
-/// A case is measured so often at least.
+/// A case is measured so often at least, unless it is large.
 const RUNS: usize = 3;
 
 /// What is to be measured.
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Only segments of so many MiB.
     #[arg(long, value_name = "MIB")]
     size: Option<u64>,
+    /// Only so many sessions of the stand-in.
+    #[arg(long, value_name = "N")]
+    sessions: Option<u64>,
     /// Where the cases with pages of 1 GiB are run.
     #[arg(long, value_enum, default_value_t = When::Auto)]
     vm: When,
@@ -80,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut cases = if arguments.no_standin { Vec::new() } else { standin::cases(arguments.quick) };
     cases.retain(|case| arguments.page.is_none_or(|page| page.size() == case.page));
     cases.retain(|case| arguments.size.is_none_or(|mib| mib == case.mib));
+    cases.retain(|case| arguments.sessions.is_none_or(|count| count == case.sessions));
     if arguments.inside {
         let program = exactness::built_standin();
         return cases.iter().try_for_each(|case| standin::said(&hugewise, &program, *case).print());
@@ -98,7 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if elsewhere {
         let size = arguments.size.map(|mib| format!(" --size {mib}")).unwrap_or_default();
-        let command = format!("forecast --page 1G{size} --program '{}'", hugewise.display());
+        let count = arguments.sessions.map(|count| format!(" --sessions {count}")).unwrap_or_default();
+        let command = format!("forecast --page 1G{size}{count} --program '{}'", hugewise.display());
         let run = guest::run(&command, &[&hugewise, &program], &[], &mut |said| table.take(said));
         run.unwrap_or_else(|why| table.take(Said::Failed(format!("pages of 1 GiB: {why}"))));
     }

@@ -76,7 +76,7 @@ impl Scan {
         let _guard = match page {
             PageSize::KIB_4 => None,
             page => {
-                let guard = PoolGuard::take()?;
+                let guard = PoolGuard::take()?.watched();
                 guard.set_pool(page, PageCount(committed(page)? + self.pages))?;
                 Some(guard)
             }

@@ -26,6 +26,9 @@ const OFTEN: usize = 41;
 const PROCESSES: u64 = 30;
 const SMALL: f64 = 4.0 * 1024.0 * 1024.0;
 
+/// Where so much grows, other programs and the addresses make no difference, and one run is enough.
+const LARGE: f64 = 256.0 * 1024.0 * 1024.0;
+
 /// What other programs' page tables changed by meanwhile is taken off. A run is thrown away where that is more than what grew,
 /// and more than a large process has.
 const LEAST_NOISE: f64 = 1024.0 * 1024.0;
@@ -43,7 +46,7 @@ pub(super) struct Case {
     pub(super) mib: u64,
     pub(super) page: PageSize,
     memfd: bool,
-    sessions: u64,
+    pub(super) sessions: u64,
 }
 
 pub(super) fn said(hugewise: &Path, standin: &Path, case: Case) -> Said<Row> {
@@ -92,24 +95,26 @@ fn measure(hugewise: &Path, standin: &Path, case: Case) -> Result<Measured, Trou
     let _guard = match case.page {
         PageSize::KIB_4 => None,
         page => {
-            let guard = PoolGuard::take()?;
+            let guard = PoolGuard::take()?.watched();
             let pages = page.pages_for(Bytes::from_mib(case.mib));
             guard.set_pool(page, PageCount(committed(page)? + pages.get()))?;
             Some(guard)
         }
     };
+    let mut held = Held::start(standin, case)?;
     let (begun, counts_all) = (Instant::now(), counts_all_levels()?);
     let measured = |growths: &[f64]| u64::try_from(growths.len()).unwrap_or(u64::MAX).saturating_mul(case.sessions);
     let (mut growths, mut of_processes, mut noisy) = (Vec::new(), Vec::new(), 0);
     // Where processes' own tables are all there is, they are enough processes for chance to even out.
     let few = |growths: &[f64]| growths.last().is_some_and(|last| *last < SMALL) && measured(growths) < PROCESSES;
-    while growths.len() < RUNS || few(&growths) || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
-        let mut held = Held::start(standin, case)?;
+    let large = |growths: &[f64]| growths.last().is_some_and(|last| *last > LARGE);
+    let too_few = |growths: &[f64]| growths.len() < RUNS && !large(growths);
+    while too_few(&growths) || few(&growths) || (begun.elapsed() < ENOUGH && growths.len() < OFTEN) {
         let before = Look::take(held.child.id())?;
         held.go_on()?;
         let after = Look::take(held.child.id())?;
         let own = held.of_processes();
-        drop(held);
+        held.rest()?;
         let of_others = after.of_others - before.of_others;
         let mut growth = after.page_tables - before.page_tables - of_others;
         if !counts_all {
@@ -166,10 +171,19 @@ impl Held {
 
     /// Starts the sessions, and waits until all have touched everything.
     fn go_on(&mut self) -> Result<(), Failure> {
-        if let Some(input) = &mut self.child.stdin {
-            input.write_all(b"\n")?;
-        }
+        self.tell()?;
         self.expect("ready")
+    }
+
+    /// Ends the sessions. The segment stays, so that the kernel has to clear it once alone.
+    fn rest(&mut self) -> Result<(), Failure> {
+        self.tell()?;
+        self.expect("made")
+    }
+
+    fn tell(&mut self) -> Result<(), Failure> {
+        let input = self.child.stdin.as_mut().ok_or("no input")?;
+        Ok(input.write_all(b"\n")?)
     }
 
     fn expect(&mut self, what: &str) -> Result<(), Failure> {

@@ -84,7 +84,7 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
         pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
         sessions: ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one))),
         sessions_private: rows::private_at(ask, plan, &dealt),
-        page_tables: Some(rows::tables_at(ask, plan, &dealt, None)),
+        page_tables: Some(rows::tables_at(ask, plan, &dealt, None).expected),
         ..Budget::default()
     };
     for wanted in plan.wanted.iter().filter(|wanted| private(ask, wanted).is_none()) {

@@ -1,11 +1,13 @@
 //! The forecast: page tables, memory left and the cost of a log-in, by sessions and page size.
 
+use std::ops::Add;
+
 use hugewise_model::{Bytes, Engine, Host, HugePageUse, Instance, PageSize};
 
 use super::Ask;
 use super::budget::{self, Budget};
 use super::wanted::{self, Plan, Wanted};
-use crate::forecast::{self, Basis, Tables};
+use crate::forecast::{self, Addresses, Basis, Tables};
 
 /// `PID_MAX_LIMIT` of Linux on 64-bit architectures: no kernel has more processes.
 pub(super) const MOST_SESSIONS: u64 = 4 << 20;
@@ -22,8 +24,11 @@ pub struct ForecastRow {
     pub configured_max: bool,
     /// Page size of all the servers' memory in this line.
     pub page_size: PageSize,
-    /// Page tables of all the servers' processes.
+    /// Page tables of all the servers' processes. Where each process maps the memory at an address of its own, as many
+    /// as are expected on the average of addresses.
     pub page_tables: Bytes,
+    /// Of the same processes, where those of each server map its memory at one address.
+    pub page_tables_least: Bytes,
     /// Seconds that one log-in spends on touching the memory, on the server where it is slowest, with the
     /// machine to itself. `None` where sessions are threads.
     pub login_seconds: Option<f64>,
@@ -63,8 +68,8 @@ struct Cost {
     idle: Bytes,
     /// Its other processes together.
     background: Bytes,
-    /// Tables that all of them share.
-    once: Bytes,
+    /// What the memory costs: of it, the tables that may be shared are in none of the above.
+    memory: Tables,
     basis: Basis,
 }
 
@@ -111,8 +116,9 @@ fn page_now(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<PageSize> {
 }
 
 fn full(wanted: &Wanted<'_>, page: PageSize, base: PageSize) -> Tables {
-    let all = wanted.stretches().into_iter().map(|size| forecast::shared_tables(size, page, base));
-    all.fold(Tables::default(), |sum, one| Tables { each: sum.each + one.each, once: sum.once + one.once })
+    let addresses = Addresses::of(wanted.instance.engine);
+    let all = wanted.stretches().into_iter().map(|size| forecast::shared_tables(size, page, base, addresses));
+    all.fold(Tables::default(), Tables::add)
 }
 
 fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
@@ -124,12 +130,12 @@ fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
         && now == page
     {
         // Each process's VmPTE counts the shared tables in.
-        let session = live.session.saturating_sub(full_touch.once);
+        let session = live.session.saturating_sub(full_touch.shared);
         return Cost {
             session,
             idle: Bytes::ZERO,
             background: live.background,
-            once: full_touch.once,
+            memory: full_touch,
             basis: Basis::Measured,
         };
     }
@@ -137,7 +143,7 @@ fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
     let idle = ask.request.process_tables.unwrap_or_else(|| match (live, now) {
         (Some(live), Some(now)) => {
             let here = full(wanted, now, base);
-            live.session.saturating_sub(here.each + here.once).max(default)
+            live.session.saturating_sub(here.each + here.shared).max(default)
         }
         _ => default,
     });
@@ -146,7 +152,7 @@ fn cost(ask: &Ask<'_>, wanted: &Wanted<'_>, page: PageSize) -> Cost {
         session,
         idle,
         background: session.times(background(wanted.instance)),
-        once: full_touch.once,
+        memory: full_touch,
         basis: Basis::FullTouch,
     }
 }
@@ -205,28 +211,43 @@ pub(super) fn most_sessions(plan: &Plan<'_>) -> Option<u64> {
     (sum > 0).then_some(sum)
 }
 
+/// Page tables of all servers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AllTables {
+    /// As they are expected.
+    pub(super) expected: Bytes,
+    /// Where all processes of a server map its memory at one address.
+    least: Bytes,
+}
+
 /// Page tables of all servers at so many sessions each, on pages of `page` or on what is planned.
-pub(super) fn tables_at(ask: &Ask<'_>, plan: &Plan<'_>, dealt: &[u64], page: Option<PageSize>) -> Bytes {
+pub(super) fn tables_at(ask: &Ask<'_>, plan: &Plan<'_>, dealt: &[u64], page: Option<PageSize>) -> AllTables {
     let first_bare = plan.wanted.iter().position(is_bare);
     let of = |(at, (wanted, sessions)): (usize, (&Wanted<'_>, &u64))| {
         let mut cost = cost(ask, wanted, page.unwrap_or_else(|| wanted.page()));
         if is_bare(wanted) && Some(at) != first_bare {
             cost.session = cost.session.saturating_sub(cost.idle);
         }
-        let processes = if wanted.processes() {
-            cost.session.times(*sessions) + cost.background
+        let (own, processes) = if wanted.processes() {
+            let processes = sessions.saturating_add(background(wanted.instance));
+            (cost.session.times(*sessions) + cost.background, processes)
         } else {
-            cost.background.max(cost.session)
+            (cost.background.max(cost.session), 1)
         };
-        processes + cost.once
+        let with = |memory: Tables| own + memory.shared_among(processes);
+        (with(cost.memory), with(cost.memory.at_one_address()))
     };
-    plan.wanted.iter().zip(dealt).enumerate().map(of).sum()
+    let all = plan.wanted.iter().zip(dealt).enumerate().map(of);
+    all.fold(AllTables { expected: Bytes::ZERO, least: Bytes::ZERO }, |sum, (expected, least)| AllTables {
+        expected: sum.expected + expected,
+        least: sum.least + least,
+    })
 }
 
 /// Page tables at the most sessions that are configured or asked for.
 pub(super) fn tables_at_most(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> (u64, Bytes) {
     let most = most_sessions(plan).max(ask.request.sessions).unwrap_or(0);
-    (most, tables_at(ask, plan, &deal(plan, most), Some(page)))
+    (most, tables_at(ask, plan, &deal(plan, most), Some(page)).expected)
 }
 
 /// Private memory of all servers' processes at so many sessions each. `None` where no server says.
@@ -256,15 +277,16 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, offered: &[P
     for sessions in sessions {
         let dealt = deal(plan, sessions);
         for page in &pages {
-            let page_tables = tables_at(ask, plan, &dealt, Some(*page));
+            let tables = tables_at(ask, plan, &dealt, Some(*page));
             let measured = plan.wanted.iter().all(|wanted| cost(ask, wanted, *page).basis == Basis::Measured);
             rows.push(ForecastRow {
                 sessions,
                 configured_max: most == Some(sessions),
                 page_size: *page,
-                page_tables,
+                page_tables: tables.expected,
+                page_tables_least: tables.least,
                 login_seconds: login_seconds(ask, plan, *page),
-                memory_left: memory_left(ask, plan, budget, *page, &dealt, page_tables),
+                memory_left: memory_left(ask, plan, budget, *page, &dealt, tables.expected),
                 basis: if measured { Basis::Measured } else { Basis::FullTouch },
             });
         }

@@ -3,7 +3,7 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
 
 use super::{PageSizeChoice, Request, SizeError, Sizing, size};
-use crate::forecast::{Basis, process_tables, shared_tables};
+use crate::forecast::{Addresses, Basis, process_tables, shared_tables};
 use crate::testing::{Case, all_huge, gib, quiet};
 
 fn ask(case: &Case, request: &Request) -> Sizing {
@@ -234,8 +234,8 @@ fn the_kernel_agrees_within_five_percent() {
         (5120, PageSize::MIB_2, 300, idle(488), 15_244),
     ];
     for (mib, page, processes, idle, kib) in measured {
-        let one = shared_tables(Bytes::from_mib(mib), page, PageSize::KIB_4);
-        let all = (one.each + idle).times(processes) + one.once;
+        let one = shared_tables(Bytes::from_mib(mib), page, PageSize::KIB_4, Addresses::Same);
+        let all = one.of(processes) + idle.times(processes);
         let error = all.as_f64() / Bytes::from_kib(kib).as_f64() - 1.0;
         assert!(error.abs() < 0.05, "{mib} MiB on {page}, {processes} processes: {error}");
     }
@@ -253,10 +253,11 @@ fn postgresql_sessions_after_a_full_scan_within_fifteen_percent() {
 
 #[test]
 fn tables_of_huge_pages_inside_a_mapping_stand_once_for_all() {
-    let of = |size, page| shared_tables(size, page, PageSize::KIB_4);
+    let of = |size, page| shared_tables(size, page, PageSize::KIB_4, Addresses::Same);
     let five = of(gib(5), PageSize::MIB_2);
     // The table above them covers 512 GiB: a hundredth of one.
-    assert_eq!(five.once, Bytes::from_kib(16));
+    assert_eq!(five.shared_among(1), Bytes::from_kib(16));
+    assert_eq!(five.shared_among(300), Bytes::from_kib(16));
     assert_eq!(five.each, Bytes(4096 + 40));
     assert_eq!(of(gib(5), PageSize::GIB_1).each, Bytes(40));
     assert_eq!(of(Bytes::from_mib(256), PageSize::MIB_2).each, Bytes(1024 + 2));

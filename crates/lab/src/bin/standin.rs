@@ -42,7 +42,8 @@ struct Arguments {
     /// No background processes: the sessions alone are there.
     #[arg(long)]
     only_sessions: bool,
-    /// Say `made` once the segments are there, and start no process before a line comes on standard input.
+    /// Say `made` once the segments are there, start the processes when a line comes on standard input, say `ready`, end
+    /// them at the next line, and so on.
     #[arg(long)]
     hold: bool,
     /// The segments are memory files that every process maps, not System V segments.
@@ -93,14 +94,8 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         segment::become_user(uid, gid)?;
     }
     let mut output = io::stdout();
-    let segments = create(arguments, &mut output)?;
+    let mut segments = create(arguments, &mut output)?;
     let names = segments.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
-
-    if arguments.hold {
-        writeln!(output, "made")?;
-        output.flush()?;
-        io::stdin().read_line(&mut String::new())?;
-    }
 
     let sid = &arguments.look;
     let mut titles = Vec::new();
@@ -108,13 +103,36 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         titles.extend(["pmon", "dbw0", "lgwr", "smon"].map(|role| format!("ora_{role}_{sid}")));
     }
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
-    let mut sessions = Sessions::new()?;
-    for (at, title) in titles.iter().enumerate() {
-        // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
-        let does = if at == 0 { "adopt" } else { "attach" };
-        sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
+    // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
+    let start = |first: &str| {
+        let mut sessions = Sessions::new()?;
+        for (at, title) in titles.iter().enumerate() {
+            let does = if at == 0 { first } else { "attach" };
+            sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
+        }
+        sessions.wait_until_attached()?;
+        io::Result::Ok(sessions)
+    };
+
+    if arguments.hold {
+        // Nobody has to remove them then, should everybody be killed.
+        segments.iter_mut().for_each(|(_, segment)| segment.remove_at_last_detach());
+        let mut told = |word: &str| {
+            writeln!(output, "{word}")?;
+            output.flush()?;
+            io::stdin().read_line(&mut String::new())
+        };
+        while told("made")? > 0 {
+            let sessions = start("attach")?;
+            if told("ready")? == 0 {
+                break;
+            }
+            drop(sessions);
+        }
+        return Ok(());
     }
-    sessions.wait_until_attached()?;
+
+    let _sessions = start("adopt")?;
     // The server itself is nobody's process: only the ones that it started shall be found.
     drop_mappings(segments);
     writeln!(output, "ready")?;

@@ -104,8 +104,11 @@ pub struct ForecastRow {
     pub configured_max: bool,
     /// Page size of all servers' memory in this line.
     pub page_bytes: u64,
-    /// Page tables of all servers' processes.
+    /// Page tables of all servers' processes. Where each process maps the memory at an address of its own, as many as are
+    /// expected on the average of addresses.
     pub page_tables_bytes: u64,
+    /// Of the same processes, where those of each server map its memory at one address.
+    pub page_tables_least_bytes: u64,
     /// Seconds that one log-in spends on touching the memory; null where sessions are threads.
     pub login_seconds: Option<f64>,
     /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
@@ -258,6 +261,7 @@ impl From<&sizing::ForecastRow> for ForecastRow {
             configured_max: row.configured_max,
             page_bytes: row.page_size.into(),
             page_tables_bytes: row.page_tables.get(),
+            page_tables_least_bytes: row.page_tables_least.get(),
             login_seconds: reasons.derive("login_seconds", row.login_seconds, "sessions are threads"),
             memory_left_bytes: reasons.derive(
                 "memory_left_bytes",

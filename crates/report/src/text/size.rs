@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hugewise_advice::sizing::{Budget, LimitNeed, PoolTarget, Refusal, Sizing};
+use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sizing};
 use hugewise_model::{Bytes, DemandSource, PageCount};
 
 use super::{closing, host};
@@ -234,7 +234,16 @@ fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             left,
         ]
     });
-    table::write(screen, &FORECAST, &rows.collect::<Vec<_>>())
+    table::write(screen, &FORECAST, &rows.collect::<Vec<_>>())?;
+    let apart = |row: &&ForecastRow| row.page_tables_least < row.page_tables;
+    let Some(row) = sizing.forecast.iter().filter(apart).max_by_key(|row| row.sessions) else { return Ok(()) };
+    let ForecastRow { page_size, page_tables, page_tables_least, sessions, .. } = row;
+    let note = format!(
+        "On pages of {page_size} sessions share tables where they map a segment at one address, forked or by their own \
+         choice: then {} of them have {page_tables_least}. {page_tables} is the average of addresses that the kernel chooses.",
+        PageCount(*sessions)
+    );
+    screen.flow(4, &Spans::new().add(Role::Quiet, &note))
 }
 
 /// `1.4 s`, `21 ms`, `0.3 ms`.
