@@ -1,6 +1,6 @@
 //! Carries a plan out.
 
-use hugewise_model::{Bytes, PageCount};
+use hugewise_model::{Bytes, PageCount, PageSize};
 
 use crate::drift::{self, Need};
 use crate::journal::{self, After, Before, Intent, Journal, Record, State};
@@ -77,7 +77,8 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
     let (mut grows, mut shrinks) = (Bytes::ZERO, Bytes::ZERO);
     for (change, _) in made.filter(|(_, need)| **need == Need::Make) {
         let Change::Value(ValueChange { pool: Some(pool), path, after, .. }) = change else { continue };
-        let now = values::read(system, path, Some(*pool))?.and_then(|now| now.parse::<u64>().ok());
+        // With surplus pages, which are taken from memory already.
+        let now = values::read(system, path, None)?.and_then(|now| now.parse::<u64>().ok());
         let (now, after) = (now.unwrap_or_default(), after.parse::<u64>().unwrap_or_default());
         grows += PageCount(after.saturating_sub(now)).of(pool.page_size);
         shrinks += PageCount(now.saturating_sub(after)).of(pool.page_size);
@@ -106,6 +107,10 @@ fn available(system: &dyn System) -> Result<Option<Bytes>, Failure> {
 fn outcome(step: &Step, result: StepResult) -> StepOutcome {
     StepOutcome { id: step.id.clone(), title: step.title.clone(), risk: step.risk, result }
 }
+
+/// What to do where the running kernel does not have the pages.
+const AT_BOOT: &str = "reserve them at boot: --only boot plans the steps that do, for the next reboot; --keep-going applies \
+                       these and all others now";
 
 struct Run<'a> {
     plan: &'a Plan,
@@ -267,18 +272,20 @@ impl Run<'_> {
         };
         let number = change.after.parse::<u64>();
         let wanted = number.map_err(|_| Failure::new(&change.path, format!("{:?} are no pages", change.after)))?;
-        let obtained = values::set_pool(self.system, pool, wanted, progress)?;
+        // Kernels without contiguous allocation take no number of the largest pages once they run.
+        let obtained = values::set_pool(self.system, pool, wanted, progress)
+            .map_err(|failure| if pool.page_size >= PageSize::GIB_1 { failure.advising(AT_BOOT) } else { failure })?;
         if obtained < wanted {
             let (wanted, obtained) = (PageCount(wanted), PageCount(obtained));
             if !self.options.keep_partial {
+                let pages = if wanted == PageCount(1) { "page" } else { "pages" };
                 let why = format!(
-                    "{wanted} pages of {} were asked for, and the kernel gave {obtained}: memory is in use or fragmented",
+                    "{wanted} {pages} of {} asked for, and the kernel gave {obtained}: memory is in use or fragmented",
                     pool.page_size
                 );
-                return Err(Failure::new(&change.path, why).advising(
-                    "reserve them at boot: --keep-going applies the steps that do, for the next reboot; \
-                     --keep-partial keeps the pages obtained",
-                ));
+                let keep = "--keep-partial keeps the pages obtained";
+                let advice = if obtained > PageCount::ZERO { format!("{AT_BOOT}; {keep}") } else { AT_BOOT.into() };
+                return Err(Failure::new(&change.path, why).advising(advice));
             }
             *result = StepResult::Partial { wanted, obtained };
         }

@@ -11,6 +11,8 @@ pub(super) struct Goal {
     pub(super) page_size: PageSize,
     /// Pages in it now, without surplus ones.
     pub(super) now: PageCount,
+    /// Surplus pages: servers hold them, and the kernel frees them when those end.
+    pub(super) surplus: PageCount,
     /// Pages in it afterwards.
     pub(super) goal: PageCount,
     /// The same by node, where nodes matter: node, now, goal.
@@ -36,7 +38,8 @@ impl Goal {
 
     /// Memory to be taken from the host now.
     pub(super) fn extra(&self) -> Bytes {
-        self.goal.saturating_sub(self.now).of(self.page_size)
+        // Surplus pages become the pool's own.
+        self.goal.saturating_sub(self.now + self.surplus).of(self.page_size)
     }
 }
 
@@ -125,7 +128,9 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let target: PageCount = targets.iter().map(|target| target.pages).sum();
     let needed = target.max(committed.saturating_sub(surplus));
     let on_demand = pool.overcommit.get().unwrap_or_default();
-    let grows = needs_pages(ask, page) && target > now + on_demand;
+    // Pages that the kernel would not give again, as after an undo under a server that runs: it has them until it ends.
+    let passing = surplus > on_demand;
+    let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
     let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
     let goal = match () {
         () if grows => target,
@@ -133,7 +138,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
         () => now,
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
-    Ok(Goal { page_size: page, now, goal, nodes, needed, not_now: None, at_boot: false })
+    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, at_boot: false })
 }
 
 /// Whether somebody lacks pages of that size.

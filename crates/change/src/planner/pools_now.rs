@@ -37,6 +37,9 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
         false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),
     };
     let why = match grows {
+        true if goal.surplus > PageCount::ZERO => {
+            format!("{pages} pages are needed, {now} are there to stay, and {} until who has them ends", goal.surplus)
+        }
         true => format!("{pages} pages are needed, {now} are there"),
         false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
     };

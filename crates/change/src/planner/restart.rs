@@ -1,6 +1,7 @@
 //! Restarts of servers that were named for it; huge pages come at a server's start alone.
 
 use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, fix};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
@@ -117,6 +118,15 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         step.expects.extend(ended.iter().map(|finding| expected(finding, When::Restart)));
     }
     if instance.huge_pages != HugePageUse::All {
-        draft.instruct(format!("restart {title}"), &fix::restart(instance), Risk::Restart, Some(title));
+        draft.instruct(format!("restart {title}"), &by_whom(ask, instance), Risk::Restart, Some(title));
+    }
+}
+
+/// The lines that restart a server: Debian's own tool where no unit has it.
+fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
+    let lines = fix::restart(instance);
+    match command(ask, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
+        Some(command) => vec![command.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")],
+        None => lines,
     }
 }

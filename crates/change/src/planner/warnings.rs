@@ -1,11 +1,13 @@
 //! What copies the settings of a host, or shares its pools.
 
+use hugewise_advice::words::shell_word;
 use hugewise_model::Observed;
 
 use super::{Ask, Draft};
 use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    left_alone(ask, draft);
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {
@@ -57,6 +59,23 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
             limit.evidence
         ));
+    }
+}
+
+/// Servers that nobody has said should ask for huge pages: whoever misses them in the plan is told how to have them in it.
+fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if !ask.options.instances.is_empty() {
+        return;
+    }
+    for instance in ask.instances {
+        let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
+        if !planned && ask.found("HW403", instance).is_some() {
+            draft.warn(format!(
+                "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
+                instance.title(),
+                shell_word(&instance.name)
+            ));
+        }
     }
 }
 

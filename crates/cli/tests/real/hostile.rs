@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use hugewise_change::plan::{CommandChange, FileChange, ValueChange};
-use hugewise_change::{Plan, Risk, Step};
+use hugewise_change::{Risk, Step};
 use hugewise_lab::guard::PoolGuard;
 use hugewise_lab::require;
 

@@ -72,7 +72,10 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     {
         last.push(Role::Text, &format!(" hugewise undo {id} takes it back."));
     }
-    screen.blank()?;
+    let nothing = report.applied.steps.is_empty() && report.applied.notes.is_empty();
+    if !nothing || !report.plan.instructions.is_empty() || !report.plan.warnings.is_empty() {
+        screen.blank()?;
+    }
     closing::end(screen, last, report.host, report.unread, false)
 }
 

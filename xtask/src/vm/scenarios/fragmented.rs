@@ -4,7 +4,7 @@ use super::main::on_huge_pages;
 use super::{check, must_find};
 use crate::Failure;
 use crate::vm::host::Snapshot;
-use crate::vm::{Hardware, Image, Scenario, Stage, ensure};
+use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fragmented",
@@ -48,21 +48,8 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
     must_find(stage, &check(&mut machine)?, "HW201")?;
-    machine.must(FRAGMENT)?;
-    let before = Snapshot::of(&mut machine)?;
-    let free = machine.must("awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo; cat /proc/buddyinfo")?;
-    stage.show("memory in pieces", &free);
-
-    let said = machine.run("hugewise apply --yes")?;
-    let text = format!("{}{}", said.out, said.err);
-    stage.show("apply", &text);
-    ensure(said.code == 2, || format!("apply ended with {}:\n{text}", said.code))?;
-    let short = said.err.lines().find(|line| line.contains("were asked for, and the kernel gave"));
-    let short = short.ok_or_else(|| format!("apply does not name the shortfall:\n{text}"))?;
-    stage.say(short.trim());
-    ensure(short.contains("reserve them at boot"), || format!("apply does not say what to do instead:\n{text}"))?;
-    Snapshot::of(&mut machine)?.must_be(&before)?;
-    stage.say("all of it was taken back");
+    fragment(stage, &mut machine)?;
+    falls_short(stage, &mut machine)?;
 
     let said = machine.run("hugewise apply --yes --keep-going")?;
     let text = format!("{}{}", said.out, said.err);
@@ -76,4 +63,28 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     let mut machine = stage.reboot(machine)?;
     on_huge_pages(stage, &mut machine)?;
     machine.power_off()
+}
+
+/// Leaves the machine's memory in pieces, until the unit `fragment` is stopped.
+pub(super) fn fragment(stage: &Stage, machine: &mut Machine) -> Result<(), Failure> {
+    machine.must(FRAGMENT)?;
+    let free = machine.must("awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo; cat /proc/buddyinfo")?;
+    stage.show("memory in pieces", &free);
+    Ok(())
+}
+
+/// The kernel does not give the pool: apply says so, says what to do instead, and takes everything back.
+pub(super) fn falls_short(stage: &Stage, machine: &mut Machine) -> Result<(), Failure> {
+    let before = Snapshot::of(machine)?;
+    let said = machine.run("hugewise apply --yes")?;
+    let text = format!("{}{}", said.out, said.err);
+    stage.show("apply", &text);
+    ensure(said.code == 2, || format!("apply ended with {}:\n{text}", said.code))?;
+    let short = said.err.lines().find(|line| line.contains("asked for, and the kernel gave"));
+    let short = short.ok_or_else(|| format!("apply does not name the shortfall:\n{text}"))?;
+    stage.say(short.trim());
+    ensure(short.contains("reserve them at boot"), || format!("apply does not say what to do instead:\n{text}"))?;
+    Snapshot::of(machine)?.must_be(&before)?;
+    stage.say("all of it was taken back");
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Pages of 1 GiB: through GRUB's drop-in where the processor has them, refused with the reason where it has not.
 
+use super::fragmented::{falls_short, fragment};
 use super::{apply, undo, verify};
 use crate::Failure;
 use crate::vm::host::{Snapshot, postgresql};
@@ -7,7 +8,8 @@ use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "gibibyte",
-    shows: "1 GiB pages by the kernel's command line: GRUB's drop-in, reboot, PostgreSQL on them; undo, reboot: as before",
+    shows: "1 GiB pages: what the running kernel cannot give is taken back; by GRUB's drop-in and a reboot PostgreSQL is on \
+            them; undo, reboot: as before",
     run,
 };
 
@@ -31,7 +33,10 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     let mut machine = stage.boot(&disk, Hardware { memory_mib: 4096, ..Hardware::default() })?;
     machine.must(ASKED)?;
     let before = Snapshot::of(&mut machine)?;
-    // The running kernel has hardly ever a gibibyte in one piece.
+    // Memory would do, and has no gibibyte in one piece.
+    fragment(stage, &mut machine)?;
+    falls_short(stage, &mut machine)?;
+    machine.must("systemctl stop fragment")?;
     apply(stage, &mut machine, "--only boot")?;
     let drop_ins = machine.must("cat /etc/default/grub.d/*")?;
     ensure(drop_ins.contains("hugepagesz=1G"), || format!("no drop-in of GRUB:\n{drop_ins}"))?;

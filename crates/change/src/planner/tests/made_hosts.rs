@@ -7,7 +7,7 @@ use hugewise_host::Source;
 use hugewise_model::PageSize;
 
 use super::world::{World, holds, shown};
-use crate::plan::{Change, Plan, Risk, Step};
+use crate::plan::{Change, Plan, PoolRef, Risk, Step};
 use crate::planner::{Options, plan, to_size};
 
 pub(super) fn source(fixture: &str) -> Box<dyn Source> {
@@ -310,4 +310,21 @@ fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
     for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image made of this host", "kubelet"] {
         assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
     }
+}
+
+#[test]
+fn a_server_that_does_not_ask_is_left_alone_and_named() {
+    let base = source("idle-pool-mariadb");
+    let mut world = World::new(&*base);
+    let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
+    world.set_pool(pool, 0);
+    let (options, request) = defaults();
+    let (plan, _) = holds("not asking", &world, &options, &request);
+    assert!(plan.steps.is_empty(), "{}", shown(&plan));
+    let warning = "mariadb 3306 does not ask for huge pages and is left as it is; --instance 3306 plans for it";
+    let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
+    assert!(named(&plan), "{}", shown(&plan));
+    let options = Options { instances: vec!["3306".into()], ..options };
+    let (plan, _) = holds("asked for", &world, &options, &request);
+    assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
 }

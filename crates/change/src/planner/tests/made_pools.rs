@@ -243,6 +243,31 @@ fn pools_are_set_by_node_where_there_are_several() {
     );
 }
 
+/// As after an undo under a server that runs: its pages are there until it ends.
+#[test]
+fn pages_that_go_with_the_server_become_the_pools_own() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let (options, request) = defaults();
+    let (_, mut after) = holds("pool", &world, &options, &request);
+    let pages = after.look().host.pool(PageSize::MIB_2).and_then(|pool| pool.total.get()).unwrap();
+    for folder in ["/sys/kernel/mm/hugepages", "/sys/devices/system/node/node0/hugepages"] {
+        after.put(&format!("{folder}/hugepages-2048kB/surplus_hugepages"), format!("{}\n", pages.get()));
+    }
+    let (plan, _) = holds("surplus", &after, &options, &request);
+    let pool = step(&plan, "pool-2M-now");
+    let values: Vec<_> = pool
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::Value(value) => value.after.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(values, [pages.get().to_string()]);
+    assert!(pool.why.contains("until who has them ends"), "{}", pool.why);
+}
+
 #[test]
 fn a_node_that_is_too_small_gets_fewer_pages_now_and_at_boot() {
     let base = source("no-pool-postgresql");

@@ -179,6 +179,13 @@ impl<'a> World<'a> {
                 self.files.read(&format!("{folder}/nr_hugepages")).is_known()
             })
             .collect();
+        // Surplus pages become the pool's own before others are taken.
+        for at in nodes.iter().map(|node| PoolRef { node: Some(*node), ..pool }).chain([whole]) {
+            let surplus = format!("{}/surplus_hugepages", at.folder());
+            if self.files.read(&surplus).is_known() {
+                self.put(&surplus, "0\n");
+            }
+        }
         let before = self.number(&format!("{}/nr_hugepages", pool.folder()));
         let change = i64::try_from(pages).unwrap() - i64::try_from(before).unwrap();
         self.move_by(whole, change);
