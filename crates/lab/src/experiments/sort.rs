@@ -271,8 +271,8 @@ fn refused(variant: Variant, error: &io::Error) -> Failure {
 
 /// Private memory of this process outside the pools.
 fn own_memory() -> Result<u64, Failure> {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    let own = memory::parse(&text).ok_or_else(|| Failure::Failed("/proc/self/smaps_rollup makes no sense".into()))?;
+    let text = std::fs::read_to_string("/proc/self/smaps")?;
+    let own = memory::parse(&text).ok_or_else(|| Failure::Failed("/proc/self/smaps makes no sense".into()))?;
     Ok(own.anonymous)
 }
 
