@@ -1,7 +1,7 @@
 //! `hugewise lab`.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hugewise_host::{Door, Source, kernel};
 use hugewise_lab::budget::Gauge;
@@ -97,6 +97,9 @@ pub(crate) struct Common {
     /// Where the results go instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
@@ -170,7 +173,11 @@ pub(crate) fn measure(
     let found = found.map_err(failed)?;
     let host = host();
     let forecasts = forecasts(&host, &found);
-    print(common, &LabReport { host: &host, outcome: &found, forecasts: &forecasts })?;
+    let report = LabReport { host: &host, outcome: &found, forecasts: &forecasts };
+    if let Some(folder) = &common.keep {
+        keep(folder, &report)?;
+    }
+    print(common, &report)?;
     Ok(if found.stopped.is_some() { Outcome::Incomplete } else { Outcome::Fine })
 }
 
@@ -238,6 +245,23 @@ fn show(progress: &Progress) {
     };
     let done = progress.done.saturating_add(1);
     terminal::progress(&format!("\r{done} of {}: {round}, {}{left} \x1b[K", progress.of, progress.pages));
+}
+
+/// Whoever has waited for minutes wants to measure nothing again for another form of it.
+fn keep(folder: &Path, report: &LabReport<'_>) -> Result<(), Failure> {
+    #[allow(clippy::disallowed_methods, reason = "the user named the folder; nothing of the host is read")]
+    std::fs::create_dir_all(folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    let name = &report.outcome.plan.experiment;
+    let failed = |error: io::Error| Failure::new(format!("the report cannot be made: {error}"));
+    let (mut json, mut page) = (Vec::new(), Vec::new());
+    report.write_json(&mut json).map_err(failed)?;
+    report.write_html(&mut page).map_err(failed)?;
+    outcome::write_file(&folder.join(format!("{name}.json")), &json)?;
+    outcome::write_file(&folder.join(format!("{name}.html")), &page)?;
+    for (at, chart) in report.charts().iter().enumerate() {
+        outcome::write_file(&folder.join(format!("{name}-{}.svg", at + 1)), chart.standalone().as_bytes())?;
+    }
+    Ok(())
 }
 
 fn print(common: &Common, report: &LabReport<'_>) -> Result<(), Failure> {

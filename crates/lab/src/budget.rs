@@ -1,8 +1,6 @@
 //! How much room the host has: measured, never assumed, and watched while an experiment runs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hugewise_host::kernel::{cgroup_hugetlb, meminfo, mounts};
@@ -12,6 +10,7 @@ use hugewise_host::{Door, ParseError};
 use hugewise_model::{Bytes, Limit, PageSize};
 
 use crate::cancel::Cancel;
+use crate::looking::Looking;
 
 /// What stays free at least, on however small a host.
 const LEAST_FLOOR: Bytes = Bytes::from_mib(512);
@@ -215,9 +214,8 @@ fn folders(mount: &str, path: &str) -> Vec<String> {
 /// forgotten in its budget, or taken by others meanwhile, the host shall not begin to swap for it.
 #[derive(Debug)]
 pub struct Watch {
-    ended: Arc<AtomicBool>,
     lowest: Arc<Mutex<Option<Bytes>>>,
-    thread: Option<JoinHandle<()>>,
+    _looking: Looking,
 }
 
 impl Watch {
@@ -226,43 +224,26 @@ impl Watch {
     /// # Errors
     /// Where no thread can be had.
     pub fn start(floor: Bytes, cancel: &Cancel) -> std::io::Result<Self> {
-        let ended = Arc::new(AtomicBool::new(false));
         let lowest = Arc::new(Mutex::new(None));
         let limit = floor.shared_by(2).unwrap_or_default();
-        let (cancel, over, seen) = (cancel.clone(), Arc::clone(&ended), Arc::clone(&lowest));
-        let thread = std::thread::Builder::new().name("memory watch".to_owned()).spawn(move || {
-            let gauge = Gauge::new();
-            while !over.load(Ordering::Relaxed) {
-                match gauge.read() {
-                    Ok(room) => {
-                        if let Ok(mut lowest) = seen.lock() {
-                            *lowest = Some(lowest.map_or(room.available, |before: Bytes| before.min(room.available)));
-                        }
-                        if room.available < limit {
-                            cancel.stop(format!("only {} of memory are left, less than {limit}", room.available));
-                        }
-                    }
-                    Err(error) => cancel.stop(error),
+        let (cancel, seen, gauge) = (cancel.clone(), Arc::clone(&lowest), Gauge::new());
+        let looking = Looking::start("memory watch", INTERVAL, move || match gauge.read() {
+            Ok(room) => {
+                if let Ok(mut lowest) = seen.lock() {
+                    *lowest = Some(lowest.map_or(room.available, |before: Bytes| before.min(room.available)));
                 }
-                std::thread::park_timeout(INTERVAL);
+                if room.available < limit {
+                    cancel.stop(format!("only {} of memory are left, less than {limit}", room.available));
+                }
             }
+            Err(error) => cancel.stop(error),
         })?;
-        Ok(Self { ended, lowest, thread: Some(thread) })
+        Ok(Self { lowest, _looking: looking })
     }
 
     /// The least memory that was available since the start.
     pub fn lowest(&self) -> Option<Bytes> {
         self.lowest.lock().ok().and_then(|lowest| *lowest)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod experiments;
 pub mod fragment;
 pub mod guard;
 pub mod load;
+mod looking;
 pub mod machine;
 pub mod measure;
 pub mod results;

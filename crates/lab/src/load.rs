@@ -1,12 +1,12 @@
 //! What the host's processors did meanwhile: the run queue and the kernel's part of the time
 //! (/proc/stat, Documentation/filesystems/proc.rst).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hugewise_host::ParseError;
+
+use crate::looking::Looking;
 
 /// How often the run queue is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -72,9 +72,8 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Watcher {
     before: Stat,
-    ended: Arc<AtomicBool>,
     longest: Arc<Mutex<u64>>,
-    thread: Option<JoinHandle<()>>,
+    _looking: Looking,
 }
 
 #[allow(clippy::disallowed_methods, reason = "what this very machine does now; a captured one does nothing")]
@@ -90,19 +89,15 @@ impl Watcher {
     /// Where /proc/stat cannot be read, and where no thread can be had.
     pub fn start() -> Result<Self, String> {
         let before = stat()?;
-        let ended = Arc::new(AtomicBool::new(false));
         let longest = Arc::new(Mutex::new(0));
-        let (over, seen) = (Arc::clone(&ended), Arc::clone(&longest));
-        let thread = std::thread::Builder::new().name("load watch".to_owned()).spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                if let (Ok(stat), Ok(mut longest)) = (stat(), seen.lock()) {
-                    // The watcher itself runs while it looks.
-                    *longest = stat.running.saturating_sub(1).max(*longest);
-                }
-                std::thread::park_timeout(INTERVAL);
+        let seen = Arc::clone(&longest);
+        let looking = Looking::start("load watch", INTERVAL, move || {
+            if let (Ok(stat), Ok(mut longest)) = (stat(), seen.lock()) {
+                // The watcher itself runs while it looks.
+                *longest = stat.running.saturating_sub(1).max(*longest);
             }
         });
-        Ok(Self { before, ended, longest, thread: Some(thread.map_err(|error| error.to_string())?) })
+        Ok(Self { before, longest, _looking: looking.map_err(|error| error.to_string())? })
     }
 
     /// What the processors did since the start.
@@ -121,16 +116,6 @@ impl Watcher {
         let measured = after.all > before.all;
         let busy = if measured { 1.0 - idle } else { 0.0 };
         Ok(Load { longest_queue, system: part(after.system, before.system), busy })
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
     }
 }
 

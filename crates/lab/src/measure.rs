@@ -1,6 +1,9 @@
 //! What a program costs: wall time and peak memory, as the kernel accounts for it.
 
-#![allow(unsafe_code, reason = "the kernel tells a program's peak memory only to wait4")]
+#![allow(
+    unsafe_code,
+    reason = "the kernel tells a program's peak memory only to wait4, a thread's faults to getrusage"
+)]
 
 use std::io;
 use std::process::Command;
@@ -38,4 +41,18 @@ pub fn run(command: &mut Command) -> io::Result<Cost> {
     }
     let peak = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
     Ok(Cost { wall, peak, code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) })
+}
+
+/// Faults of this thread so far that the kernel answered from memory.
+///
+/// # Errors
+/// The kernel's, before Linux 2.6.26.
+pub(crate) fn faults() -> io::Result<u64> {
+    // SAFETY: rusage is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a whole rusage that the kernel may fill in.
+    match unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } {
+        0 => Ok(u64::try_from(usage.ru_minflt).unwrap_or(0)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask bench lab`: what the lab has to show on this machine, side by side in one run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// Only these rows: logins, page-tables, postgresql, sort, access, run.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Keep every experiment's JSON and page in this folder.
+    /// Keep every experiment's JSON, page and plots in this folder.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
@@ -93,11 +93,14 @@ impl Bench<'_> {
         let runs = runs.to_string();
         let mut command = Command::new(&self.program);
         command.args(["lab", name, "--pages", "4k,2m", "--yes", "--runs", &runs, "--warm-ups", "0"]).args(arguments);
+        if let Some(folder) = &self.arguments.keep {
+            // Both engines measure page tables.
+            command.arg("--keep").arg(folder.join(if arguments.contains(&"postgresql") { "postgresql" } else { "." }));
+        }
         let found = self.json(command.args(["--format", "json"]))?;
         if let Some(stopped) = found.get("stopped").and_then(Value::as_str) {
             return Err(stopped.to_owned().into());
         }
-        self.keep(name, &found)?;
         Ok(found)
     }
 
@@ -110,13 +113,6 @@ impl Bench<'_> {
             return Err(errors.lines().last().unwrap_or("failed without a word").to_owned().into());
         }
         Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    fn keep(&self, name: &str, found: &Value) -> Result<(), Failure> {
-        let Some(folder) = &self.arguments.keep else { return Ok(()) };
-        std::fs::create_dir_all(folder)?;
-        std::fs::write(Path::new(folder).join(format!("{name}.json")), serde_json::to_vec_pretty(found)?)?;
-        Ok(())
     }
 
     /// The first of these that the host has room for.
@@ -252,6 +248,7 @@ fn access(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let of = |metric, pages| median(&found, metric, pages, None);
     let (base, huge) = (of("random_access", "4k")?, of("random_access", "2m")?);
     let (base_fill, huge_fill) = (of("prefault_of_memset", "4k")?, of("prefault_of_memset", "2m")?);
+    let clearing = of("prefault", "2m")? / of("memset_by_base_pages", "2m")?;
     Ok(vec![
         Row {
             what: "random access over 4 GiB".into(),
@@ -265,7 +262,7 @@ fn access(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             what: "pre-fault with all cores, of memset".into(),
             base: format!("{:.0} %", base_fill * 100.0),
             huge: format!("{:.0} %", huge_fill * 100.0),
-            shown: format!("{:.0} %", huge_fill * 100.0),
+            shown: format!("{:.0} %, {:.0} % of memset by base pages", huge_fill * 100.0, clearing * 100.0),
             wanted: ">= 80 %".into(),
             met: huge_fill >= 0.8,
         },

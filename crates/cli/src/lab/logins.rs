@@ -6,7 +6,7 @@ use hugewise_lab::experiments::logins::Logins;
 use hugewise_lab::standin::PreTouch;
 
 use super::server::Server;
-use super::{Common, measure, usual_pages};
+use super::{Common, measure};
 use crate::outcome::{Failure, Outcome};
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         sessions: arguments.sessions,
         paced: arguments.paced,
         interval: Duration::from_millis(arguments.interval),
-        ..Logins::story(arguments.common.pages_or(usual_pages()))
+        ..Logins::story(arguments.server.pages(&arguments.common)?)
     };
     measure(&arguments.common, &mut experiment, &|_, _| Vec::new())
 }

@@ -33,15 +33,16 @@ enum Which {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let pages = arguments.common.pages_or(usual_pages());
     match arguments.engine {
         Which::Standin => {
+            let pages = arguments.server.pages(&arguments.common)?;
             let settings = arguments.server.settings(PreTouch::Creator);
+            let touched = settings.touched();
             let mut experiment = PageTables::new(pages, settings, arguments.sessions);
-            let touched = arguments.server.touch;
             measure(&arguments.common, &mut experiment, &|host, found| beside(host, found, Engine::Oracle, touched))
         }
         Which::Postgresql => {
+            let pages = arguments.common.pages_or(usual_pages());
             let mut experiment = Scan::new(pages, arguments.server.segment, arguments.sessions);
             measure(&arguments.common, &mut experiment, &|host, found| beside(host, found, Engine::PostgreSql, 100))
         }

@@ -1,11 +1,14 @@
 //! What the stand-in server of the lab is to be like.
 
 use hugewise_lab::segment::Kind;
-use hugewise_lab::standin::{PreTouch, Settings};
+use hugewise_lab::standin::{Policy, PreTouch, Settings};
 use hugewise_lab::touch::{Access, Order};
+use hugewise_lab::variant::Variant;
 use hugewise_model::Bytes;
 
+use super::{Common, usual_pages};
 use crate::described::size;
+use crate::outcome::Failure;
 
 /// The stand-in's settings.
 #[derive(clap::Args)]
@@ -28,6 +31,36 @@ pub(crate) struct Server {
     /// Spread the segment over all NUMA nodes.
     #[arg(long)]
     interleave: bool,
+    /// On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle's
+    /// `use_large_pages`.
+    #[arg(long, value_enum, default_value_t = PoolPolicy::Auto)]
+    policy: PoolPolicy,
+    /// Who touches the segment before there is any work; without it the server, and every session where --touch is 100
+    /// for log-ins.
+    #[arg(long, value_enum, value_name = "WHO")]
+    pre_touch: Option<Who>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PoolPolicy {
+    /// The pool is grown first and put back after.
+    Auto,
+    /// The pool as it is: all of the segment on it, or no start.
+    Only,
+    /// The pool as it is, and base pages for what it lacks.
+    True,
+    /// Base pages, whatever --pages says.
+    False,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Who {
+    /// Nobody.
+    None,
+    /// The server once, when it makes the segment.
+    Creator,
+    /// The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2.
+    Session,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -41,15 +74,37 @@ enum SegmentKind {
 }
 
 impl Server {
-    /// As the lab has it; sessions touch all of it where `pre_touch` says so.
-    pub(crate) fn settings(&self, pre_touch: PreTouch) -> Settings {
+    /// The pages to compare.
+    pub(crate) fn pages(&self, common: &Common) -> Result<Vec<Variant>, Failure> {
+        if self.policy != PoolPolicy::False {
+            return Ok(common.pages_or(usual_pages()));
+        }
+        let pages = common.pages_or(vec![Variant::Base]);
+        match pages.iter().find(|pages| pages.pool().is_some()) {
+            Some(huge) => Err(Failure::new(format!("--policy false leaves the segment on base pages, not on {huge}"))),
+            None => Ok(pages),
+        }
+    }
+
+    /// As the lab has it; sessions touch all of it where `usual` says so and nothing else was asked for.
+    pub(crate) fn settings(&self, usual: PreTouch) -> Settings {
         Settings {
             kind: match self.kind {
                 SegmentKind::SystemV => Kind::SystemV,
                 SegmentKind::Mmap => Kind::AnonymousShared,
                 SegmentKind::Memfd => Kind::Memfd,
             },
-            pre_touch,
+            pre_touch: self.pre_touch.map_or(usual, |who| match who {
+                Who::None => PreTouch::None,
+                Who::Creator => PreTouch::Creator,
+                Who::Session => PreTouch::Sessions,
+            }),
+            policy: match self.policy {
+                PoolPolicy::Auto => Policy::Auto,
+                PoolPolicy::Only => Policy::Only,
+                PoolPolicy::True => Policy::True,
+                PoolPolicy::False => Policy::False,
+            },
             interleave: self.interleave,
             touch: self.touch,
             order: if self.random { Order::Random } else { Order::Sequential },

@@ -5,7 +5,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the guard changes this machine; a captured one has nothing to guard")]
 
-use std::fmt::Write as _;
+mod state;
+
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
 
+use self::state::{Kept, Made, Scope, from_text, restore, save, state};
 use crate::budget::Gauge;
 use crate::thp;
 use crate::warden::Warden;
@@ -63,36 +65,6 @@ macro_rules! require {
             }
         }
     };
-}
-
-/// One file that is guarded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
-    path: PathBuf,
-    /// What it was.
-    before: String,
-    /// What we made of it.
-    made: Made,
-}
-
-/// What became of a guarded file through us.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Made {
-    /// Nothing.
-    Untouched,
-    /// We are about to write it, or it may have changed when we wrote another.
-    Writing,
-    /// It read so after we had written.
-    Value(String),
-}
-
-/// Whose files are put back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// All that are not as before, whoever changed them: a test has the host for itself.
-    Everything,
-    /// Those that we changed and nobody else after us: on a host where others work.
-    Ours,
 }
 
 /// Holds the lock; restores and verifies when dropped, after a panic too.
@@ -406,35 +378,6 @@ impl Drop for PoolGuard {
     }
 }
 
-/// What is guarded, in the order in which it is restored: files and their values.
-fn state() -> io::Result<Vec<Kept>> {
-    let mut paths = Vec::new();
-    for pool in folders(Path::new(POOLS))? {
-        paths.push(pool.join("nr_overcommit_hugepages"));
-    }
-    // Node by node: writing the sum would spread the pages anew.
-    let mut pools = Vec::new();
-    for node in folders(Path::new(NODES)).unwrap_or_default() {
-        pools.extend(folders(&node.join("hugepages")).unwrap_or_default());
-    }
-    if pools.is_empty() {
-        pools = folders(Path::new(POOLS))?;
-    }
-    paths.extend(pools.iter().map(|pool| pool.join("nr_hugepages")));
-    paths.extend(thp::paths().into_iter().map(PathBuf::from));
-    paths.push(PathBuf::from(SHM_GROUP));
-    let mut values = Vec::new();
-    for path in paths {
-        match value_of(&path) {
-            Ok(before) => values.push(Kept { path, before, made: Made::Untouched }),
-            // A size that offers no overcommit refuses to be read on some kernels.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(values)
-}
-
 /// The folders in a folder, sorted.
 pub(crate) fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -446,40 +389,6 @@ pub(crate) fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-/// Writes every value that differs and reads it back. The memory of a server that is just ending may still
-/// hold pages, so a few seconds' patience belongs to it.
-fn restore(kept: &mut [Kept], scope: Scope) -> io::Result<()> {
-    let until = Instant::now() + Duration::from_secs(10);
-    let mut failed = Ok(());
-    for one in kept {
-        let theirs = match &one.made {
-            Made::Untouched => scope == Scope::Ours,
-            Made::Writing => false,
-            // Somebody has changed it after us, and shall have it so.
-            Made::Value(made) => scope == Scope::Ours && value_of(&one.path).is_ok_and(|now| now != *made),
-        };
-        let restored = if theirs { Ok(()) } else { restore_one(&one.path, &one.before, until) };
-        match restored {
-            Ok(()) => one.made = Made::Untouched,
-            Err(error) => failed = Err(io::Error::other(format!("{}: {error}", one.path.display()))),
-        }
-    }
-    failed
-}
-
-fn restore_one(path: &Path, value: &str, until: Instant) -> io::Result<()> {
-    while value_of(path)? != value {
-        if Instant::now() > until {
-            return Err(io::Error::other(format!("is {}, not {value}", value_of(path)?)));
-        }
-        fs::write(path, value)?;
-        if value_of(path)? != value {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-    Ok(())
 }
 
 /// A file's value; of `always [madvise] never` the chosen word; of a pool the pages that were asked for, without the
@@ -498,44 +407,6 @@ pub(crate) fn value_of(path: &Path) -> io::Result<String> {
 
 fn number_of(path: &Path) -> io::Result<u64> {
     value_of(path)?.parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))
-}
-
-/// Whole or not at all: a run may be killed in the middle of it.
-fn save(path: &Path, kept: &[Kept]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, to_text(kept))?;
-    fs::rename(&new, path)
-}
-
-fn to_text(kept: &[Kept]) -> String {
-    let mut text = String::new();
-    for one in kept {
-        let made = match &one.made {
-            Made::Untouched => String::new(),
-            Made::Writing => "\t?".to_owned(),
-            Made::Value(value) => format!("\t={value}"),
-        };
-        let _ = writeln!(text, "{}\t{}{made}", one.path.display(), one.before);
-    }
-    text
-}
-
-/// Files that are none of the guarded ones are left out.
-fn from_text(text: &str) -> Vec<Kept> {
-    let parse = |line: &str| {
-        let mut parts = line.split('\t');
-        let (path, before) = (parts.next()?, parts.next()?);
-        let guarded = path == SHM_GROUP || [POOLS, NODES, thp::FOLDER].iter().any(|folder| path.starts_with(folder));
-        if !guarded || path.contains("..") {
-            return None;
-        }
-        let made = match parts.next() {
-            None => Made::Untouched,
-            Some(made) => made.strip_prefix('=').map_or(Made::Writing, |value| Made::Value(value.to_owned())),
-        };
-        Some(Kept { path: PathBuf::from(path), before: before.to_owned(), made })
-    };
-    text.lines().filter_map(parse).collect()
 }
 
 #[cfg(test)]
@@ -613,19 +484,6 @@ mod tests {
         let Skip(reason) = guard.provide(PageSize::MIB_2, PageCount(1 << 40)).unwrap_err();
         assert!(reason.contains("more pages of 2 MiB are wanted, and memory has room for"), "{reason}");
         assert_eq!(pages(), before);
-    }
-
-    #[test]
-    fn a_saved_state_survives_its_text() {
-        let kept = |path: &str, before: &str, made| Kept { path: PathBuf::from(path), before: before.to_owned(), made };
-        let state = vec![
-            kept("/sys/kernel/mm/hugepages/a", "0", Made::Value("7".to_owned())),
-            kept("/sys/kernel/mm/transparent_hugepage/enabled", "madvise", Made::Writing),
-            kept(SHM_GROUP, "", Made::Untouched),
-        ];
-        assert_eq!(from_text(&to_text(&state)), state);
-        // Nothing but what is guarded is ever written.
-        assert!(from_text("/etc/passwd\tx\n/sys/kernel/mm/hugepages/../../x\t1\nno tab").is_empty());
     }
 
     #[test]

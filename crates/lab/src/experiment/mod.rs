@@ -1,6 +1,9 @@
 //! What all experiments have in common: a plan that is stated before anything happens, variants in random order
 //! within each round, warm-up, raw samples, progress, an end at any moment, and a host that is left as it was.
 
+mod order;
+mod plan;
+
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +12,10 @@ use hugewise_model::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Gauge, Room, Watch};
+pub use self::order::{Random, shuffled};
+pub use self::plan::{Plan, Planned, plan};
+use self::plan::{growth, switches};
+use crate::budget::{Gauge, Watch};
 use crate::cancel::{Cancel, Stopped};
 use crate::guard::{PoolGuard, Skip};
 use crate::results::{Collector, Ratio, Reading, Run};
@@ -168,50 +174,6 @@ impl Default for Options {
     }
 }
 
-/// One variant in a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Planned {
-    /// The pages.
-    pub pages: Variant,
-    /// Memory beside the pool.
-    pub memory_bytes: u64,
-    /// Memory on pages of the pool.
-    pub pool_bytes: u64,
-    /// Processes at once.
-    pub processes: u32,
-    /// Why this variant is left out.
-    pub left_out: Option<String>,
-}
-
-/// What an experiment is going to do and to take, stated before it begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Plan {
-    /// The experiment.
-    pub experiment: String,
-    /// What runs it.
-    pub engine: String,
-    /// Its variants; the others are compared with the first.
-    pub variants: Vec<Planned>,
-    /// Rounds that count.
-    pub rounds: u32,
-    /// Rounds before them that do not.
-    pub warm_ups: u32,
-    /// The order of the variants follows from it.
-    pub seed: u64,
-    /// Estimated time in seconds.
-    pub seconds: f64,
-    /// The most memory that any variant takes, pool included.
-    pub peak_bytes: u64,
-    /// Memory that was available when the plan was made.
-    pub available_bytes: u64,
-    /// Memory that stays free.
-    pub floor_bytes: u64,
-    /// What of the host changes while it runs, and is put back.
-    pub changes: Vec<String>,
-    /// Why it will not be done.
-    pub refusal: Option<String>,
-}
-
 /// Where an experiment stands.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -250,108 +212,6 @@ pub struct Outcome {
     pub seconds: f64,
     /// The least memory that was available meanwhile.
     pub lowest_available_bytes: Option<u64>,
-}
-
-/// States what `experiment` will do, and refuses where the host has no room for it.
-///
-/// # Errors
-/// Where the kernel does not say how much room there is.
-pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Result<Plan, Failure> {
-    let room = gauge.read()?;
-    let floor = room.floor().max(options.floor);
-    let may_change = PoolGuard::may_change();
-    let mut variants = Vec::new();
-    let (mut peak, mut time, mut refusal) = (Bytes::ZERO, Duration::ZERO, experiment.refusal());
-    let mut changes = experiment.changes();
-    for pages in experiment.variants() {
-        let needs = experiment.needs(pages);
-        let left_out = unavailable(pages, &needs, may_change);
-        if left_out.is_none() {
-            let (growth, switches) = (growth(pages, &needs), switches(pages, needs.obeys));
-            let takes = needs.memory + growth;
-            peak = peak.max(takes);
-            time += needs.time;
-            refusal = refusal.or_else(|| too_large(pages, takes, needs.processes, &room, floor));
-            if growth > Bytes::ZERO {
-                changes.push(format!("{pages}: grows the pool by {growth}"));
-            }
-            changes.extend(switches.into_iter().map(|(path, value)| format!("{pages}: {path} = {value}")));
-        }
-        variants.push(Planned {
-            pages,
-            memory_bytes: needs.memory.get(),
-            pool_bytes: needs.huge.get(),
-            processes: needs.processes,
-            left_out,
-        });
-    }
-    let free = gauge.free().unwrap_or_default().saturating_sub(floor);
-    if peak > free {
-        changes.insert(0, format!("page cache of up to {} makes room", peak.saturating_sub(free)));
-    }
-    if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
-        refusal = Some("none of the variants can be had here".to_owned());
-    }
-    Ok(Plan {
-        experiment: experiment.name().to_owned(),
-        engine: experiment.engine().to_owned(),
-        variants,
-        rounds: options.rounds,
-        warm_ups: options.warm_ups,
-        seed: options.seed,
-        seconds: time.as_secs_f64() * f64::from(options.rounds.saturating_add(options.warm_ups)),
-        peak_bytes: peak.get(),
-        available_bytes: room.available.get(),
-        floor_bytes: floor.get(),
-        changes,
-        refusal,
-    })
-}
-
-/// Why a variant cannot be had, as far as can be told without asking the kernel for the pages.
-fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String> {
-    if let Some(page) = pages.pool() {
-        let Some(available) = crate::guard::available(page) else {
-            return Some(format!("this kernel offers no pages of {page}"));
-        };
-        let wanted = page.pages_for(needs.huge);
-        if available < wanted && !may_change {
-            return Some(format!("{wanted} pages of {page} are wanted, {available} available: run as root"));
-        }
-        return None;
-    }
-    if !pages.is_transparent() {
-        return None;
-    }
-    match switches(pages, needs.obeys) {
-        changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.obeys) => Some("this kernel offers no such transparent pages".to_owned()),
-        _ if !may_change => Some("this host's settings of transparent huge pages keep it away: run as root".to_owned()),
-        _ => None,
-    }
-}
-
-/// What the pool lacks of the pages that a variant wants.
-fn growth(pages: Variant, needs: &Needs) -> Bytes {
-    pages.pool().map_or(Bytes::ZERO, |page| {
-        let wanted = page.pages_for(needs.huge);
-        wanted.saturating_sub(crate::guard::available(page).unwrap_or_default()).of(page)
-    })
-}
-
-/// The switches that a variant needs turned, with the values they need.
-fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'static str)> {
-    if pages.is_transparent() { thp::wanted(pages, obeys) } else { Vec::new() }
-}
-
-fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Room, floor: Bytes) -> Option<String> {
-    if takes > room.available.saturating_sub(floor) {
-        let available = room.available;
-        return Some(format!("{pages} takes {takes}: {available} are available, of which {floor} stay free"));
-    }
-    let allowed = room.processes?;
-    let processes = u64::from(processes);
-    (processes > allowed).then(|| format!("{pages} takes {processes} processes: this cgroup allows {allowed} more"))
 }
 
 /// Does what `plan` says.
@@ -497,42 +357,6 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The variants in an order that follows from the seed and the round alone (Fisher and Yates).
-pub fn shuffled(variants: &[Variant], seed: u64, round: u32) -> Vec<Variant> {
-    let mut order = variants.to_vec();
-    let mut random = Random::new(seed ^ u64::from(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    for at in (1..order.len()).rev() {
-        order.swap(at, random.below(at + 1));
-    }
-    order
-}
-
-/// A small generator of random numbers for orders of things, the same on every machine (SplitMix64). No secrets.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The sequence that belongs to `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is above zero. The bias is far below anything that matters here.
-    pub fn below(&mut self, end: usize) -> usize {
-        let wide = u128::from(self.next()) * u128::try_from(end).unwrap_or(1);
-        usize::try_from(wide >> 64).unwrap_or(0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -636,15 +460,5 @@ mod tests {
         });
         let (outcome, _) = done(&mut failing, &Options::default(), &Cancel::never()).unwrap();
         assert_eq!(outcome.stopped.as_deref(), Some("interrupted"));
-    }
-
-    #[test]
-    fn the_order_follows_from_the_seed_and_every_order_comes() {
-        let variants = [Variant::Base, Variant::Thp, Variant::MIB_2];
-        assert_eq!(shuffled(&variants, 7, 3), shuffled(&variants, 7, 3));
-        let mut orders: Vec<_> = (0..200).map(|round| shuffled(&variants, 7, round)).collect();
-        orders.sort();
-        orders.dedup();
-        assert_eq!(orders.len(), 6);
     }
 }
