@@ -3,10 +3,12 @@
 //! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
 //! one kind of trouble each; what meets in time is joined into incidents.
 
+pub mod join;
 pub mod metric;
 pub mod readers;
 pub mod rotation;
 pub mod series;
+pub mod signatures;
 pub mod verdict;
 
 pub use metric::{Metric, Unit};
