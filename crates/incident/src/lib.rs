@@ -3,6 +3,7 @@
 //! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
 //! one kind of trouble each; what meets in time is joined into incidents.
 
+mod baseline;
 pub mod join;
 pub mod metric;
 pub mod readers;
