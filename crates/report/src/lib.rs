@@ -14,6 +14,7 @@ pub mod chart;
 pub mod date;
 pub mod formats;
 pub mod html;
+mod investigated;
 pub mod json;
 pub mod lab;
 pub mod nagios;
@@ -29,8 +30,11 @@ mod verified;
 
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod stories;
 
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
+pub use investigated::Investigated;
 pub use lab::LabReport;
 pub use palette::Palette;
 pub use run::{RunReport, Started};
