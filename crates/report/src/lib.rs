@@ -23,6 +23,7 @@ pub mod plain;
 pub mod rules;
 pub mod run;
 pub mod screen;
+pub mod series;
 mod started;
 pub mod table;
 pub mod text;
