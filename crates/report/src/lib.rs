@@ -14,7 +14,6 @@ pub mod chart;
 pub mod date;
 pub mod formats;
 pub mod html;
-mod investigated;
 pub mod json;
 pub mod lab;
 pub mod nagios;
@@ -35,7 +34,6 @@ mod samples;
 mod stories;
 
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
-pub use investigated::Investigated;
 pub use lab::LabReport;
 pub use palette::Palette;
 pub use run::{RunReport, Started};

@@ -133,6 +133,7 @@ fn source(series: &Series) -> Source {
         format: Some(series.format),
         version: series.version.clone(),
         host: series.host.clone(),
+        clock: series.clock.clone(),
         from: series.samples().first().map(|sample| sample.at),
         to: series.samples().last().map(|sample| sample.at),
         samples: series.samples().len(),
@@ -153,6 +154,8 @@ pub(crate) fn storm() -> Investigation {
     let sources = vec![source(&series), refused];
     let history = History {
         host: Some("db7".into()),
+        clock: series.clock.clone(),
+        facts: None,
         series: vec![series],
         incidents: vec![incident(midnight)],
         signatures: vec![signature(
@@ -164,7 +167,7 @@ pub(crate) fn storm() -> Investigation {
         unknown: vec!["compaction: sysstat does not record compact_stall".into()],
         looked: vec!["kernel time, free memory, reclaim, page tables, swap: 143 samples of 10 minutes".into()],
     };
-    Investigation { sources, hosts: vec![history], unknown: Vec::new() }
+    Investigation { sources, hosts: vec![history], ..Investigation::default() }
 }
 
 /// A quiet day by the host's wall clock.
@@ -174,7 +177,12 @@ pub(crate) fn quiet() -> Investigation {
     let sources = vec![source(&series)];
     let looked = vec!["kernel time, free memory, reclaim, page tables, swap: 143 samples of 10 minutes".into()];
     let history = History { host: Some("web3".into()), series: vec![series], looked, ..History::default() };
-    Investigation { sources, hosts: vec![history], unknown: vec!["sessions: no source counts them".into()] }
+    Investigation {
+        sources,
+        hosts: vec![history],
+        passed_over: vec!["3 files of no format that is known".into()],
+        unknown: vec!["sessions: no source counts them".into()],
+    }
 }
 
 /// What a terminal and a browser would act on, wherever others choose the words.
@@ -207,6 +215,6 @@ pub(crate) fn hostile() -> Investigation {
         }
         (history.unknown, history.looked) = (vec![bad()], vec![bad()]);
     }
-    found.unknown = vec![bad()];
+    (found.unknown, found.passed_over) = (vec![bad()], vec![bad()]);
     found
 }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::Reasons;
 use crate::date;
-use crate::investigated::{clock_of, clock_of_source};
 
 /// Name and version of the format.
 pub const INVESTIGATE_SCHEMA: &str = "hugewise.investigate/1";
@@ -35,6 +34,8 @@ pub struct Investigate {
     pub unknown: Vec<Said>,
     /// What was looked at.
     pub looked: Vec<Said>,
+    /// What was found in folders and tars and is of no format that is known, counted.
+    pub passed_over: Vec<String>,
 }
 
 /// A file or folder that was given or found.
@@ -170,9 +171,9 @@ const fn confidence_name(confidence: Confidence) -> &'static str {
 }
 
 impl Source {
-    fn new(source: &incident::Source, clock: &Clock) -> Self {
+    fn new(source: &incident::Source) -> Self {
         let mut reasons = Reasons::default();
-        let when = |at: Option<Moment>| at.and_then(|at| date::moment(at, clock));
+        let when = |at: Option<Moment>| at.and_then(|at| date::known_moment(at, &source.clock));
         let none = if source.samples == 0 { "no samples" } else { "not known" };
         Self {
             path: source.path.clone(),
@@ -181,7 +182,7 @@ impl Source {
             host: reasons.derive("host", source.host.clone(), "the source does not tell"),
             from: reasons.derive("from", when(source.from), none),
             to: reasons.derive("to", when(source.to), none),
-            clock: clock_name(clock),
+            clock: clock_name(&source.clock),
             samples: source.samples,
             problems: source.problems.clone(),
             reasons,
@@ -193,13 +194,13 @@ impl Signature {
     fn new(signature: &incident::Signature, clock: &Clock) -> Self {
         let evidence = |evidence: &incident::Evidence| Evidence {
             source: evidence.source.clone(),
-            at: date::moment(evidence.at, clock),
+            at: date::known_moment(evidence.at, clock),
             what: evidence.what.clone(),
         };
         Self {
             name: signature.kind.name(),
-            from: date::moment(signature.from, clock),
-            to: date::moment(signature.to, clock),
+            from: date::known_moment(signature.from, clock),
+            to: date::known_moment(signature.to, clock),
             strength: strength_name(signature.strength),
             evidence: signature.evidence.iter().map(evidence).collect(),
             caveats: signature.caveats.clone(),
@@ -208,11 +209,12 @@ impl Signature {
 }
 
 impl Incident {
-    fn new(incident: &incident::Incident, history: &History, clock: &Clock) -> Self {
+    fn new(incident: &incident::Incident, history: &History) -> Self {
+        let clock = &history.clock;
         Self {
             host: history.host.clone(),
-            from: date::moment(incident.from, clock),
-            to: date::moment(incident.to, clock),
+            from: date::known_moment(incident.from, clock),
+            to: date::known_moment(incident.to, clock),
             clock: clock_name(clock),
             verdict: incident.verdict.name(),
             summary: incident.summary.clone(),
@@ -230,25 +232,25 @@ impl From<&incident::Investigation> for Investigate {
         let (mut incidents, mut signatures, mut unknown, mut looked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         unknown.extend(investigation.unknown.iter().map(|what| Said { host: None, what: what.clone() }));
         for history in &investigation.hosts {
-            let clock = clock_of(history);
+            let clock = &history.clock;
             let said = |what: &String| Said { host: history.host.clone(), what: what.clone() };
-            incidents.extend(history.incidents.iter().map(|incident| Incident::new(incident, history, &clock)));
+            incidents.extend(history.incidents.iter().map(|incident| Incident::new(incident, history)));
             signatures.extend(history.signatures.iter().map(|signature| HostSignature {
                 host: history.host.clone(),
-                clock: clock_name(&clock),
-                signature: Signature::new(signature, &clock),
+                clock: clock_name(clock),
+                signature: Signature::new(signature, clock),
             }));
             unknown.extend(history.unknown.iter().map(said));
             looked.extend(history.looked.iter().map(said));
         }
-        let source = |source| Source::new(source, &clock_of_source(investigation, source));
         Self {
             schema: INVESTIGATE_SCHEMA,
-            sources: investigation.sources.iter().map(source).collect(),
+            sources: investigation.sources.iter().map(Source::new).collect(),
             incidents,
             signatures,
             unknown,
             looked,
+            passed_over: investigation.passed_over.clone(),
         }
     }
 }
@@ -258,7 +260,11 @@ pub fn investigate_schema() -> String {
     super::schema_of::<Investigate>()
 }
 
-pub(crate) fn write(investigation: &incident::Investigation, out: &mut dyn io::Write) -> io::Result<()> {
+/// Writes the report that programs read.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write(investigation: &incident::Investigation, out: &mut dyn io::Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &Investigate::from(investigation))?;
     writeln!(out)
 }

@@ -30,7 +30,7 @@ impl<W: Write> Writer<W> {
         let columns: Vec<Option<&Column>> = Metric::ALL.iter().map(|metric| series.column(*metric)).collect();
         let clock = clock_word(&series.clock);
         for (row, sample) in series.samples().iter().enumerate() {
-            let time = date::moment(sample.at, &series.clock).unwrap_or_default();
+            let time = date::known_moment(sample.at, &series.clock).unwrap_or_default();
             write!(self.out, "{host},{source},{time},")?;
             if let Some(interval) = sample.interval {
                 write!(self.out, "{}", interval.as_secs_f64())?;
