@@ -73,7 +73,10 @@ fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
 
 /// Sessions that came or went at once, and were felt.
 fn logins(facts: &Facts<'_>) -> Option<Taken> {
-    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_leads()) || facts.clear(Kind::Starved);
+    // Many came, and nobody had to wait for a processor.
+    let at_ease = facts.load.is_some_and(|(queue, processors)| queue <= processors);
+    let busy = facts.clear(Kind::KernelCpu) && if at_ease { facts.kernel_is_high() } else { facts.kernel_leads() };
+    let felt = busy || facts.clear(Kind::Starved);
     if !facts.clear(Kind::Logins) || !(felt || facts.strong(Kind::Logins)) {
         return None;
     }

@@ -8,6 +8,9 @@ use crate::signatures::rows::Rows;
 use crate::signatures::starved;
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 
+/// %system that is much for an interval of any length.
+const MUCH: f64 = 20.0;
+
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
@@ -222,11 +225,15 @@ impl<'a> Facts<'a> {
         self.strength(kind) == Some(Strength::Strong)
     }
 
-    /// Whether the kernel took more than the programs, or much.
+    /// Whether the kernel took much of the processors.
+    pub(super) fn kernel_is_high(&self) -> bool {
+        self.system.is_some_and(|(peak, _)| peak >= MUCH)
+    }
+
+    /// Whether the kernel took much, or more than the programs.
     pub(super) fn kernel_leads(&self) -> bool {
-        const MUCH: f64 = 20.0;
         let user = self.user.unwrap_or(100.0);
-        self.system.is_some_and(|(peak, _)| peak >= MUCH || peak > user)
+        self.kernel_is_high() || self.system.is_some_and(|(peak, _)| peak > user)
     }
 
     /// Whether page tables take a large part of memory, as far as it was read.

@@ -13,6 +13,8 @@ const STEP: f64 = 50.0;
 const STEP_PART: f64 = 0.2;
 /// And is more than people who begin their day when it is this part.
 const STEP_CLEAR: f64 = 0.5;
+/// Part of a step with which it is called done.
+const ARRIVED: f64 = 0.95;
 /// Steps wander by this much without anybody's doing.
 const FLOOR: f64 = 8.0;
 /// Processes and threads begun a second, and altogether above the usual.
@@ -93,6 +95,15 @@ fn steps(rows: &Rows<'_>, column: &Column, direction: f64) -> Vec<Step> {
                 let (first, from) = began.copied().unwrap_or((old_row, old));
                 found.push(Step { first, last: new_row, from, to: new });
             }
+        }
+    }
+    for step in &mut found {
+        // What moves about behind the step is no longer of it.
+        let arrived = |value: f64| (value - step.from) / (step.to - step.from) >= ARRIVED;
+        let begin = present.partition_point(|(row, _)| *row <= step.first);
+        let reached = present.iter().skip(begin).find(|(_, value)| arrived(*value));
+        if let Some((row, value)) = reached.filter(|(row, _)| *row <= step.last) {
+            (step.last, step.to) = (*row, *value);
         }
     }
     found
