@@ -11,6 +11,9 @@ use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 /// %system that is much for an interval of any length.
 const MUCH: f64 = 20.0;
 
+/// Samples as far apart as this, in milliseconds, thin what one process does.
+const COARSE: i64 = 60_000;
+
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
@@ -223,6 +226,20 @@ impl<'a> Facts<'a> {
 
     pub(super) fn strong(&self, kind: Kind) -> bool {
         self.strength(kind) == Some(Strength::Strong)
+    }
+
+    /// Whether free memory was seen low while the kernel was busy, not just before: a large process that ends frees its
+    /// memory with the kernel's time. Where a minute and more lies between samples, that takes too little of it to be seen.
+    pub(super) fn low_while_busy(&self) -> bool {
+        let of = |kind| self.signatures.iter().filter(move |one| one.kind == kind && one.strength >= Strength::Clear);
+        let earliest = |busy: &Signature| busy.from.0 + i64::from(self.coarsest < COARSE);
+        of(Kind::FreeMemory)
+            .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
+    }
+
+    /// Whether the kernel took more than the programs, and much.
+    pub(super) fn kernel_rules(&self) -> bool {
+        self.kernel_is_high() && self.system.zip(self.user).is_none_or(|((peak, _), user)| peak > user)
     }
 
     /// Whether the kernel took much of the processors.

@@ -34,6 +34,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let mut low: Option<(usize, f64)> = None;
     for (row, now) in free.iter() {
         let Some(total) = total.get(row).filter(|total| *total > 0.0) else { continue };
+        // A host that starts anew has all its memory free.
+        low = low.filter(|(before, _)| !rows.restarted(*before, row));
         if let Some((before, least)) = low {
             let leapt = now - least >= LEAP * total && now >= TIMES * least;
             if leapt && rows.at(row).0 - rows.at(before).0 <= soon {

@@ -255,7 +255,8 @@ fn page_tables_that_grow_with_sessions_tell_the_segment() {
 /// The main loop of a watcher wrote its last date at 05:37:08, and the next at 06:04; another collector was late too.
 #[test]
 fn a_loop_that_did_not_come_round() {
-    let mut moments: Vec<i64> = (0..1200).map(|row| 3600 + row * 30).filter(|at| !(20_228..21_840).contains(at)).collect();
+    let mut moments: Vec<i64> =
+        (0..1200).map(|row| 3600 + row * 30).filter(|at| !(20_228..21_840).contains(at)).collect();
     moments.push(20_228);
     moments.sort_unstable();
     let calm = |second: i64| Second {

@@ -4,4 +4,3 @@ mod field;
 mod kinds;
 mod made;
 mod property;
-mod samples;
