@@ -154,8 +154,8 @@ impl Window<'_> {
             let kswapd = highest(Metric::ScanKswapd).unwrap_or(0.0);
             return Scans::Counted { direct: direct.unwrap_or(0.0), kswapd };
         }
-        let lies = self.history.series.iter().flat_map(|series| &series.untrusted);
-        let lie = lies.filter(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd)).next();
+        let mut lies = self.history.series.iter().flat_map(|series| &series.untrusted);
+        let lie = lies.find(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd));
         lie.map_or(Scans::Absent, |(_, why)| Scans::Untrusted(why.clone()))
     }
 
@@ -176,7 +176,7 @@ impl Window<'_> {
     }
 
     fn load(&self) -> Option<(f64, f64)> {
-        let queue = self.highest(Metric::RunQueue).map(|(series, row, queue)| (series, row, queue));
+        let queue = self.highest(Metric::RunQueue);
         let load = self.highest(Metric::Load1);
         let (series, row, most) = queue.into_iter().chain(load).max_by(|one, other| one.2.total_cmp(&other.2))?;
         let processors = series.value(Metric::Processors, row).filter(|processors| *processors >= 1.0)?;

@@ -1,5 +1,7 @@
 //! Stories from the field, and hosts at peace, made from their figures.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
 mod field;
 mod kinds;
 mod made;
