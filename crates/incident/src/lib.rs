@@ -15,4 +15,7 @@ pub mod verdict;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};
-pub use verdict::{Confidence, Evidence, History, Incident, Investigation, Kind, Signature, Source, Strength, Verdict};
+pub use verdict::{
+    Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
+    Strength, Verdict,
+};

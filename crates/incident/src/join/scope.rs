@@ -41,7 +41,9 @@ pub(super) fn fill(history: &mut History) {
     if !has(LOOKED.get(2).map_or(&[], |(_, metrics)| metrics)) {
         unknown.push("reclaim: no source counts what the kernel scanned for pages to take back".to_owned());
     }
-    if !has(&[Metric::HugeTotal]) {
+    if history.facts.as_ref().is_some_and(|facts| facts.pools.is_some()) {
+        // Pools of all sizes are known, if of one moment.
+    } else if !has(&[Metric::HugeTotal]) {
         unknown.push("the pool: no source has HugePages_Total".to_owned());
     } else if !has(&[Metric::HugetlbAll]) {
         unknown.push(
@@ -87,9 +89,11 @@ fn looked(series: &Series) -> String {
 
 fn page_tables(history: &History) -> String {
     let collector = history.series.iter().find(|series| series.format == "sysstat");
+    let once = history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some());
     match collector.and_then(|series| series.version.as_deref()) {
+        _ if once => "page tables over time: they were read once, when the host was captured".to_owned(),
         Some(version) => format!(
-            "page tables: sysstat {version} does not store them, 11.1.3 and later do; a log of /proc/meminfo has them"
+            "page tables: sysstat {version} has none of them here, 11.1.3 and later store them; a log of /proc/meminfo has them"
         ),
         None if history.series.iter().any(|series| series.format == "sar") => {
             "page tables: sar prints them with -r ALL, of what sysstat 11.1.3 and later stored".to_owned()

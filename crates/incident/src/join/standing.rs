@@ -75,7 +75,7 @@ fn large(history: &History, signatures: Vec<Signature>) -> Incident {
         .into_iter()
         .collect();
     let mut raised_by = Vec::new();
-    if readings == 1 {
+    if readings <= 1 {
         raised_by.push("more than one reading: sar -r ALL, or a log of /proc/meminfo over a day".to_owned());
     }
     if slope.is_none() {

@@ -5,7 +5,7 @@
 
 mod compaction;
 mod free_memory;
-mod kernel_cpu;
+pub(crate) mod kernel_cpu;
 mod logins;
 pub(crate) mod page_tables;
 mod pool;
