@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::signatures::rows::Rows;
-use crate::signatures::{kernel_cpu, page_tables, starved};
+use crate::signatures::sight::Sight;
+use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 
 /// %system that is much for an interval of any length.
@@ -83,6 +84,7 @@ fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
 }
 
 struct Window<'a> {
+    sight: &'a Sight<'a>,
     history: &'a History,
     from: Moment,
     to: Moment,
@@ -125,7 +127,7 @@ impl Window<'_> {
     }
 
     fn tables(&self) -> Option<Tables> {
-        let total = page_tables::memory(self.history)?;
+        let total = self.sight.memory?;
         if let Some((.., bytes)) = self.values(Metric::PageTables).max_by(|one, other| one.2.total_cmp(&other.2)) {
             return Some(Tables { bytes, total, then: true });
         }
@@ -203,17 +205,18 @@ impl Window<'_> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(history: &History, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
-        let window = Window { history, from, to };
+    pub(super) fn of(sight: &Sight<'_>, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
+        let history = sight.history;
+        let window = Window { sight, history, from, to };
         let system = window.system();
-        let shows = |series: &&Series| {
+        let shows = |rows: &&Rows<'_>| {
             let mut sources = signatures.iter().flat_map(|signature| &signature.evidence);
-            sources.any(|evidence| evidence.source == series.source)
+            sources.any(|evidence| evidence.source == rows.source())
         };
-        let involved: Vec<Rows<'_>> = history.series.iter().filter(shows).map(Rows::of).collect();
+        let involved = sight.rows.iter().filter(shows);
         // Around these all rows are there, even where others were thinned away.
         let starved = signatures.iter().filter(|one| one.kind == Kind::Starved);
-        let late = starved.flat_map(|one| involved.iter().filter_map(|rows| starved::latest(rows, one.from, one.to)));
+        let late = starved.filter_map(|one| sight.latest(one.from, one.to));
         Self {
             signatures,
             system: system.map(|(peak, _)| peak),
@@ -233,7 +236,7 @@ impl<'a> Facts<'a> {
             load: window.load(),
             late: late.max(),
             root: history.facts.as_ref().map(|facts| facts.source.clone()),
-            coarsest: involved.iter().map(|rows| rows.usual).max().unwrap_or(0),
+            coarsest: involved.map(|rows| rows.usual).max().unwrap_or(0),
         }
     }
 

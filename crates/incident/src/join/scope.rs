@@ -2,7 +2,8 @@
 
 use crate::baseline::FEWEST;
 use crate::signatures::rows::Rows;
-use crate::{History, Metric, Series};
+use crate::signatures::sight::Sight;
+use crate::{History, Metric};
 
 /// Samples farther apart than this hide much, in milliseconds.
 const COARSE: i64 = 120_000;
@@ -22,8 +23,14 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ("compaction", &[Metric::CompactStall, Metric::ThpFaultFallback, Metric::KcompactdCpu, Metric::KhugepagedCpu]),
 ];
 
-pub(super) fn fill(history: &mut History) {
-    history.looked = history.series.iter().filter(|series| !series.samples().is_empty()).map(looked).collect();
+/// What was looked at: for a quiet archive that is the whole answer.
+pub(super) fn looked(sight: &Sight<'_>) -> Vec<String> {
+    sight.rows.iter().filter(|rows| !rows.samples().is_empty()).map(of_series).collect()
+}
+
+/// What the sources cannot tell.
+pub(super) fn unknown(sight: &Sight<'_>) -> Vec<String> {
+    let history = sight.history;
     let mut unknown = Vec::new();
     let has = |metrics: &[Metric]| {
         history.series.iter().any(|series| metrics.iter().any(|metric| series.column(*metric).is_some()))
@@ -56,8 +63,8 @@ pub(super) fn fill(history: &mut History) {
                 .to_owned(),
         );
     }
-    for series in &history.series {
-        let (rows, pace) = (series.samples().len(), Rows::of(series).usual);
+    for (series, pace) in history.series.iter().zip(sight.rows.iter().map(|rows| rows.usual)) {
+        let rows = series.samples().len();
         if rows > 0 && rows < FEWEST {
             unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));
         } else if pace >= COARSE {
@@ -70,14 +77,15 @@ pub(super) fn fill(history: &mut History) {
         }
     }
     unknown.dedup();
-    history.unknown.extend(unknown);
+    unknown
 }
 
-fn looked(series: &Series) -> String {
+fn of_series(rows: &Rows<'_>) -> String {
+    let series = rows.series;
     let has = |metrics: &[Metric]| metrics.iter().any(|metric| series.column(*metric).is_some());
     let mut subjects: Vec<&str> = LOOKED.iter().filter(|(_, metrics)| has(metrics)).map(|(name, _)| *name).collect();
     subjects.push("the collector's own pace");
-    let pace = Rows::of(series).usual as f64 / 1000.0;
+    let pace = rows.usual as f64 / 1000.0;
     let count = series.samples().len();
     format!(
         "{} ({}): {count} samples, usually {pace:.0} s apart: {}",

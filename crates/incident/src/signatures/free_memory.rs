@@ -1,9 +1,10 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
 use super::rows::{MINUTE, Rows, bytes};
+use super::sight::Sight;
 use super::{MOST_EVIDENCE, hides, weaker};
 use crate::baseline::percentile;
-use crate::{History, Kind, Metric, Signature, Strength};
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Parts of memory below which free memory is low, whatever is usual. kswapd's watermarks are some tenths of a percent;
 /// hosts in trouble had 0.1 to 0.6 % (78 MB of 20 GB, 75 MB of 64 GB, 3.4 of 528 GB).
@@ -23,9 +24,9 @@ const LONG: i64 = 60 * MINUTE;
 /// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
 const FROM_CACHE: f64 = 0.7;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    let reserve = history.facts.as_ref().and_then(|facts| facts.min_free).map_or(0.0, |reserve| reserve.as_f64());
-    history.series.iter().flat_map(|series| of(&Rows::of(series), reserve)).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    let reserve = sight.history.facts.as_ref().and_then(|facts| facts.min_free).map_or(0.0, |reserve| reserve.as_f64());
+    sight.rows.iter().flat_map(|rows| of(rows, reserve)).collect()
 }
 
 fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {

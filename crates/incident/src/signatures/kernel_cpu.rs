@@ -1,9 +1,10 @@
 //! Time in the kernel far above what the archive has otherwise.
 
 use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, bytes};
+use super::sight::Sight;
 use super::{hides, weaker};
 use crate::baseline::Baseline;
-use crate::{History, Kind, Metric, Signature, Strength};
+use crate::{Kind, Metric, Signature, Strength};
 
 /// %system below this is no trouble, whatever is usual. Of five quiet series, 453 intervals, none had this and stood out
 /// by six spreads; system above user alone was there 129 times, on idle hosts.
@@ -36,8 +37,8 @@ pub(crate) fn usual(signature: &Signature) -> Option<f64> {
     words.filter_map(|(_, usual)| usual.parse().ok()).next()
 }
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

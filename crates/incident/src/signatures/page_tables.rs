@@ -4,6 +4,7 @@ use hugewise_model::Bytes;
 
 use super::later;
 use super::rows::{Rows, bytes};
+use super::sight::Sight;
 use crate::baseline::{Slope, median, slope};
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
@@ -25,15 +26,14 @@ const ONE_READING: &str = "one reading: whether it is so always is not told";
 /// A table of 4 KiB maps 2 MiB with base pages of 4 KiB.
 const MAPPED: f64 = 512.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    let total = memory(history);
-    let told = history.series.iter().filter_map(|series| of(history, &Rows::of(series), total));
-    told.chain(captured(history, total)).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    let told = sight.rows.iter().filter_map(|rows| of(sight.history, rows, sight.memory));
+    told.chain(captured(sight.history, sight.memory)).collect()
 }
 
 /// MemTotal, from whichever source has it.
 pub(crate) fn memory(history: &History) -> Option<f64> {
-    let of = |column: &Column| column.iter().last().map(|(_, total)| total);
+    let of = |column: &Column| column.iter().next().map(|(_, total)| total);
     let told = history.series.iter().filter_map(|series| of(series.column(Metric::MemTotal)?));
     let captured = history.facts.as_ref().and_then(|facts| facts.memory).map(Bytes::as_f64);
     told.chain(captured).find(|total| *total > 0.0)
