@@ -331,7 +331,7 @@ fn hostile(entries: &[(&str, u8, &str, &[u8])]) -> Vec<u8> {
         block[148..156].fill(b' ');
         block[156] = *kind;
         block[157..157 + target.len()].copy_from_slice(target.as_bytes());
-        block[257..263].copy_from_slice(b"ustar\0");
+        block[257..265].copy_from_slice(b"ustar  \0");
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
         block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
         bytes.extend(block);
