@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::panic,
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
