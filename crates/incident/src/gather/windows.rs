@@ -1,0 +1,431 @@
+//! The history of a host, whole where it fits in memory, and otherwise window of time by window of time.
+//!
+//! A window reaches over its ends into its neighbours, so that what lies on an end is seen with what is before and behind
+//! it; what both of two neighbours see there is one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Rows;
+use super::hosts::{Host, Placed};
+use crate::{History, Moment, Problem, Series, Signature, rotation, signatures};
+
+/// Rows of a window, in bytes.
+const WINDOW: usize = 40 << 20;
+/// How far a window reaches into its neighbours.
+const OVERLAP: i64 = 12 * 3_600_000;
+/// Windows at once: each is held in memory.
+const AT_ONCE: usize = 8;
+/// Rows of a series that was thinned.
+const THINNED: usize = 8192;
+/// A signature longer than this keeps no rows of its own when its series is thinned.
+const LONGEST_KEPT: i64 = 6 * 3_600_000;
+/// Rows of evidence of a signature that was joined.
+const MOST_EVIDENCE: usize = 12;
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) from: Option<Moment>,
+    pub(crate) to: Option<Moment>,
+}
+
+/// Where rows come from that were not kept.
+pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
+
+/// Makes the histories, with their signatures; thinned where not all rows could be kept.
+pub(crate) fn histories(hosts: Vec<(Host, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
+    of_windows(hosts, WINDOW, load, rows)
+}
+
+fn of_windows(
+    mut hosts: Vec<(Host, Bounds)>,
+    most: usize,
+    load: Load<'_>,
+    rows: Option<&Mutex<Rows<'_>>>,
+) -> Vec<History> {
+    // A host that does not fit is read window by window; what was kept of it would only be in the way.
+    let mut tasks: Vec<(usize, Window)> = Vec::new();
+    for (at, (host, bounds)) in hosts.iter_mut().enumerate() {
+        let windows = windows(host, *bounds, most);
+        if windows.len() > 1 {
+            host.pieces.iter_mut().for_each(|placed| placed.piece.kept = None);
+        }
+        tasks.extend(windows.into_iter().map(|window| (at, window)));
+    }
+    let thin = hosts.iter().any(|(host, _)| host.pieces.iter().any(|placed| placed.piece.kept.is_none()));
+    let kept: Vec<Vec<Mutex<Option<Series>>>> = hosts
+        .iter_mut()
+        .map(|(host, _)| host.pieces.iter_mut().map(|placed| Mutex::new(placed.piece.kept.take())).collect())
+        .collect();
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, usize, Found)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((of, window)) = tasks.get(at) else { return };
+            let (Some((host, _)), Some(kept)) = (hosts.get(*of), kept.get(*of)) else { return };
+            let mut whole = series(host, kept, window, load);
+            if !window.is_all() {
+                // Evidence of all windows is of one series.
+                whole.iter_mut().for_each(|series| series.source = sources(host, series));
+            }
+            let last = look(host, whole, window, thin, rows);
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
+        }
+    };
+    // Rows are handed on in the order of time.
+    let at_once = if rows.is_some() { 1 } else { AT_ONCE };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len()).min(at_once);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(host, at, _)| (*host, *at));
+    let mut histories: Vec<History> = hosts.iter().map(|(host, _)| empty(host)).collect();
+    let mut parts: Vec<Vec<Found>> = hosts.iter().map(|_| Vec::new()).collect();
+    for (host, _, one) in found {
+        if let Some(parts) = parts.get_mut(host) {
+            parts.push(one);
+        }
+    }
+    for ((history, parts), (host, _)) in histories.iter_mut().zip(parts).zip(&hosts) {
+        let several = parts.len() > 1;
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend(part.series);
+            history.signatures = joined(std::mem::take(&mut history.signatures), part.signatures);
+        }
+        history.series = if several { whole(host, all) } else { all };
+    }
+    histories
+}
+
+fn empty(host: &Host) -> History {
+    History {
+        host: host.name.clone(),
+        clock: host.clock.clone(),
+        facts: host.facts.clone(),
+        unknown: host.notes.clone(),
+        ..History::default()
+    }
+}
+
+/// Series of all windows, one behind the other.
+fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
+    let mut problems: Vec<(&'static str, Problem)> = Vec::new();
+    for part in &mut all {
+        for problem in std::mem::take(&mut part.problems) {
+            if !problems.iter().any(|(format, known)| *format == part.format && *known == problem) {
+                problems.push((part.format, problem));
+            }
+        }
+    }
+    let mut all = join(all);
+    for series in &mut all {
+        series.source = sources(host, series);
+        let (own, others): (Vec<_>, Vec<_>) = problems.into_iter().partition(|(format, _)| *format == series.format);
+        series.problems = own.into_iter().map(|(_, problem)| problem).collect();
+        problems = others;
+    }
+    all
+}
+
+/// The files of a series, the first and the last.
+fn sources(host: &Host, series: &Series) -> String {
+    let mut files: Vec<(Moment, &str)> = host
+        .pieces
+        .iter()
+        .filter(|placed| placed.piece.hull.format == series.format && placed.copy_of.is_none())
+        .filter_map(|placed| Some((placed.span?.0, placed.piece.hull.source.as_str())))
+        .collect();
+    files.sort_unstable();
+    match (files.first(), files.last()) {
+        (Some((_, first)), Some((_, last))) if first != last => format!("{first} to {last}"),
+        _ => series.source.clone(),
+    }
+}
+
+/// A stretch of time of one host: its own, and what is seen of its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    own: (Option<Moment>, Option<Moment>),
+    seen: (Option<Moment>, Option<Moment>),
+}
+
+impl Window {
+    /// Whether it has no neighbours.
+    fn is_all(&self) -> bool {
+        self.own == self.seen
+    }
+}
+
+/// Cuts a host's time so that each window's rows fit.
+fn windows(host: &Host, bounds: Bounds, most: usize) -> Vec<Window> {
+    let mut pieces: Vec<(Moment, usize)> = host
+        .pieces
+        .iter()
+        .filter(|placed| overlaps(placed, bounds.from, bounds.to))
+        .filter_map(|placed| Some((placed.span?.0, placed.piece.weight)))
+        .collect();
+    pieces.sort_unstable();
+    let mut ends = Vec::new();
+    let mut filled = 0_usize;
+    for (from, weight) in pieces {
+        if filled > 0 && filled.saturating_add(weight) > most && ends.last() != Some(&from) {
+            ends.push(from);
+            filled = 0;
+        }
+        filled = filled.saturating_add(weight);
+    }
+    let mut from = bounds.from;
+    let mut windows = Vec::new();
+    for to in ends.into_iter().map(Some).chain([bounds.to]) {
+        let last = windows.len();
+        let first = last == 0;
+        let more = |at: Option<Moment>, by: i64| at.map(|at| Moment(at.0.saturating_add(by)));
+        let seen_from = if first { from } else { more(from, -OVERLAP).max(bounds.from) };
+        windows.push(Window { own: (from, to), seen: (seen_from, more(to, OVERLAP)) });
+        from = to;
+    }
+    if let Some(last) = windows.last_mut() {
+        last.seen.1 = bounds.to;
+    }
+    for window in &mut windows {
+        window.seen.1 = match (window.seen.1, bounds.to) {
+            (Some(seen), Some(to)) => Some(seen.min(to)),
+            (seen, to) => seen.or(to),
+        };
+    }
+    windows
+}
+
+fn overlaps(placed: &Placed, from: Option<Moment>, to: Option<Moment>) -> bool {
+    placed.copy_of.is_none()
+        && placed
+            .span
+            .is_some_and(|(first, last)| from.is_none_or(|from| last >= from) && to.is_none_or(|to| first <= to))
+}
+
+/// The series of a host within a window, on its clock.
+fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
+    let (from, to) = window.seen;
+    let mut parts = Vec::new();
+    let mut absent = Vec::new();
+    for (at, placed) in host.pieces.iter().enumerate() {
+        if !overlaps(placed, from, to) {
+            continue;
+        }
+        let whole = kept.get(at).and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
+        match whole {
+            Some(series) => parts.push((placed, series)),
+            None => absent.push(placed),
+        }
+    }
+    if !absent.is_empty() {
+        parts.extend(load(&absent).into_iter().filter_map(|(at, series)| Some((*absent.get(at)?, series))));
+    }
+    let on_clock = |(placed, mut series): (&Placed, Series)| {
+        if let Some(offsets) = &placed.shift {
+            series.moved(|at, after| super::clock::utc(offsets, at, after));
+        }
+        series.clock = host.clock.clone();
+        series.host = host.name.clone();
+        series.cut(from, to);
+        series
+    };
+    join(parts.into_iter().map(on_clock).collect())
+}
+
+/// One series a collector, those without a host's name too: here all are of one host.
+fn join(mut parts: Vec<Series>) -> Vec<Series> {
+    parts.retain(|part| !part.samples().is_empty() || !part.marks.is_empty());
+    let name = parts.iter().find_map(|part| part.host.clone());
+    for part in &mut parts {
+        part.host.get_or_insert_default();
+    }
+    let mut series = rotation::join(parts);
+    series.iter_mut().for_each(|series| series.host.clone_from(&name));
+    series
+}
+
+#[derive(Debug)]
+struct Found {
+    series: Vec<Series>,
+    signatures: Vec<Signature>,
+}
+
+fn look(host: &Host, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
+    let mut history = empty(host);
+    history.series = series;
+    let mut signatures = signatures::find(&history);
+    let mut series = history.series;
+    let (from, to) = window.own;
+    signatures.retain(|found| from.is_none_or(|from| found.to >= from) && to.is_none_or(|to| found.from < to));
+    if !window.is_all() {
+        // The next window has what begins at its start.
+        let last = to.filter(|to| Some(*to) != window.seen.1).map(|to| Moment(to.0.saturating_sub(1)));
+        series.iter_mut().for_each(|series| series.cut(from, last.or(to)));
+    }
+    if let Some(rows) = rows {
+        (rows.lock().unwrap_or_else(PoisonError::into_inner))(host.name.as_deref(), &series);
+    }
+    if thin {
+        let spans: Vec<(Moment, Moment)> = signatures
+            .iter()
+            .filter(|found| found.to.0.saturating_sub(found.from.0) <= LONGEST_KEPT)
+            .map(|found| (found.from, found.to))
+            .collect();
+        series.iter_mut().for_each(|series| series.thin(THINNED, &spans));
+    }
+    Found { series, signatures }
+}
+
+/// The signatures of two neighbours: those of one kind that overlap are one.
+fn joined(mut before: Vec<Signature>, after: Vec<Signature>) -> Vec<Signature> {
+    let seen = before.len();
+    for next in after {
+        let earlier = before.iter_mut().take(seen);
+        let same = earlier.rev().find(|one| one.kind == next.kind && one.from <= next.to && next.from <= one.to);
+        let Some(one) = same else {
+            before.push(next);
+            continue;
+        };
+        one.from = one.from.min(next.from);
+        one.to = one.to.max(next.to);
+        one.strength = one.strength.max(next.strength);
+        for row in next.evidence {
+            if one.evidence.len() < MOST_EVIDENCE && !one.evidence.contains(&row) {
+                one.evidence.push(row);
+            }
+        }
+        one.evidence.sort_by_key(|row| row.at);
+        for caveat in next.caveats {
+            if !one.caveats.contains(&caveat) {
+                one.caveats.push(caveat);
+            }
+        }
+    }
+    before
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::hosts::{Piece, sort};
+    use super::*;
+    use crate::series::Offset;
+    use crate::{Clock, Evidence, Kind, Metric, Strength, join};
+
+    const DAY: i64 = 86_400_000;
+    /// 2026-11-01T00:00:00Z.
+    const BEGIN: i64 = 1_793_491_200_000;
+
+    /// A day of minutes; on the day `storm` the kernel is busy, and scans, from 23:50 on, and the day after until 00:10.
+    fn day(number: i64, storm: i64) -> Series {
+        let mut series = Series::new(format!("sa{number:02}"), "sysstat");
+        series.host = Some("db1".into());
+        series.clock = Clock::Utc { offsets: vec![Offset { from: Moment(BEGIN), seconds: 0 }] };
+        for minute in 0..1440 {
+            let at = BEGIN + number * DAY + minute * 60_000;
+            let storms = (at - (BEGIN + (storm + 1) * DAY)).abs() <= 600_000;
+            series.push(Moment(at), Some(Duration::from_secs(60)));
+            let noise = f64::from(u8::try_from(minute % 7).unwrap()) / 10.0;
+            series.set(Metric::CpuSystem, if storms { 80.0 } else { 2.0 + noise });
+            series.set(Metric::CpuUser, 20.0);
+            series.set(Metric::ScanDirect, if storms { 90_000.0 } else { 0.0 });
+            series.set(Metric::MemTotal, 16e9);
+            series.set(Metric::MemFree, if storms { 1e8 } else { 4e9 });
+        }
+        series
+    }
+
+    fn host(days: i64, keep: bool) -> Host {
+        let pieces = (0..days).map(|number| {
+            let series = day(number, days / 2);
+            Piece {
+                key: (usize::try_from(number).unwrap(), String::new(), 0),
+                group: None,
+                root: None,
+                hull: series.hull(),
+                span: series.span(),
+                samples: series.rows(),
+                weight: series.weight(),
+                kept: keep.then_some(series),
+            }
+        });
+        sort(pieces.collect(), Vec::new(), None).remove(0)
+    }
+
+    fn told(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
+        let load = |wanted: &[&Placed]| {
+            let number = |placed: &Placed| i64::try_from(placed.piece.key.0).unwrap();
+            wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
+        };
+        let bounds = Bounds::default();
+        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, rows).remove(0);
+        join::incidents(&mut history);
+        history
+    }
+
+    #[test]
+    fn windows_tell_the_same_as_the_whole() {
+        let whole = told(8, usize::MAX, true, None);
+        assert_eq!(whole.incidents.len(), 1, "{:?}", whole.signatures);
+        assert_eq!(whole.series[0].samples().len(), 8 * 1440);
+        let one = day(0, 9).weight();
+        for most in [1, one, 3 * one] {
+            let parts = told(8, most, false, None);
+            let span = |history: &History| {
+                history.incidents.iter().map(|one| (one.from, one.to, one.verdict, one.confidence)).collect::<Vec<_>>()
+            };
+            assert_eq!(span(&parts), span(&whole), "{most}");
+            assert_eq!(parts.series.len(), 1);
+            assert_eq!((parts.series[0].source.as_str(), parts.series[0].rows()), ("sa00 to sa07", 8 * 1440));
+            let figures =
+                |history: &History| history.incidents.iter().map(|one| one.summary.clone()).collect::<Vec<_>>();
+            assert_eq!(figures(&parts), figures(&whole), "{most}");
+        }
+    }
+
+    #[test]
+    fn rows_are_handed_on_once_each_and_in_order() {
+        let mut seen: Vec<Moment> = Vec::new();
+        {
+            let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
+                assert_eq!(host, Some("db1"));
+                seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
+            });
+            told(5, day(0, 9).weight(), false, Some(&rows));
+        }
+        assert_eq!(seen.len(), 5 * 1440);
+        assert!(seen.is_sorted());
+    }
+
+    #[test]
+    fn what_two_windows_see_is_one() {
+        let signature = |from: i64, to: i64, kind| Signature {
+            kind,
+            from: Moment(from),
+            to: Moment(to),
+            strength: Strength::Clear,
+            evidence: vec![Evidence { source: "sa".into(), at: Moment(from), what: "x".into() }],
+            caveats: vec!["c".into()],
+        };
+        let before = vec![signature(0, 10, Kind::Swap), signature(20, 40, Kind::Reclaim)];
+        let after =
+            vec![signature(30, 50, Kind::Reclaim), signature(60, 70, Kind::Reclaim), signature(35, 36, Kind::Swap)];
+        let all = joined(before, after);
+        let spans: Vec<_> = all.iter().map(|one| (one.kind, one.from.0, one.to.0, one.evidence.len())).collect();
+        assert_eq!(
+            spans,
+            [(Kind::Swap, 0, 10, 1), (Kind::Reclaim, 20, 50, 2), (Kind::Reclaim, 60, 70, 1), (Kind::Swap, 35, 36, 1)]
+        );
+        assert_eq!(all[1].caveats.len(), 1);
+    }
+}

@@ -1,0 +1,102 @@
+//! From paths to what happened: gathered, looked through for signatures, joined into incidents.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use crate::gather::{self, Gathered, Rows};
+use crate::{History, Investigation, Source, join};
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The zone of wall clocks: an IANA name, or an offset such as `+02:00`.
+    pub zone: Option<String>,
+    /// Nothing before: RFC 3339, `2026-11-21 08:00`, or `08:00` of the last day.
+    pub from: Option<String>,
+    /// Nothing after.
+    pub to: Option<String>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Files read.
+    pub read: usize,
+    /// Files found so far.
+    pub found: usize,
+}
+
+/// Why nothing could be investigated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Reads what is at the paths (files, folders, tars, sosreports; where collectors of this host usually write, without
+/// any), and tells what happened.
+///
+/// # Errors
+/// A time or zone that makes no sense; nothing that could be read.
+pub fn investigate(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Investigation, Error> {
+    Ok(told(gather::gather(paths, options, progress, None)?))
+}
+
+/// The same, and hands on all rows on the way, a host's in the order of time: the investigation keeps a part of them where
+/// they do not fit in memory.
+///
+/// # Errors
+/// As [`investigate`].
+pub fn with_rows(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+    rows: &Mutex<Rows<'_>>,
+) -> Result<Investigation, Error> {
+    Ok(told(gather::gather(paths, options, progress, Some(rows))?))
+}
+
+/// Names in each row of evidence the file that it is in, where its series is of several.
+fn files(host: &mut History, sources: &[Source]) {
+    let formats: BTreeMap<String, &'static str> =
+        host.series.iter().map(|series| (series.source.clone(), series.format)).collect();
+    let of_host = sources.iter().filter(|source| source.host == host.host && source.clock == host.clock);
+    let of_host: Vec<&Source> = of_host.collect();
+    let incidents = host.incidents.iter_mut().flat_map(|incident| &mut incident.signatures);
+    for row in incidents.chain(&mut host.signatures).flat_map(|signature| &mut signature.evidence) {
+        let Some(format) = formats.get(&row.source) else { continue };
+        let holds = |source: &&&Source| {
+            let within = source.from.zip(source.to).is_some_and(|(from, to)| (from..=to).contains(&row.at));
+            source.format == Some(*format) && within
+        };
+        if let Some(file) = of_host.iter().find(holds) {
+            row.source.clone_from(&file.path);
+        }
+    }
+}
+
+fn told(gathered: Gathered) -> Investigation {
+    let Gathered { sources, mut hosts, passed_over, unknown } = gathered;
+    for host in &mut hosts {
+        // What was said of how the sources were put together stays before what they cannot tell.
+        if host.series.is_empty() {
+            continue;
+        }
+        let notes = std::mem::take(&mut host.unknown);
+        join::incidents(host);
+        host.unknown.splice(0..0, notes);
+        files(host, &sources);
+    }
+    Investigation { sources, hosts, passed_over, unknown }
+}
