@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::signatures::rows::Rows;
+use crate::signatures::rows::{Rows, apart};
 use crate::signatures::sight::Sight;
 use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
@@ -137,9 +137,9 @@ impl Window<'_> {
         });
         let facts = self.history.facts.as_ref();
         let captured = facts.and_then(|facts| Some((facts.at?, facts.page_tables?.as_f64())));
-        let apart = |at: Moment| (at.0 - self.to.0).max(self.from.0 - at.0);
-        let (at, bytes) = read.chain(captured).min_by_key(|(at, _)| apart(*at))?;
-        Some(Tables { bytes, total, then: apart(at) <= 0 })
+        let outside = |at: Moment| apart(self.to, at).max(apart(at, self.from));
+        let (at, bytes) = read.chain(captured).min_by_key(|(at, _)| outside(*at))?;
+        Some(Tables { bytes, total, then: outside(at) <= 0 })
     }
 
     fn pool(&self) -> Option<Pool> {
@@ -257,7 +257,7 @@ impl<'a> Facts<'a> {
     /// memory with the kernel's time. Where a minute and more lies between samples, that takes too little of it to be seen.
     pub(super) fn low_while_busy(&self) -> bool {
         let of = |kind| self.signatures.iter().filter(move |one| one.kind == kind && one.strength >= Strength::Clear);
-        let earliest = |busy: &Signature| busy.from.0 + i64::from(self.coarsest < COARSE);
+        let earliest = |busy: &Signature| busy.from.0.saturating_add(i64::from(self.coarsest < COARSE));
         of(Kind::FreeMemory)
             .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
     }
