@@ -15,6 +15,7 @@ mod exactness;
 mod forecast;
 mod fuzz;
 mod guest;
+mod incident;
 mod shell;
 mod test;
 mod vm;
@@ -58,6 +59,8 @@ enum Command {
     Forecast(forecast::Arguments),
     /// Run what hugewise promises about reboots in virtual machines (as root).
     Vm(vm::Arguments),
+    /// Let a virtual machine run out of memory over page tables, and see whether investigate names it (as root).
+    Incident(incident::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Bench { what: Bench::Investigate { rounds } } => bench::investigate::run(rounds),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
+        Command::Incident(arguments) => incident::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };

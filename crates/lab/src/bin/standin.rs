@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ struct Arguments {
     /// Client sessions, beside the server's background processes.
     #[arg(long, default_value_t = 4)]
     sessions: u32,
+    /// Start so many at a time, each lot but the first when a line comes on standard input.
+    #[arg(long, value_name = "COUNT")]
+    by: Option<NonZeroUsize>,
     /// Run as this user and group, without supplementary groups.
     #[arg(long, value_name = "UID:GID", value_parser = user)]
     user: Option<(u32, u32)>,
@@ -110,6 +114,10 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
     let mut sessions = Sessions::new()?;
     for (at, title) in titles.iter().enumerate() {
+        let lot_is_full = at > 0 && arguments.by.is_some_and(|by| at % by == 0);
+        if lot_is_full && io::stdin().read_line(&mut String::new())? == 0 {
+            return Ok(());
+        }
         // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
         let does = if at == 0 { "adopt" } else { "attach" };
         sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
