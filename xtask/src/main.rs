@@ -82,12 +82,8 @@ enum Bench {
     },
     /// What the lab has to show on this machine (as root): base pages beside 2 MiB pages, in one table.
     Lab(bench::lab::Arguments),
-    /// The reader of sysstat's files beside `sadf -j -- -A` on a day of 1-second samples, in turn.
-    Investigate {
-        /// How often each is measured.
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-    },
+    /// `hugewise investigate` beside `sadf -j -- -A` on a day of 1-second samples, in turn; and on a folder of days.
+    Investigate(bench::investigate::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -100,7 +96,7 @@ fn main() -> ExitCode {
         Command::Deps => deps::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
-        Command::Bench { what: Bench::Investigate { rounds } } => bench::investigate::run(rounds),
+        Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),
