@@ -11,6 +11,7 @@ mod captured;
 mod check;
 mod completions;
 mod described;
+mod investigate;
 mod lab;
 mod outcome;
 mod plan;
@@ -62,6 +63,9 @@ enum Command {
     /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
+    /// Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident.
+    #[command(after_help = investigate::AFTER_HELP)]
+    Investigate(investigate::Arguments),
     /// Measure page tables, log-ins, sorts, access and more by page size, here.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::Arguments>),
@@ -101,6 +105,7 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Apply(arguments)) => apply::run(&arguments),
         Some(Command::Undo(arguments)) => undo::run(&arguments),
         Some(Command::Verify(arguments)) => verify::run(&arguments),
+        Some(Command::Investigate(arguments)) => investigate::run(&arguments),
         Some(Command::Lab(arguments)) => lab::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),

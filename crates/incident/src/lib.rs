@@ -3,13 +3,21 @@
 //! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
 //! one kind of trouble each; what meets in time is joined into incidents.
 
+pub mod gather;
+pub mod investigate;
+pub mod join;
 pub mod metric;
 pub mod readers;
 pub mod rotation;
 pub mod series;
+pub mod signatures;
 pub mod verdict;
 
+pub use investigate::{Error, Options, Progress, investigate};
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};
-pub use verdict::{Confidence, Evidence, History, Incident, Investigation, Kind, Signature, Source, Strength, Verdict};
+pub use verdict::{
+    Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
+    Strength, Verdict,
+};

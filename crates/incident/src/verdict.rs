@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::{Moment, Series};
+use hugewise_model::{Bytes, Engine, PageSize};
+
+use crate::{Clock, Moment, Series};
 
 /// One kind of trouble, each found by the file of its name in `signatures`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,6 +197,8 @@ pub struct Source {
     pub version: Option<String>,
     /// The host, where the source says it.
     pub host: Option<String>,
+    /// The clock of the two moments that follow: that of its host's series.
+    pub clock: Clock,
     /// Its first sample.
     pub from: Option<Moment>,
     /// Its last one.
@@ -205,11 +209,81 @@ pub struct Source {
     pub problems: Vec<String>,
 }
 
+/// How a host was set up at the one moment at which a capture or a sosreport was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The capture or sosreport.
+    pub source: String,
+    /// When it was made: UTC, or the history's own clock where that is the wall's and its zone is known.
+    pub at: Option<Moment>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// MemTotal.
+    pub memory: Option<Bytes>,
+    /// PageTables at that moment.
+    pub page_tables: Option<Bytes>,
+    /// The page size of what asks for huge pages without naming one.
+    pub huge_page: Option<PageSize>,
+    /// Pools of every size that the kernel offers; `None` where they could not be read.
+    pub pools: Option<Vec<PoolFacts>>,
+    /// `always`, `madvise` or `never` of transparent huge pages.
+    pub thp: Option<String>,
+    /// vm.min_free_kbytes.
+    pub min_free: Option<Bytes>,
+    /// Servers that ran; `None` where processes could not be read.
+    pub instances: Option<Vec<InstanceFacts>>,
+}
+
+/// One pool, in pages; each number is `None` where it could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolFacts {
+    /// Size of its pages.
+    pub page: PageSize,
+    /// Pages in it.
+    pub total: Option<u64>,
+    /// Of these, not handed out; the reserved ones are among them.
+    pub free: Option<u64>,
+    /// Of these, promised.
+    pub reserved: Option<u64>,
+}
+
+/// One server that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceFacts {
+    /// What kind.
+    pub engine: Engine,
+    /// `PROD`, `15/main`.
+    pub name: String,
+    /// Whether a session is a process, with page tables of its own.
+    pub processes: bool,
+    /// Sessions at that moment.
+    pub sessions: Option<u64>,
+    /// Sessions that its settings allow.
+    pub most_sessions: Option<u64>,
+    /// Memory that it shares or holds in segments that huge pages could back.
+    pub segments: Bytes,
+    /// Of that, on huge pages.
+    pub huge: Bytes,
+    /// Page tables of all its processes.
+    pub page_tables: Option<Bytes>,
+}
+
+impl InstanceFacts {
+    /// `oracle PROD`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.engine, self.name)
+    }
+}
+
 /// All that is known of one host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// Its name; `None` where no source says it.
     pub host: Option<String>,
+    /// The clock of all moments here.
+    pub clock: Clock,
+    /// How the host was set up when it was captured, where a capture or a sosreport is among the sources.
+    pub facts: Option<Facts>,
     /// Its series, one a collector, moments of all of them of one clock. Where there are more rows than fit in memory they
     /// are thinned after the signatures were found: for charts.
     pub series: Vec<Series>,
@@ -230,6 +304,8 @@ pub struct Investigation {
     pub sources: Vec<Source>,
     /// The hosts, by name.
     pub hosts: Vec<History>,
+    /// What was found in folders and tars and is of no format that is known, counted.
+    pub passed_over: Vec<String>,
     /// What could not be told of any host.
     pub unknown: Vec<String>,
 }

@@ -1,25 +1,16 @@
 //! A tar of such a folder, plain or compressed, read into memory once.
 
-use std::cell::Cell;
 use std::io::{self, Read};
 use std::path::Path;
-use std::rc::Rc;
 
 use hugewise_model::{Observed, Unread};
 
 use super::captured::{Captured, Files};
+use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, entry_path, is_refusal};
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
-use crate::compressed::{self, MAX_UNPACKED};
+use crate::compressed;
 
-/// Entries beyond this are no host; nor are more files and folders, where one entry's name makes many folders.
-const MAX_ENTRIES: u64 = 200_000;
-/// Longest path, as in the kernel (`PATH_MAX`).
-const LONGEST_PATH: usize = 4096;
-/// Folders in folders: the deepest of /sys are at about 20.
-const DEEPEST: usize = 128;
-/// What may stand between the contents of two entries: headers, and long names in GNU's and pax's way.
-const LONGEST_HEADERS: u64 = 1 << 20;
 /// Memory that the files may take in all.
 const MAX_KEPT: u64 = 256 << 20;
 
@@ -60,8 +51,7 @@ enum Kept {
 }
 
 fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
-    let headers = Rc::new(Cell::new(u64::MAX));
-    let bounded = Bounded { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false };
+    let (bounded, headers) = Bounded::new(stream);
     let mut archive = tar::Archive::new(bounded);
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
@@ -141,7 +131,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         kept.push((at, node));
     }
     let end = archive.into_inner();
-    if problems.is_empty() && end.ended && end.zeros < 512 {
+    if problems.is_empty() && end.is_torn() {
         problems.push(torn(name, count, &io::ErrorKind::UnexpectedEof.into()));
     }
     if left_out > 0 {
@@ -174,26 +164,6 @@ fn never_read(path: &str) -> bool {
         }
         _ => false,
     }
-}
-
-/// The path of an entry below the root, without `.` and a leading slash.
-fn entry_path(bytes: &[u8]) -> Result<String, String> {
-    if bytes.len() > LONGEST_PATH {
-        return Err(format!("a path of more than {LONGEST_PATH} bytes"));
-    }
-    let text = String::from_utf8_lossy(bytes);
-    if text.matches('/').count() > DEEPEST {
-        return Err(format!("a path of more than {DEEPEST} folders"));
-    }
-    let mut path = String::with_capacity(text.len());
-    for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
-        if name == ".." {
-            return Err(format!("{text}: leads out of the archive"));
-        }
-        path.push('/');
-        path.push_str(name);
-    }
-    Ok(path)
 }
 
 /// Puts the entries into a tree, without the one folder that all of them are in; `total` bytes are in their files.
@@ -232,71 +202,6 @@ fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, String> {
         }
     }
     Ok(tree)
-}
-
-/// Ends with an error where more comes than any host has.
-struct Bounded<R> {
-    stream: R,
-    left: u64,
-    /// Bytes that may come before the next entry is told; the reader of entries keeps long names in memory.
-    headers: Rc<Cell<u64>>,
-    /// Zero bytes at the end of what has come so far: a whole tar ends with two blocks of them.
-    zeros: usize,
-    /// Whether the stream has ended.
-    ended: bool,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
-        self.ended |= read == 0 && !buffer.is_empty();
-        let came = buffer.get(..read).unwrap_or_default();
-        self.zeros = match came.iter().rposition(|byte| *byte != 0) {
-            Some(last) => came.len() - last - 1,
-            None => self.zeros.saturating_add(came.len()),
-        };
-        let came = u64::try_from(read).unwrap_or(u64::MAX);
-        match self.headers.get().checked_sub(came) {
-            Some(left) => self.headers.set(left),
-            None => return Err(refusal(format!("names of more than {} MiB", LONGEST_HEADERS >> 20))),
-        }
-        match self.left.checked_sub(came) {
-            Some(left) => self.left = left,
-            None => return Err(refusal(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
-        }
-        Ok(read)
-    }
-}
-
-/// An archive that is not torn but made to fill memory.
-#[derive(Debug)]
-struct Refusal(String);
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-fn refusal(what: String) -> io::Error {
-    io::Error::other(Refusal(what))
-}
-
-/// The tar reader may wrap the error of its stream.
-fn is_refusal(error: &io::Error) -> bool {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
-    while let Some(error) = next {
-        if error.is::<Refusal>() {
-            return true;
-        }
-        next = match error.downcast_ref::<io::Error>() {
-            Some(inner) => inner.get_ref().map(|error| error as _),
-            None => error.source(),
-        };
-    }
-    false
 }
 
 impl Files for Unpacked {

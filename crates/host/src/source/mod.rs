@@ -43,12 +43,14 @@ macro_rules! source_of_captured {
 pub mod archive;
 mod beneath;
 pub(crate) mod captured;
+pub mod files;
 pub mod folder;
 pub(crate) mod kernel_files;
 pub mod live;
 pub mod map;
 pub mod recording;
 mod sosreport;
+pub mod tarred;
 pub(crate) mod tree;
 
 use std::fmt;

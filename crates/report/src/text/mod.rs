@@ -13,6 +13,7 @@ mod closing;
 mod findings;
 mod host;
 mod instances;
+pub mod investigate;
 pub(crate) mod lab;
 mod nothing;
 pub(crate) mod plan;

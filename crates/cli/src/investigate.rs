@@ -1,0 +1,73 @@
+//! `hugewise investigate`.
+
+use std::path::PathBuf;
+
+use hugewise_incident::{Investigation, Options, Progress};
+use hugewise_report::text;
+
+use crate::outcome::{self, Failure, Outcome};
+use crate::terminal::{self, ColorChoice};
+
+pub(crate) const AFTER_HELP: &str = "\
+Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing was found in what could be \
+read, and a part could not.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Files, folders, tars or sosreports, of one host or several; without any, where collectors of this host write.
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Nothing before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Nothing after; as --from.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// The zone of times that come without one: Europe/Berlin, or +02:00.
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    timezone: Option<String>,
+    /// Also write the decoded series: FILE.csv or FILE.parquet.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Text for people, JSON for programs, or a page with charts.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Colour in text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// One page in one file.
+    Html,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let options = Options { zone: arguments.timezone.clone(), from: arguments.from.clone(), to: arguments.to.clone() };
+    let progress = |Progress { read, found }| {
+        terminal::progress(&format!("\r{read} of {found} files read \x1b[K"));
+    };
+    let investigation = hugewise_incident::investigate(&arguments.paths, &options, &progress);
+    terminal::progress("\r\x1b[K");
+    let investigation = investigation.map_err(|error| Failure::new(error.to_string()))?;
+    let mut text = Vec::new();
+    let written = match arguments.format {
+        Format::Text => text::investigate::write(&investigation, &mut text, terminal::layout(arguments.color, false)),
+        Format::Json | Format::Html => return Err(Failure::new("this format is not written")),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    if let Some(path) = &arguments.series {
+        return Err(Failure::new(format!("{}: series are not written", path.display())));
+    }
+    outcome::print(&text)?;
+    Ok(verdict(&investigation))
+}
+
+fn verdict(investigation: &Investigation) -> Outcome {
+    if investigation.hosts.iter().any(|host| !host.incidents.is_empty()) { Outcome::Found } else { Outcome::Fine }
+}

@@ -1,0 +1,260 @@
+//! Files of any size and kind below a folder that is not a host's root: what collectors left behind.
+//!
+//! No link below the folder is followed, and nothing but a regular file is ever opened. A path that was given is another
+//! matter: whoever gave it meant what it leads to.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::beneath::open_to_read;
+
+/// Files and folders in one folder; beyond this many the rest is left out.
+const MOST: usize = 1_000_000;
+/// Folders in folders.
+const DEEPEST: usize = 64;
+
+/// What is at a path that was given.
+#[derive(Debug)]
+pub enum Given {
+    /// A folder.
+    Folder(Below),
+    /// A regular file.
+    File(File, Entry),
+}
+
+/// A folder, opened once.
+#[derive(Debug)]
+pub struct Below(OwnedFd);
+
+/// One regular file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path from the folder on.
+    pub path: PathBuf,
+    /// Device and inode.
+    pub identity: (u64, u64),
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What is below a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Regular files, by path.
+    pub files: Vec<Entry>,
+    /// Links, which are not followed.
+    pub links: Vec<PathBuf>,
+    /// Folders that look like a host's root: a capture, an unpacked sosreport. The folder itself is the empty path.
+    pub hosts: Vec<PathBuf>,
+    /// Folders that could not be listed, with the reason.
+    pub problems: Vec<(PathBuf, String)>,
+}
+
+/// Opens what is at a path.
+///
+/// # Errors
+/// Nothing is there, it may not be read, or it is neither a folder nor a regular file.
+pub fn open(path: &Path) -> io::Result<Given> {
+    let located = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&located)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(Given::Folder(Below(openat(&located, ".", flags, Mode::empty())?)))
+        }
+        FileType::RegularFile => Ok(Given::File(reopened(&located)?, entry(path.to_owned(), &stat))),
+        _ => Err(io::Error::other("neither a file nor a folder")),
+    }
+}
+
+fn entry(path: PathBuf, stat: &Stat) -> Entry {
+    Entry { path, identity: (stat.st_dev, stat.st_ino), size: u64::try_from(stat.st_size).unwrap_or(0) }
+}
+
+/// Opens for reading what was located as a regular file.
+fn reopened(located: &OwnedFd) -> io::Result<File> {
+    Ok(File::from(open_to_read(CWD, &format!("/proc/self/fd/{}", located.as_raw_fd()))?))
+}
+
+impl Below {
+    /// All that is below it. In what looks like a host's root, `proc`, `sys`, `dev` and `run` are left out.
+    pub fn walk(&self) -> Walk {
+        let mut walk = Walk::default();
+        match self.0.try_clone() {
+            Ok(folder) => self.step(&folder, Path::new(""), 0, &mut walk),
+            Err(error) => walk.problems.push((PathBuf::new(), error.to_string())),
+        }
+        walk.files.sort_by(|one, other| one.path.cmp(&other.path));
+        walk
+    }
+
+    fn step(&self, folder: &OwnedFd, path: &Path, depth: usize, walk: &mut Walk) {
+        let names = match names(folder) {
+            Ok(names) => names,
+            Err(error) => return walk.problems.push((path.to_owned(), error.to_string())),
+        };
+        let has = |name: &str| names.iter().any(|other| other.as_os_str() == OsStr::new(name));
+        let host = has("sos_commands") || has("hugewise") || (has("proc") && (has("etc") || has("sys")));
+        if host {
+            walk.hosts.push(path.to_owned());
+        }
+        for name in names {
+            let at = path.join(&name);
+            if walk.files.len() + walk.links.len() >= MOST {
+                let said = walk.problems.iter().any(|(_, why)| why.starts_with("more than"));
+                return if said {
+                } else {
+                    walk.problems.push((at, format!("more than {MOST} files: the rest is left out")))
+                };
+            }
+            if host && matches!(name.as_bytes(), b"proc" | b"sys" | b"dev" | b"run") {
+                continue;
+            }
+            let stat = match statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                // It went away meanwhile.
+                Err(Errno::NOENT) => continue,
+                Err(error) => {
+                    walk.problems.push((at, io::Error::from(error).to_string()));
+                    continue;
+                }
+            };
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => walk.files.push(entry(at, &stat)),
+                FileType::Symlink => walk.links.push(at),
+                FileType::Directory if depth >= DEEPEST => {
+                    walk.problems.push((at, format!("more than {DEEPEST} folders deep")));
+                }
+                FileType::Directory => {
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    match openat(folder, &name, flags, Mode::empty()) {
+                        Ok(inner) => self.step(&inner, &at, depth + 1, walk),
+                        Err(error) => walk.problems.push((at, io::Error::from(error).to_string())),
+                    }
+                }
+                // Opening a device or a pipe can have effects.
+                _ => {}
+            }
+        }
+    }
+
+    /// Opens a file that [`walk`](Self::walk) named; no part of its path may be a link.
+    ///
+    /// # Errors
+    /// It is not there, may not be read, or is no regular file any more.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let mut at = self.0.try_clone()?;
+        for part in path.components() {
+            let Component::Normal(name) = part else { return Err(Errno::INVAL.into()) };
+            at = openat(at.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        }
+        if FileType::from_raw_mode(fstat(&at)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("not a regular file"));
+        }
+        reopened(&at)
+    }
+
+    /// A path that leads to the folder as long as this is kept, in this process.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// Where the folder is, for another process.
+    ///
+    /// # Errors
+    /// It was removed, or /proc is not mounted.
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        let path = rustix::fs::readlink(self.path(), Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+    }
+}
+
+/// Names in a folder, sorted, without `.` and `..`.
+fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn below(path: &Path) -> Below {
+        match open(path).unwrap() {
+            Given::Folder(below) => below,
+            Given::File(..) => panic!("a file"),
+        }
+    }
+
+    #[test]
+    fn no_link_is_followed_and_nothing_special_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        std::fs::write(at("a/b/file"), "text").unwrap();
+        std::fs::write(at("top"), "x").unwrap();
+        symlink("/etc", at("a/etc")).unwrap();
+        symlink("b", at("a/inside")).unwrap();
+        symlink("/etc/passwd", at("passwd")).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let below = below(folder.path());
+        let walk = below.walk();
+        let paths: Vec<_> = walk.files.iter().map(|entry| (entry.path.to_str().unwrap(), entry.size)).collect();
+        assert_eq!(paths, [("a/b/file", 4), ("top", 1)]);
+        assert_eq!(walk.links.len(), 3);
+        let mut text = String::new();
+        below.open(Path::new("a/b/file")).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        for path in ["passwd", "a/etc/passwd", "a/inside/file", "pipe", "../x", "/etc/passwd", "a/b", "none"] {
+            assert!(below.open(Path::new(path)).is_err(), "{path}");
+        }
+        assert!(open(&at("pipe")).unwrap_err().to_string().contains("neither"));
+        assert!(open(&at("none")).is_err());
+        // A link that was given is meant.
+        assert!(matches!(open(&at("passwd")).unwrap(), Given::File(..)));
+    }
+
+    #[test]
+    fn hosts_are_seen_and_their_kernel_files_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for path in ["sosreport-db1/proc", "sosreport-db1/sos_commands", "sosreport-db1/var/log/sa", "plain/sys"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        for path in ["sosreport-db1/proc/meminfo", "sosreport-db1/var/log/sa/sa21", "plain/sys/log"] {
+            std::fs::write(at(path), "x").unwrap();
+        }
+        let walk = below(folder.path()).walk();
+        assert_eq!(walk.hosts, [PathBuf::from("sosreport-db1")]);
+        let paths: Vec<_> = walk.files.iter().map(|entry| entry.path.to_str().unwrap()).collect();
+        assert_eq!(paths, ["plain/sys/log", "sosreport-db1/var/log/sa/sa21"]);
+    }
+
+    #[test]
+    fn folders_without_end_do_not_bring_it_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep: PathBuf = std::iter::repeat_n("d", 80).collect();
+        std::fs::create_dir_all(folder.path().join(&deep)).unwrap();
+        let walk = below(folder.path()).walk();
+        assert_eq!(walk.problems.len(), 1);
+        assert!(walk.problems[0].1.contains("deep"));
+    }
+}

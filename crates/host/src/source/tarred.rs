@@ -1,0 +1,272 @@
+//! Tars that somebody else made: nothing in them leads out, and what they make of little is bounded.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use crate::compressed::MAX_UNPACKED;
+
+/// Entries beyond this are no host; nor are more files and folders, where one entry's name makes many folders.
+pub(super) const MAX_ENTRIES: u64 = 200_000;
+/// Longest path, as in the kernel (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+/// Folders in folders: the deepest of /sys are at about 20.
+const DEEPEST: usize = 128;
+/// What may stand between the contents of two entries: headers, and long names in GNU's and pax's way.
+pub(super) const LONGEST_HEADERS: u64 = 1 << 20;
+
+/// Whether a file begins as a tar does: with a header whose sum is right.
+pub fn begins(head: &[u8]) -> bool {
+    let Some(block) = head.get(..512) else { return false };
+    if block.first() == Some(&0) {
+        return false;
+    }
+    let (Some(before), Some(sum), Some(after)) = (block.get(..148), block.get(148..156), block.get(156..)) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(sum);
+    let said = u32::from_str_radix(text.trim_matches(['\0', ' ']), 8);
+    let counted: u32 = before.iter().chain(after).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ');
+    said == Ok(counted)
+}
+
+/// A tar that was gone through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tarred {
+    /// Entries of all kinds.
+    pub entries: u64,
+    /// Where it ends too early, how.
+    pub torn: Option<String>,
+}
+
+/// Hands on each regular file of a plain tar: its path in it, its size, its content. Links, devices and files with holes
+/// are left out. What a tar in here asks for is never written or opened under its name.
+///
+/// # Errors
+/// No tar; a path that leads out of it; more than a host has. What came before was handed on all the same.
+pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) -> Result<Tarred, String> {
+    let (bounded, headers) = Bounded::new(stream);
+    let mut archive = tar::Archive::new(bounded);
+    let mut tarred = Tarred::default();
+    let mut left = 0_u64;
+    let torn = |count: u64, error: &io::Error| Some(format!("truncated after {count} entries: {error}"));
+    let mut entries = archive.entries().map_err(|error| error.to_string())?;
+    loop {
+        headers.set(LONGEST_HEADERS.saturating_add(left));
+        left = 0;
+        let Some(entry) = entries.next() else { break };
+        headers.set(u64::MAX);
+        let mut entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if is_refusal(&error) => return Err(error.to_string()),
+            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {error}")),
+            Err(error) => {
+                tarred.torn = torn(tarred.entries, &error);
+                break;
+            }
+        };
+        tarred.entries += 1;
+        if tarred.entries > MAX_ENTRIES {
+            return Err(format!("more than {MAX_ENTRIES} entries"));
+        }
+        let path = entry_path(&entry.path_bytes())?;
+        let kind = entry.header().entry_type();
+        let packed = entry.header().entry_size().unwrap_or(0);
+        let plain = kind.is_file() || kind.is_contiguous();
+        if !plain {
+            left = packed;
+            continue;
+        }
+        let size = entry.size();
+        let mut content = Counted { stream: &mut entry, read: 0 };
+        visit(path.trim_start_matches('/'), size, &mut content);
+        let rest = io::copy(&mut content, &mut io::sink());
+        let error = match rest {
+            Ok(_) if content.read == size => continue,
+            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
+            Err(error) if is_refusal(&error) => return Err(error.to_string()),
+            Err(error) => error,
+        };
+        tarred.torn = torn(tarred.entries - 1, &error);
+        break;
+    }
+    if tarred.torn.is_none() && archive.into_inner().is_torn() {
+        tarred.torn = torn(tarred.entries, &io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(tarred)
+}
+
+/// Counts what comes.
+struct Counted<R> {
+    stream: R,
+    read: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.read = self.read.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        Ok(read)
+    }
+}
+
+/// The path of an entry below the root, without `.` and a leading slash.
+pub(super) fn entry_path(bytes: &[u8]) -> Result<String, String> {
+    if bytes.len() > LONGEST_PATH {
+        return Err(format!("a path of more than {LONGEST_PATH} bytes"));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if text.matches('/').count() > DEEPEST {
+        return Err(format!("a path of more than {DEEPEST} folders"));
+    }
+    let mut path = String::with_capacity(text.len());
+    for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        if name == ".." {
+            return Err(format!("{text}: leads out of the archive"));
+        }
+        path.push('/');
+        path.push_str(name);
+    }
+    Ok(path)
+}
+
+/// Ends with an error where more comes than any host has.
+pub(super) struct Bounded<R> {
+    stream: R,
+    left: u64,
+    /// Bytes that may come before the next entry is told; the reader of entries keeps long names in memory.
+    headers: Rc<Cell<u64>>,
+    /// Zero bytes at the end of what has come so far: a whole tar ends with two blocks of them.
+    zeros: usize,
+    /// Whether the stream has ended.
+    ended: bool,
+}
+
+impl<R> Bounded<R> {
+    /// Around a plain tar; the number is how much may come before the next entry.
+    pub(super) fn new(stream: R) -> (Self, Rc<Cell<u64>>) {
+        let headers = Rc::new(Cell::new(u64::MAX));
+        (Self { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false }, headers)
+    }
+
+    /// Whether the stream ended without the two blocks of zeros behind the last entry.
+    pub(super) const fn is_torn(&self) -> bool {
+        self.ended && self.zeros < 512
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.ended |= read == 0 && !buffer.is_empty();
+        let came = buffer.get(..read).unwrap_or_default();
+        self.zeros = match came.iter().rposition(|byte| *byte != 0) {
+            Some(last) => came.len() - last - 1,
+            None => self.zeros.saturating_add(came.len()),
+        };
+        let came = u64::try_from(read).unwrap_or(u64::MAX);
+        match self.headers.get().checked_sub(came) {
+            Some(left) => self.headers.set(left),
+            None => return Err(refusal(format!("names of more than {} MiB", LONGEST_HEADERS >> 20))),
+        }
+        match self.left.checked_sub(came) {
+            Some(left) => self.left = left,
+            None => return Err(refusal(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
+        }
+        Ok(read)
+    }
+}
+
+/// An archive that is not torn but made to fill memory.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refusal(what: String) -> io::Error {
+    io::Error::other(Refusal(what))
+}
+
+/// The tar reader may wrap the error of its stream.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
+    while let Some(error) = next {
+        if error.is::<Refusal>() {
+            return true;
+        }
+        next = match error.downcast_ref::<io::Error>() {
+            Some(inner) => inner.get_ref().map(|error| error as _),
+            None => error.source(),
+        };
+    }
+    false
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, content) in files {
+            let mut header = tar::Header::new_gnu();
+            // As a hostile tar has it: the library itself would refuse such a name.
+            let name = header.as_old_mut();
+            name.name[..path.len()].copy_from_slice(path.as_bytes());
+            header.set_size(u64::try_from(content.len()).unwrap());
+            header.set_mode(0o600);
+            header.set_cksum();
+            builder.append(&header, *content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn seen(bytes: &[u8], read: bool) -> (Vec<(String, String)>, Result<Tarred, String>) {
+        let mut seen = Vec::new();
+        let end = each(bytes, &mut |path, _, content| {
+            let mut text = String::new();
+            if read {
+                let _ = content.read_to_string(&mut text);
+            }
+            seen.push((path.to_owned(), text));
+        });
+        (seen, end)
+    }
+
+    #[test]
+    fn files_are_handed_on_whether_they_are_read_or_not() {
+        let large = vec![b'x'; 3 << 20];
+        let bytes = tar(&[("/etc/abs", b"one"), ("./large", &large), ("last", b"three")]);
+        assert!(begins(&bytes) && !begins(&bytes[1..]) && !begins(&[0; 512]) && !begins(b"short"));
+        for read in [true, false] {
+            let (seen, end) = seen(&bytes, read);
+            assert_eq!(seen.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["etc/abs", "large", "last"]);
+            assert_eq!(end, Ok(Tarred { entries: 3, torn: None }));
+            assert!(!read || seen[2].1 == "three");
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_out_is_refused() {
+        let (seen, end) = seen(&tar(&[("good", b"1"), ("a/../../etc/passwd", b"2"), ("more", b"3")]), true);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(end, Err("a/../../etc/passwd: leads out of the archive".into()));
+    }
+
+    #[test]
+    fn a_torn_tar_gives_what_was_whole_and_says_so() {
+        let bytes = tar(&[("one", &[b'1'; 600]), ("two", &[b'2'; 600])]);
+        let (files, end) = seen(&bytes[..1024 + 512 + 600], true);
+        assert_eq!(files.iter().map(|(_, text)| text.len()).collect::<Vec<_>>(), [600, 88]);
+        assert!(end.unwrap().torn.unwrap().starts_with("truncated after 1 entries"));
+        assert!(seen(&bytes[..1536], true).1.unwrap().torn.is_some());
+        assert!(seen(b"no tar at all", true).1.is_err());
+    }
+}

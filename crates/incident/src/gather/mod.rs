@@ -1,0 +1,1 @@
+//! What is given or found, up to one history a host.
