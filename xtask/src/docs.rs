@@ -57,6 +57,8 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/journals.json".into(), hugewise_report::json::applied::journals_schema().into_bytes());
     files.insert("docs/schema/verify.json".into(), hugewise_report::json::verify::verify_schema().into_bytes());
     files.insert("docs/schema/lab.json".into(), hugewise_report::json::lab::lab_schema().into_bytes());
+    let investigate = hugewise_report::json::investigate::investigate_schema();
+    files.insert("docs/schema/investigate.json".into(), investigate.into_bytes());
     files.insert("docs/schema/run.json".into(), hugewise_report::json::run::run_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
-use crate::Investigation;
+use crate::gather::{self, Gathered, Rows};
+use crate::{Investigation, join};
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -41,13 +43,36 @@ impl std::error::Error for Error {}
 /// any), and tells what happened.
 ///
 /// # Errors
-/// A time or zone that makes no sense; a path that cannot be opened; nothing that could be read.
+/// A time or zone that makes no sense; nothing that could be read.
 pub fn investigate(
     paths: &[PathBuf],
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Investigation, Error> {
-    let _ = (paths, options);
-    progress(Progress::default());
-    Ok(Investigation::default())
+    Ok(told(gather::gather(paths, options, progress, None)?))
+}
+
+/// The same, and hands on all rows on the way, a host's in the order of time: the investigation keeps a part of them where
+/// they do not fit in memory.
+///
+/// # Errors
+/// As [`investigate`].
+pub fn with_rows(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+    rows: &Mutex<Rows<'_>>,
+) -> Result<Investigation, Error> {
+    Ok(told(gather::gather(paths, options, progress, Some(rows))?))
+}
+
+fn told(gathered: Gathered) -> Investigation {
+    let Gathered { sources, mut hosts, passed_over, unknown } = gathered;
+    for host in &mut hosts {
+        // What was said of how the sources were put together stays before what they cannot tell.
+        let notes = std::mem::take(&mut host.unknown);
+        join::incidents(host);
+        host.unknown.splice(0..0, notes);
+    }
+    Investigation { sources, hosts, passed_over, unknown }
 }

@@ -5,6 +5,7 @@
 
 pub mod gather;
 pub mod investigate;
+mod baseline;
 pub mod join;
 pub mod metric;
 pub mod readers;

@@ -10,6 +10,8 @@ use hugewise_model::Bytes;
 
 use crate::Metric;
 
+mod reshape;
+
 /// A moment in milliseconds since 1970-01-01 00:00:00, of UTC or of the host's wall clock: the series' [`Clock`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub i64);

@@ -18,11 +18,15 @@ pub fn day(seconds_since_epoch: i64) -> Option<String> {
 /// A moment as its clock shows it: RFC 3339 with the host's offset, or with `Z` where that is not known; without any where
 /// it is what a wall showed. Whole seconds are written without a part; `?` outside of the years that it can write.
 pub fn moment(at: Moment, clock: &Clock) -> String {
-    let shown = match clock {
+    known_moment(at, clock).unwrap_or_else(|| "?".into())
+}
+
+/// The same; `None` outside of the years that it can write.
+pub fn known_moment(at: Moment, clock: &Clock) -> Option<String> {
+    match clock {
         Clock::Wall { .. } => wall(at).map(|time| time.to_string()),
         Clock::Utc { .. } => zoned(at, clock.offset_at(at)),
-    };
-    shown.unwrap_or_else(|| "?".into())
+    }
 }
 
 /// What the wall shows at a moment: the host's where its offset is known.

@@ -22,6 +22,7 @@ pub mod plain;
 pub mod rules;
 pub mod run;
 pub mod screen;
+pub mod series;
 mod started;
 pub mod table;
 pub mod text;
@@ -29,6 +30,8 @@ mod verified;
 
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod stories;
 
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
 pub use lab::LabReport;

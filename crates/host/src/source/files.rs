@@ -161,6 +161,25 @@ impl Below {
         reopened(&at)
     }
 
+    /// Names of the folders in it, sorted; links are none.
+    pub fn folders(&self) -> Vec<OsString> {
+        self.of_type(FileType::Directory)
+    }
+
+    /// Names of the links in it, sorted.
+    pub fn links(&self) -> Vec<OsString> {
+        self.of_type(FileType::Symlink)
+    }
+
+    fn of_type(&self, wanted: FileType) -> Vec<OsString> {
+        let mut names = names(&self.0).unwrap_or_default();
+        names.retain(|name| {
+            let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
+            stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == wanted)
+        });
+        names
+    }
+
     /// A path that leads to the folder as long as this is kept, in this process.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))

@@ -1,1 +1,356 @@
-//! What is given or found, up to one history a host.
+//! What is given or found, up to one history a host: files, folders, tars, captures and sosreports.
+
+mod clock;
+mod hosts;
+mod places;
+mod reading;
+mod setup;
+mod usual;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use self::hosts::{Host, Piece, Placed};
+use self::places::{Job, Where};
+use self::reading::{Found, Scratch, What};
+use self::setup::Setup;
+use self::windows::Bounds;
+use crate::investigate::{Error, Options, Progress};
+use crate::verdict::Source;
+use crate::{Clock, History, Series};
+
+/// Rows that are kept when files are read, in bytes; those of files beyond are read anew when they are looked at.
+const MOST_KEPT: usize = 96 << 20;
+
+/// Takes the rows of a host as they are looked at: its name, and its series of a stretch of time.
+pub type Rows<'a> = dyn FnMut(Option<&str>, &[Series]) + Send + 'a;
+
+/// All that was gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) sources: Vec<Source>,
+    /// With their signatures.
+    pub(crate) hosts: Vec<History>,
+    pub(crate) passed_over: Vec<String>,
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Files in one folder or tar that are of nobody.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    unknown: usize,
+    packed: usize,
+}
+
+/// Reads everything, and looks for signatures.
+pub(crate) fn gather(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+    rows: Option<&Mutex<Rows<'_>>>,
+) -> Result<Gathered, Error> {
+    let zone = options.zone.as_deref().map(clock::zone).transpose().map_err(Error)?;
+    let given = |text: &Option<String>, end| text.as_deref().map(|text| clock::Given::parse(text, end)).transpose();
+    let (from, to) = (given(&options.from, false).map_err(Error)?, given(&options.to, true).map_err(Error)?);
+    let found = if paths.is_empty() { usual::found() } else { paths.to_vec() };
+    if found.is_empty() {
+        let places = usual::places();
+        return Err(Error(format!(
+            "no archives of a collector are here: looked for {places}. Name a file, a folder, a tar or a sosreport"
+        )));
+    }
+    let places = places::find(&found);
+    let scratch = Scratch::default();
+    let mut reading = Reading { jobs: places.jobs, sources: places.refused, ..Reading::default() };
+    reading.read(0, &scratch, progress);
+    let first = reading.jobs.len();
+    reading.pcp(&mut Vec::new());
+    reading.read(first, &scratch, progress);
+    let Reading { jobs, mut sources, pieces, setups, passed, .. } = reading;
+
+    let mut hosts = hosts::sort(pieces, setups, zone.as_ref());
+    let bounds = bounds(&hosts, from, to).map_err(Error)?;
+    sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
+    let sources = in_order(sources, &jobs, &found);
+    if sources.iter().all(|source| source.format.is_none()) && hosts.iter().all(|host| host.facts.is_none()) {
+        return Err(Error(nothing(&sources, &found, paths.is_empty())));
+    }
+    if hosts.iter().any(|host| !host.pieces.is_empty()) {
+        within(&hosts, &bounds).map_err(Error)?;
+    }
+    // A collector that ran without a sample is a source, and no host's history.
+    hosts.retain(|host| host.facts.is_some() || host.pieces.iter().any(|placed| placed.span.is_some()));
+    let load = |wanted: &[&Placed]| again(wanted, &jobs, &scratch);
+    let hand = rows.map(|rows| {
+        Mutex::new(move |host: &Host, series: &[Series]| {
+            (rows.lock().unwrap_or_else(PoisonError::into_inner))(host.name.as_deref(), series);
+        })
+    });
+    let hand = hand.as_ref().map(|hand| hand as &Mutex<dyn FnMut(&Host, &[Series]) + Send>);
+    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, hand);
+    Ok(Gathered { sources, hosts, passed_over: passed_over(&passed, &places.links), unknown: Vec::new() })
+}
+
+/// What came of the files.
+#[derive(Default)]
+struct Reading {
+    jobs: Vec<Job>,
+    sources: Vec<Source>,
+    pieces: Vec<Piece>,
+    setups: Vec<(String, Setup)>,
+    passed: BTreeMap<String, Passed>,
+    /// Parts of PCP's archives, by the job that found them.
+    parts: Vec<usize>,
+}
+
+impl Reading {
+    /// Reads the jobs from one on.
+    fn read(&mut self, first: usize, scratch: &Scratch, progress: &(dyn Fn(Progress) + Sync)) {
+        let jobs: Vec<(usize, &Job, Option<BTreeSet<String>>)> =
+            self.jobs.iter().enumerate().skip(first).map(|(at, job)| (at, job, None)).collect();
+        // Rows of one file too many are dropped as soon as they come.
+        let kept = Mutex::new((0_usize, Vec::new()));
+        reading::all(&jobs, scratch, progress, &|found: Found| {
+            let pieces = match &found.what {
+                What::Series(_) => Vec::new(),
+                _ => return lock(&kept).1.push((found, Vec::new())),
+            };
+            let (found, pieces) = cut_up(found, pieces, &self.jobs);
+            let mut kept = lock(&kept);
+            let pieces = pieces.into_iter().map(|mut piece| {
+                if kept.0.saturating_add(piece.weight) > MOST_KEPT {
+                    piece.kept = None;
+                } else {
+                    kept.0 += piece.weight;
+                }
+                piece
+            });
+            let pieces: Vec<Piece> = pieces.collect();
+            kept.1.push((found, pieces));
+        });
+        let (_, mut all) = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_by(|(one, _), (other, _)| (one.job, &one.entry).cmp(&(other.job, &other.entry)));
+        for (found, pieces) in all {
+            self.pieces.extend(pieces);
+            self.take(found);
+        }
+    }
+
+    fn take(&mut self, found: Found) {
+        let Some(job) = self.jobs.get(found.job) else { return };
+        // Files are counted by what they were found in.
+        let within = if found.entry.is_empty() {
+            let folder = job.label.rsplit_once('/').map_or("", |(folder, _)| folder);
+            if folder.is_empty() { ".".to_owned() } else { folder.to_owned() }
+        } else {
+            job.label.clone()
+        };
+        let refused = |why: String| Source { path: found.label.clone(), problems: vec![why], ..Source::default() };
+        match found.what {
+            What::Series(_) => {}
+            What::Refused(why) => self.sources.push(refused(why)),
+            What::Host(setup) => self.setups.push((found.root.unwrap_or(found.label), *setup)),
+            What::Pcp if found.entry.is_empty() => self.parts.push(found.job),
+            What::Packed => self.passed.entry(within).or_default().packed += 1,
+            What::Pcp | What::Unknown => self.passed.entry(within).or_default().unknown += 1,
+        }
+    }
+
+    /// Jobs for the archives of PCP whose parts were found.
+    fn pcp(&mut self, seen: &mut Vec<PathBuf>) {
+        for part in std::mem::take(&mut self.parts) {
+            let Some(job) = self.jobs.get(part).cloned() else { continue };
+            match reading::pcp_base(&job) {
+                Ok((base, label)) if !seen.contains(&base) => {
+                    seen.push(base.clone());
+                    self.jobs.push(Job { at: Where::Pcp(base), label, named: true, ..job });
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    let refused = Source { path: job.label, problems: vec![why], ..Source::default() };
+                    self.sources.push(refused);
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file's series as pieces.
+fn cut_up(mut found: Found, mut pieces: Vec<Piece>, jobs: &[Job]) -> (Found, Vec<Piece>) {
+    let What::Series(all) = std::mem::replace(&mut found.what, What::Series(Vec::new())) else { return (found, pieces) };
+    let job = jobs.get(found.job);
+    for (nth, series) in all.into_iter().enumerate() {
+        pieces.push(Piece {
+            key: (found.job, found.entry.clone(), nth),
+            // Those given themselves stand beside one another.
+            group: job.filter(|job| !job.named || !found.entry.is_empty()).map(|job| job.given),
+            root: found.root.clone(),
+            span: series.span(),
+            samples: series.samples().len(),
+            weight: series.weight(),
+            hull: series.hull(),
+            kept: Some(series),
+        });
+    }
+    (found, pieces)
+}
+
+/// Reads the rows of pieces again, each with its place in the list.
+fn again(wanted: &[&Placed], jobs: &[Job], scratch: &Scratch) -> Vec<(usize, Series)> {
+    let mut entries: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    for placed in wanted {
+        let (job, entry, _) = &placed.piece.key;
+        entries.entry(*job).or_default().insert(entry.clone());
+    }
+    let mut read = Vec::new();
+    for (at, entries) in entries {
+        let Some(job) = jobs.get(at) else { continue };
+        let only = Some(entries);
+        let found = Mutex::new(Vec::new());
+        reading::one(at, job, only.as_ref(), scratch, &|one| lock(&found).push(one));
+        for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let What::Series(all) = one.what else { continue };
+            for (nth, series) in all.into_iter().enumerate() {
+                let key = (at, one.entry.clone(), nth);
+                if let Some(place) = wanted.iter().position(|placed| placed.piece.key == key) {
+                    read.push((place, series));
+                }
+            }
+        }
+    }
+    // One that has gone or changed meanwhile is not there; the others are in the order asked for.
+    read.sort_by_key(|(place, _)| *place);
+    read
+}
+
+/// What is looked at of each host.
+fn bounds(
+    hosts: &[Host],
+    from: Option<clock::Given>,
+    to: Option<clock::Given>,
+) -> Result<Vec<Bounds>, String> {
+    fn offsets(host: &Host) -> Option<&[crate::series::Offset]> {
+        match &host.clock {
+            Clock::Utc { offsets } => Some(offsets),
+            Clock::Wall { .. } => None,
+        }
+    }
+    let last = |host: &Host| {
+        let last = host.pieces.iter().filter_map(|placed| Some(placed.span?.1)).max()?;
+        Some(offsets(host).map_or(last, |offsets| clock::wall(offsets, last)))
+    };
+    let last = hosts.iter().filter_map(last).max().unwrap_or_default();
+    let of = |host: &Host, given: Option<clock::Given>| {
+        let Some(given) = given else { return Ok(None) };
+        let wrong = || "a time that no clock shows".to_owned();
+        given.moment(offsets(host), last).map(Some).ok_or_else(wrong)
+    };
+    let all = hosts.iter().map(|host| {
+        let bounds = Bounds { from: of(host, from)?, to: of(host, to)? };
+        if bounds.from.zip(bounds.to).is_some_and(|(from, to)| from >= to) {
+            return Err("--from is not before --to".to_owned());
+        }
+        Ok(bounds)
+    });
+    all.collect()
+}
+
+/// That anything is left within the bounds.
+fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
+    let left = |(host, bounds): (&Host, &Bounds)| {
+        host.pieces.iter().filter_map(|placed| placed.span).any(|(first, last)| {
+            bounds.from.is_none_or(|from| last >= from) && bounds.to.is_none_or(|to| first <= to)
+        })
+    };
+    let any = bounds.iter().any(|bounds| bounds.from.is_some() || bounds.to.is_some());
+    if !any || hosts.iter().zip(bounds).any(left) {
+        return Ok(());
+    }
+    let spans = || hosts.iter().flat_map(|host| host.pieces.iter().filter_map(move |placed| Some((host, placed.span?))));
+    let first = spans().min_by_key(|(_, span)| span.0).map(|(host, span)| clock::shown(span.0, &host.clock));
+    let last = spans().max_by_key(|(_, span)| span.1).map(|(host, span)| clock::shown(span.1, &host.clock));
+    Err(match first.zip(last) {
+        Some((first, last)) => format!("no sample lies between --from and --to: they are of {first} to {last}"),
+        None => "no sample is in there".into(),
+    })
+}
+
+/// One source as it is told.
+fn source(host: &Host, placed: &Placed) -> Source {
+    let hull = &placed.piece.hull;
+    let mut problems: Vec<String> = hull.problems.iter().map(ToString::to_string).collect();
+    if let Some(original) = &placed.copy_of {
+        problems.push(format!("prints what {original} holds, which is looked at instead"));
+    }
+    if placed.span.is_none() {
+        problems.push("holds no sample".into());
+    }
+    Source {
+        path: hull.source.clone(),
+        format: Some(hull.format),
+        version: hull.version.clone(),
+        host: host.name.clone(),
+        clock: host.clock.clone(),
+        from: placed.span.map(|span| span.0),
+        to: placed.span.map(|span| span.1),
+        samples: placed.piece.samples,
+        problems,
+    }
+}
+
+/// Sources in the order given or found.
+fn in_order(mut sources: Vec<Source>, jobs: &[Job], paths: &[PathBuf]) -> Vec<Source> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for job in jobs {
+        places.entry(job.label.as_str()).or_insert(job.given);
+    }
+    let given: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let place = |path: &str| {
+        let of_job = places.get(path).copied();
+        let starts = || given.iter().position(|given| path.starts_with(given.as_str()));
+        of_job.or_else(starts).unwrap_or(usize::MAX)
+    };
+    sources.sort_by_cached_key(|source| (place(&source.path), source.path.clone(), source.from));
+    sources
+}
+
+/// Why nothing came of it.
+fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool) -> String {
+    if let [only] = sources {
+        return format!("{}: {}", only.path, only.problems.join("; "));
+    }
+    if let Some(first) = sources.first() {
+        let more = sources.len() - 1;
+        return format!("nothing could be read: {}: {}; and {more} more", first.path, first.problems.join("; "));
+    }
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let where_else = if usual { ". Name a file, a folder, a tar or a sosreport" } else { "" };
+    format!("no archive of a collector is in {}{where_else}", paths.join(", "))
+}
+
+fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let files = |count: usize| format!("{count} {}", if count == 1 { "file" } else { "files" });
+    let unknown: usize = passed.values().map(|passed| passed.unknown).sum();
+    if unknown > 0 {
+        let most = passed.iter().max_by_key(|(_, passed)| passed.unknown).map(|(folder, _)| folder.as_str());
+        let others = passed.values().filter(|passed| passed.unknown > 0).count() - 1;
+        let and = if others > 0 { format!(" and {others} more places") } else { String::new() };
+        lines.push(format!("{} in {}{and} are of no format that is known", files(unknown), most.unwrap_or_default()));
+    }
+    for (folder, Passed { packed, .. }) in passed {
+        if *packed > 0 {
+            lines.push(format!("{} in {folder} are packed by compress or zip, which are not read: unpack them first", files(*packed)));
+        }
+    }
+    for (folder, count) in links {
+        lines.push(format!("{count} links in {folder} are not followed"));
+    }
+    lines
+}

@@ -34,7 +34,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// What is looked at to tell a format.
-const HEAD: u64 = 64 << 10;
+pub(crate) const HEAD: u64 = 64 << 10;
 
 /// Reads a file of any format that is known, compressed or not; a series for each host in it.
 ///
@@ -45,12 +45,7 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
-    let packed = match head.as_slice() {
-        [0x1f, 0x9d, ..] => Some("compress, as .Z"),
-        [b'P', b'K', 3, 4, ..] => Some("zip"),
-        _ => None,
-    };
-    if let Some(packed) = packed {
+    if let Some(packed) = packer(&head) {
         return Err(Refused(format!("is packed by {packed}, which is not read: unpack it first")));
     }
     let format = Format::of(&head);
@@ -70,6 +65,46 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
         Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
         None => Err(Refused("is of no format that is known".into())),
+    }
+}
+
+/// Who packed a file that is not unpacked here.
+fn packer(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x9d, ..] => Some("compress, as .Z"),
+        [b'P', b'K', 3, 4, ..] => Some("zip"),
+        _ => None,
+    }
+}
+
+/// What the first bytes of a file promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Nothing.
+    None,
+    /// Something: other files begin alike, so that one which is refused may well be none of a collector's.
+    Likely,
+    /// A file of a collector: one that is refused is a loss.
+    Sure,
+    /// A part of a PCP archive.
+    Pcp,
+    /// Packed in a way that is not unpacked here.
+    Packed,
+}
+
+impl Promise {
+    /// Of a file's first bytes, unpacked.
+    pub(crate) fn of(head: &[u8]) -> Self {
+        if packer(head).is_some() {
+            return Self::Packed;
+        }
+        match Format::of(head) {
+            None => Self::None,
+            Some(Format::Pcp) => Self::Pcp,
+            Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon) => Self::Sure,
+            Some(Format::OsWatcher) if oswatcher::is_watchers(head) => Self::Sure,
+            Some(_) => Self::Likely,
+        }
     }
 }
 

@@ -1,9 +1,108 @@
 //! One file a kind of trouble, each a pure function from what is known of a host to where it shows.
+//!
+//! A signature says what was seen and how far it stands out; what it means is for [`join`](crate::join) to say, which looks
+//! at what meets. `Weak` makes nothing by itself or with others of its like, `Clear` speaks beside another, `Strong` alone.
 
-use crate::{History, Signature};
+mod compaction;
+mod free_memory;
+mod kernel_cpu;
+mod logins;
+pub(crate) mod page_tables;
+mod pool;
+mod reclaim;
+mod restart;
+pub(crate) mod rows;
+pub(crate) mod starved;
+mod swap;
 
-/// Looks for every kind of trouble in the series of one host; in the order of time. It looks at the series only.
+use crate::{Evidence, History, Moment, Signature, Strength};
+
+/// Rows of one signature that are kept.
+const MOST_EVIDENCE: usize = 12;
+
+/// Looks for every kind of trouble in the series of one host; in the order of time. It looks at the series only, so that
+/// `history` may be empty otherwise.
 pub fn find(history: &History) -> Vec<Signature> {
-    let _ = &history.series;
-    Vec::new()
+    let finders = [
+        kernel_cpu::find,
+        free_memory::find,
+        reclaim::find,
+        page_tables::find,
+        pool::find,
+        logins::find,
+        swap::find,
+        compaction::find,
+        starved::find,
+        restart::find,
+    ];
+    let mut all: Vec<Signature> = finders.iter().flat_map(|find| merged(find(history))).collect();
+    all.sort_by_key(|signature| (signature.from, signature.kind));
+    all
+}
+
+/// Signatures of one kind that overlap, of several sources or rules, as one.
+fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
+    found.sort_by_key(|signature| signature.from);
+    let mut all: Vec<Signature> = Vec::new();
+    for mut next in found {
+        match all.last_mut() {
+            Some(last) if next.from <= last.to => {
+                last.to = last.to.max(next.to);
+                last.strength = last.strength.max(next.strength);
+                last.evidence.append(&mut next.evidence);
+                for caveat in next.caveats {
+                    if !last.caveats.contains(&caveat) {
+                        last.caveats.push(caveat);
+                    }
+                }
+            }
+            _ => all.push(next),
+        }
+    }
+    for signature in &mut all {
+        told(&mut signature.evidence);
+    }
+    all
+}
+
+/// Puts evidence in the order of time, each once, and keeps the first and the last where it is too much.
+fn told(evidence: &mut Vec<Evidence>) {
+    evidence.sort_by(|one, other| (one.at, &one.source, &one.what).cmp(&(other.at, &other.source, &other.what)));
+    evidence.dedup();
+    if evidence.len() > MOST_EVIDENCE {
+        evidence.drain(MOST_EVIDENCE / 2..evidence.len() - MOST_EVIDENCE / 2);
+    }
+}
+
+/// What speaks for less than a strength says.
+const fn weaker(strength: Strength) -> Strength {
+    match strength {
+        Strength::Strong => Strength::Clear,
+        Strength::Clear | Strength::Weak => Strength::Weak,
+    }
+}
+
+/// What backs a strength up by a source of its own.
+const fn stronger(strength: Strength) -> Strength {
+    match strength {
+        Strength::Weak => Strength::Clear,
+        Strength::Clear | Strength::Strong => Strength::Strong,
+    }
+}
+
+/// What is shorter than a row's interval is thinned by it.
+fn hides(usual: i64) -> Option<String> {
+    // A tenth: at 100 % it would show as the 10 % that the least spike has.
+    (usual >= 2 * rows::MINUTE).then(|| {
+        let seconds = usual / rows::SECOND;
+        format!(
+            "an average of {seconds} s: how high it stood within and for how long is not told, and what is shorter than {} s does not show",
+            seconds / 10
+        )
+    })
+}
+
+/// The moment of the latest of two.
+fn later(one: Moment, other: Moment) -> Moment {
+    one.max(other)
 }

@@ -4,6 +4,7 @@
 //! and opened on a host without a network. All text is escaped by the template crate; nothing here joins strings
 //! into markup.
 
+pub mod investigate;
 pub(crate) mod lab;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

@@ -16,6 +16,7 @@ pub mod applied;
 mod finding;
 mod host;
 mod instance;
+pub mod investigate;
 pub mod lab;
 pub mod run;
 pub mod size;

@@ -102,6 +102,11 @@ fn author(head: &str) -> Author {
     Author::Other
 }
 
+/// Whether a text was written by OSWatcher or ExaWatcher, and not by somebody's loop.
+pub(super) fn is_watchers(head: &[u8]) -> bool {
+    author(&String::from_utf8_lossy(head)) != Author::Other
+}
+
 /// Whether a text begins as these files do.
 pub(super) fn begins(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);

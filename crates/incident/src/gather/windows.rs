@@ -1,0 +1,299 @@
+//! The history of a host, whole where it fits in memory, and otherwise window of time by window of time.
+//!
+//! A window reaches over its ends into its neighbours, so that what lies on an end is seen with what is before and behind
+//! it; what both of two neighbours see there is one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::hosts::{Host, Placed};
+use crate::{History, Moment, Problem, Series, Signature, rotation, signatures};
+
+/// Rows of a window, in bytes.
+const WINDOW: usize = 64 << 20;
+/// How far a window reaches into its neighbours.
+const OVERLAP: i64 = 12 * 3_600_000;
+/// Windows at once: each is held in memory.
+const AT_ONCE: usize = 8;
+/// Rows of a series that was thinned.
+const THINNED: usize = 8192;
+/// A signature longer than this keeps no rows of its own when its series is thinned.
+const LONGEST_KEPT: i64 = 6 * 3_600_000;
+/// Rows of evidence of a signature that was joined.
+const MOST_EVIDENCE: usize = 12;
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) from: Option<Moment>,
+    pub(crate) to: Option<Moment>,
+}
+
+/// Where rows come from that were not kept.
+pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
+
+/// Makes the histories, with their signatures; those of `thin` are thinned.
+pub(crate) fn histories(
+    mut hosts: Vec<(Host, Bounds)>,
+    load: Load<'_>,
+    rows: Option<&Mutex<dyn FnMut(&Host, &[Series]) + Send + '_>>,
+) -> Vec<History> {
+    // A host that does not fit is read window by window; what was kept of it would only be in the way.
+    let mut tasks: Vec<(usize, Window)> = Vec::new();
+    for (at, (host, bounds)) in hosts.iter_mut().enumerate() {
+        let windows = windows(host, *bounds);
+        if windows.len() > 1 {
+            host.pieces.iter_mut().for_each(|placed| placed.piece.kept = None);
+        }
+        tasks.extend(windows.into_iter().map(|window| (at, window)));
+    }
+    let thin = hosts.iter().any(|(host, _)| host.pieces.iter().any(|placed| placed.piece.kept.is_none()));
+    let kept: Vec<Vec<Mutex<Option<Series>>>> = hosts
+        .iter_mut()
+        .map(|(host, _)| host.pieces.iter_mut().map(|placed| Mutex::new(placed.piece.kept.take())).collect())
+        .collect();
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, usize, Found)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((of, window)) = tasks.get(at) else { return };
+            let (Some((host, _)), Some(kept)) = (hosts.get(*of), kept.get(*of)) else { return };
+            let whole = series(host, kept, window, load);
+            let last = look(host, whole, window, thin, rows);
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
+        }
+    };
+    // Rows are handed on in the order of time.
+    let most = if rows.is_some() { 1 } else { AT_ONCE };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len()).min(most);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(host, at, _)| (*host, *at));
+    let mut histories: Vec<History> = hosts.iter().map(|(host, _)| empty(host)).collect();
+    let mut parts: Vec<Vec<Found>> = hosts.iter().map(|_| Vec::new()).collect();
+    for (host, _, one) in found {
+        if let Some(parts) = parts.get_mut(host) {
+            parts.push(one);
+        }
+    }
+    for ((history, parts), (host, _)) in histories.iter_mut().zip(parts).zip(&hosts) {
+        let several = parts.len() > 1;
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend(part.series);
+            history.signatures = joined(std::mem::take(&mut history.signatures), part.signatures);
+        }
+        history.series = if several { whole(host, all) } else { all };
+    }
+    histories
+}
+
+fn empty(host: &Host) -> History {
+    History {
+        host: host.name.clone(),
+        clock: host.clock.clone(),
+        facts: host.facts.clone(),
+        unknown: host.notes.clone(),
+        ..History::default()
+    }
+}
+
+/// Series of all windows, one behind the other.
+fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
+    let mut problems: Vec<(&'static str, Problem)> = Vec::new();
+    for part in &mut all {
+        for problem in std::mem::take(&mut part.problems) {
+            if !problems.iter().any(|(format, known)| *format == part.format && *known == problem) {
+                problems.push((part.format, problem));
+            }
+        }
+    }
+    let mut all = join(all);
+    for series in &mut all {
+        series.source = sources(host, series);
+        let (own, others) = problems.into_iter().partition(|(format, _)| *format == series.format);
+        series.problems = own.into_iter().map(|(_, problem): (_, Problem)| problem).collect();
+        problems = others;
+    }
+    all
+}
+
+/// The files of a series, the first and the last.
+fn sources(host: &Host, series: &Series) -> String {
+    if !series.source.contains(" to ") {
+        return series.source.clone();
+    }
+    let mut files: Vec<(Moment, &str)> = host
+        .pieces
+        .iter()
+        .filter(|placed| placed.piece.hull.format == series.format && placed.copy_of.is_none())
+        .filter_map(|placed| Some((placed.span?.0, placed.piece.hull.source.as_str())))
+        .collect();
+    files.sort_unstable();
+    match (files.first(), files.last()) {
+        (Some((_, first)), Some((_, last))) if first != last => format!("{first} to {last}"),
+        _ => series.source.clone(),
+    }
+}
+
+/// A stretch of time of one host: its own, and what is seen of its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    own: (Option<Moment>, Option<Moment>),
+    seen: (Option<Moment>, Option<Moment>),
+}
+
+/// Cuts a host's time so that each window's rows fit.
+fn windows(host: &Host, bounds: Bounds) -> Vec<Window> {
+    let mut pieces: Vec<(Moment, usize)> =
+        host.pieces.iter().filter(|placed| overlaps(placed, bounds.from, bounds.to)).filter_map(|placed| Some((placed.span?.0, placed.piece.weight))).collect();
+    pieces.sort_unstable();
+    let mut ends = Vec::new();
+    let mut filled = 0_usize;
+    for (from, weight) in pieces {
+        if filled > 0 && filled.saturating_add(weight) > WINDOW && ends.last() != Some(&from) {
+            ends.push(from);
+            filled = 0;
+        }
+        filled = filled.saturating_add(weight);
+    }
+    let mut from = bounds.from;
+    let mut windows = Vec::new();
+    for to in ends.into_iter().map(Some).chain([bounds.to]) {
+        let last = windows.len();
+        let first = last == 0;
+        let more = |at: Option<Moment>, by: i64| at.map(|at| Moment(at.0.saturating_add(by)));
+        let seen_from = if first { from } else { more(from, -OVERLAP).max(bounds.from) };
+        windows.push(Window { own: (from, to), seen: (seen_from, more(to, OVERLAP)) });
+        from = to;
+    }
+    if let Some(last) = windows.last_mut() {
+        last.seen.1 = bounds.to;
+    }
+    for window in &mut windows {
+        window.seen.1 = match (window.seen.1, bounds.to) {
+            (Some(seen), Some(to)) => Some(seen.min(to)),
+            (seen, to) => seen.or(to),
+        };
+    }
+    windows
+}
+
+fn overlaps(placed: &Placed, from: Option<Moment>, to: Option<Moment>) -> bool {
+    placed.copy_of.is_none()
+        && placed.span.is_some_and(|(first, last)| from.is_none_or(|from| last >= from) && to.is_none_or(|to| first <= to))
+}
+
+/// The series of a host within a window, on its clock.
+fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
+    let (from, to) = window.seen;
+    let mut parts = Vec::new();
+    let mut absent = Vec::new();
+    for (at, placed) in host.pieces.iter().enumerate() {
+        if !overlaps(placed, from, to) {
+            continue;
+        }
+        let whole = kept.get(at).and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
+        match whole {
+            Some(series) => parts.push((placed, series)),
+            None => absent.push(placed),
+        }
+    }
+    if !absent.is_empty() {
+        parts.extend(load(&absent).into_iter().filter_map(|(at, series)| Some((*absent.get(at)?, series))));
+    }
+    let on_clock = |(placed, mut series): (&Placed, Series)| {
+        if let Some(offsets) = &placed.shift {
+            series.moved(|at, after| super::clock::utc(offsets, at, after));
+        }
+        series.clock = host.clock.clone();
+        series.host = host.name.clone();
+        series.cut(from, to);
+        series
+    };
+    join(parts.into_iter().map(on_clock).collect())
+}
+
+/// One series a collector, those without a host's name too: here all are of one host.
+fn join(mut parts: Vec<Series>) -> Vec<Series> {
+    parts.retain(|part| !part.samples().is_empty() || !part.marks.is_empty());
+    let name = parts.iter().find_map(|part| part.host.clone());
+    for part in &mut parts {
+        part.host.get_or_insert_default();
+    }
+    let mut series = rotation::join(parts);
+    series.iter_mut().for_each(|series| series.host.clone_from(&name));
+    series
+}
+
+#[derive(Debug)]
+struct Found {
+    series: Vec<Series>,
+    signatures: Vec<Signature>,
+}
+
+fn look(
+    host: &Host,
+    series: Vec<Series>,
+    window: &Window,
+    thin: bool,
+    rows: Option<&Mutex<dyn FnMut(&Host, &[Series]) + Send + '_>>,
+) -> Found {
+    let mut history = empty(host);
+    history.series = series;
+    let mut signatures = signatures::find(&history);
+    let mut series = history.series;
+    let (from, to) = window.own;
+    signatures.retain(|found| from.is_none_or(|from| found.to >= from) && to.is_none_or(|to| found.from < to));
+    if window.own != window.seen {
+        // The next window has what begins at its start.
+        let last = to.filter(|to| Some(*to) != window.seen.1).map(|to| Moment(to.0.saturating_sub(1)));
+        series.iter_mut().for_each(|series| series.cut(from, last.or(to)));
+    }
+    if let Some(rows) = rows {
+        (rows.lock().unwrap_or_else(PoisonError::into_inner))(host, &series);
+    }
+    if thin {
+        let spans: Vec<(Moment, Moment)> = signatures
+            .iter()
+            .filter(|found| found.to.0.saturating_sub(found.from.0) <= LONGEST_KEPT)
+            .map(|found| (found.from, found.to))
+            .collect();
+        series.iter_mut().for_each(|series| series.thin(THINNED, &spans));
+    }
+    Found { series, signatures }
+}
+
+/// The signatures of two neighbours: those of one kind that overlap are one.
+fn joined(mut before: Vec<Signature>, after: Vec<Signature>) -> Vec<Signature> {
+    let seen = before.len();
+    for next in after {
+        let earlier = before.iter_mut().take(seen);
+        let same = earlier.rev().find(|one| one.kind == next.kind && one.from <= next.to && next.from <= one.to);
+        let Some(one) = same else {
+            before.push(next);
+            continue;
+        };
+        one.from = one.from.min(next.from);
+        one.to = one.to.max(next.to);
+        one.strength = one.strength.max(next.strength);
+        for row in next.evidence {
+            if one.evidence.len() < MOST_EVIDENCE && !one.evidence.contains(&row) {
+                one.evidence.push(row);
+            }
+        }
+        one.evidence.sort_by_key(|row| row.at);
+        for caveat in next.caveats {
+            if !one.caveats.contains(&caveat) {
+                one.caveats.push(caveat);
+            }
+        }
+    }
+    before
+}

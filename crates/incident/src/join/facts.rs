@@ -1,0 +1,243 @@
+//! What a host looked like in a window of time: the figures that verdicts are made of.
+
+use std::ops::Range;
+
+use crate::baseline::median;
+use crate::signatures::page_tables;
+use crate::signatures::rows::Rows;
+use crate::signatures::starved;
+use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
+
+/// %system that is much for an interval of any length.
+const MUCH: f64 = 20.0;
+
+/// Page tables, and the memory they are of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tables {
+    pub(super) bytes: f64,
+    pub(super) total: f64,
+    /// Whether they were read in the window, not at another time.
+    pub(super) then: bool,
+}
+
+impl Tables {
+    pub(super) fn part(&self) -> f64 {
+        self.bytes / self.total
+    }
+}
+
+/// A pool of the default page size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    pub(super) total: f64,
+    pub(super) available: f64,
+}
+
+/// What is known of scans.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scans {
+    /// Counted; the highest rates of processes themselves and of kswapd.
+    Counted { direct: f64, kswapd: f64 },
+    /// Counters that are there and false, with the reason.
+    Untrusted(String),
+    /// Nobody counted.
+    Absent,
+}
+
+pub(super) struct Facts<'a> {
+    pub(super) signatures: &'a [Signature],
+    /// Highest %system, and what is usual.
+    pub(super) system: Option<(f64, f64)>,
+    /// %user where %system is highest.
+    pub(super) user: Option<f64>,
+    /// The lowest %idle with %iowait.
+    pub(super) idle: Option<f64>,
+    /// Free memory at its lowest and at its highest behind that.
+    pub(super) free: Option<(f64, f64)>,
+    pub(super) tables: Option<Tables>,
+    pub(super) pool: Option<Pool>,
+    pub(super) scans: Scans,
+    /// Pages a second out to swap and back, at their highest.
+    pub(super) swap: Option<(f64, f64)>,
+    /// Sessions, or tasks, at the window's begin and at their highest or lowest.
+    pub(super) count: Option<(&'static str, f64, f64)>,
+    /// Page tables at the window's begin and at their highest.
+    pub(super) grown: Option<(f64, f64)>,
+    /// The longest queue for a processor and how many processors there are.
+    pub(super) load: Option<(f64, f64)>,
+    /// How late a collector was, in seconds.
+    pub(super) late: Option<i64>,
+    /// Time between samples of the coarsest source that shows it, in milliseconds.
+    pub(super) coarsest: i64,
+}
+
+/// Rows whose moments are in a window, with the one that it begins at.
+fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
+    let samples = series.samples();
+    samples.partition_point(|sample| sample.at < from)..samples.partition_point(|sample| sample.at <= to)
+}
+
+struct Window<'a> {
+    history: &'a History,
+    from: Moment,
+    to: Moment,
+}
+
+impl Window<'_> {
+    /// The values of a metric in the window, of each source, with their rows.
+    fn values(&self, metric: Metric) -> impl Iterator<Item = (&Series, usize, f64)> {
+        self.history.series.iter().flat_map(move |series| {
+            let rows = rows_in(series, self.from, self.to);
+            rows.filter_map(move |row| Some((series, row, series.value(metric, row)?)))
+        })
+    }
+
+    fn highest(&self, metric: Metric) -> Option<(&Series, usize, f64)> {
+        // What stands at the window's begin is the end of an interval before it, for rates.
+        let inside = self
+            .values(metric)
+            .filter(|(series, row, _)| series.samples().get(*row).is_some_and(|sample| sample.at > self.from));
+        inside.max_by(|one, other| one.2.total_cmp(&other.2))
+    }
+
+    fn system(&self) -> Option<(f64, f64, Option<f64>)> {
+        let (series, row, peak) = self.highest(Metric::CpuSystem)?;
+        let mut all: Vec<f64> = series.column(Metric::CpuSystem)?.iter().map(|(_, value)| value).collect();
+        Some((peak, median(&mut all)?, series.value(Metric::CpuUser, row)))
+    }
+
+    fn idle(&self) -> Option<f64> {
+        let idle = self
+            .values(Metric::CpuIdle)
+            .map(|(series, row, idle)| idle + series.value(Metric::CpuIowait, row).unwrap_or(0.0));
+        idle.min_by(f64::total_cmp)
+    }
+
+    fn free(&self) -> Option<(f64, f64)> {
+        let (source, at, low) = self.values(Metric::MemFree).min_by(|one, other| one.2.total_cmp(&other.2))?;
+        let behind =
+            self.values(Metric::MemFree).filter(|(series, row, _)| series.source == source.source && *row > at);
+        behind.map(|(.., free)| free).max_by(f64::total_cmp).map(|high| (low, high))
+    }
+
+    fn tables(&self) -> Option<Tables> {
+        let total = page_tables::memory(self.history)?;
+        if let Some((.., bytes)) = self.values(Metric::PageTables).max_by(|one, other| one.2.total_cmp(&other.2)) {
+            return Some(Tables { bytes, total, then: true });
+        }
+        let all = self.history.series.iter().filter_map(|series| Some((series, series.column(Metric::PageTables)?)));
+        let apart = |at: Moment| (at.0 - self.to.0).max(self.from.0 - at.0);
+        let nearest = all
+            .flat_map(|(series, column)| column.iter().map(move |(row, bytes)| (series.samples().get(row), bytes)))
+            .min_by_key(|(sample, _)| sample.map_or(i64::MAX, |sample| apart(sample.at)))?;
+        Some(Tables { bytes: nearest.1, total, then: false })
+    }
+
+    fn pool(&self) -> Option<Pool> {
+        let inside = self.values(Metric::HugeTotal).last();
+        let anywhere = || {
+            let columns = self.history.series.iter().filter_map(|one| Some((one, one.column(Metric::HugeTotal)?)));
+            columns.flat_map(|(series, column)| column.iter().map(move |(row, total)| (series, row, total))).last()
+        };
+        let (series, row, total) = inside.or_else(anywhere)?;
+        let free = series.value(Metric::HugeFree, row)?;
+        Some(Pool { total, available: free - series.value(Metric::HugeReserved, row).unwrap_or(0.0) })
+    }
+
+    fn scans(&self) -> Scans {
+        let highest = |metric| self.highest(metric).map(|(.., rate)| rate);
+        let direct = highest(Metric::ScanDirect).or_else(|| highest(Metric::AllocStall));
+        if direct.is_some() || highest(Metric::ScanKswapd).is_some() {
+            let kswapd = highest(Metric::ScanKswapd).unwrap_or(0.0);
+            return Scans::Counted { direct: direct.unwrap_or(0.0), kswapd };
+        }
+        let lies = self.history.series.iter().flat_map(|series| &series.untrusted);
+        let lie = lies.filter(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd)).next();
+        lie.map_or(Scans::Absent, |(_, why)| Scans::Untrusted(why.clone()))
+    }
+
+    fn count(&self) -> Option<(&'static str, f64, f64)> {
+        let counts = [(Metric::Sessions, "sessions"), (Metric::Processes, "processes"), (Metric::Tasks, "tasks")];
+        counts.into_iter().find_map(|(metric, name)| {
+            let (first, farthest) = self.extremes(metric)?;
+            Some((name, first, farthest))
+        })
+    }
+
+    /// The first value in the window, and the one that is farthest from it.
+    fn extremes(&self, metric: Metric) -> Option<(f64, f64)> {
+        let first = self.values(metric).next()?.2;
+        let apart = |value: &f64| (value - first).abs();
+        let values = self.values(metric).map(|(.., value)| value);
+        Some((first, values.max_by(|one, other| apart(one).total_cmp(&apart(other)))?))
+    }
+
+    fn load(&self) -> Option<(f64, f64)> {
+        let queue = self.highest(Metric::RunQueue).map(|(series, row, queue)| (series, row, queue));
+        let load = self.highest(Metric::Load1);
+        let (series, row, most) = queue.into_iter().chain(load).max_by(|one, other| one.2.total_cmp(&other.2))?;
+        let processors = series.value(Metric::Processors, row).filter(|processors| *processors >= 1.0)?;
+        Some((most, processors))
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(history: &History, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
+        let window = Window { history, from, to };
+        let system = window.system();
+        let shows = |series: &&Series| {
+            let mut sources = signatures.iter().flat_map(|signature| &signature.evidence);
+            sources.any(|evidence| evidence.source == series.source)
+        };
+        let involved: Vec<Rows<'_>> = history.series.iter().filter(shows).map(Rows::of).collect();
+        let late = || involved.iter().filter_map(|rows| starved::latest(rows, from, to)).max();
+        Self {
+            signatures,
+            system: system.map(|(peak, usual, _)| (peak, usual)),
+            user: system.and_then(|(.., user)| user),
+            idle: window.idle(),
+            free: window.free(),
+            tables: window.tables(),
+            pool: window.pool(),
+            scans: window.scans(),
+            swap: window
+                .highest(Metric::SwapOut)
+                .zip(window.highest(Metric::SwapIn))
+                .map(|((.., out), (.., back))| (out, back)),
+            count: window.count(),
+            grown: window.extremes(Metric::PageTables),
+            load: window.load(),
+            late: signatures.iter().any(|one| one.kind == Kind::Starved).then(late).flatten(),
+            coarsest: involved.iter().map(|rows| rows.usual).max().unwrap_or(0),
+        }
+    }
+
+    /// How far a kind stands out here.
+    pub(super) fn strength(&self, kind: Kind) -> Option<Strength> {
+        self.signatures.iter().filter(|one| one.kind == kind).map(|one| one.strength).max()
+    }
+
+    pub(super) fn clear(&self, kind: Kind) -> bool {
+        self.strength(kind) >= Some(Strength::Clear)
+    }
+
+    pub(super) fn strong(&self, kind: Kind) -> bool {
+        self.strength(kind) == Some(Strength::Strong)
+    }
+
+    /// Whether the kernel took much of the processors.
+    pub(super) fn kernel_is_high(&self) -> bool {
+        self.system.is_some_and(|(peak, _)| peak >= MUCH)
+    }
+
+    /// Whether the kernel took much, or more than the programs.
+    pub(super) fn kernel_leads(&self) -> bool {
+        let user = self.user.unwrap_or(100.0);
+        self.kernel_is_high() || self.system.is_some_and(|(peak, _)| peak > user)
+    }
+
+    /// Whether page tables take a large part of memory, as far as it was read.
+    pub(super) fn large_tables(&self) -> bool {
+        self.tables.is_some_and(|tables| tables.part() >= page_tables::CLEAR)
+    }
+}

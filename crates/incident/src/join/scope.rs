@@ -1,0 +1,99 @@
+//! What was looked at, and what the sources of a host cannot tell.
+
+use crate::baseline::FEWEST;
+use crate::signatures::rows::Rows;
+use crate::{History, Metric, Series};
+
+/// Samples farther apart than this hide much, in milliseconds.
+const COARSE: i64 = 120_000;
+
+/// What is looked for, and the metrics one of which it needs.
+const LOOKED: &[(&str, &[Metric])] = &[
+    ("time in the kernel", &[Metric::CpuSystem]),
+    ("free memory", &[Metric::MemFree]),
+    (
+        "reclaim",
+        &[Metric::ScanDirect, Metric::ScanKswapd, Metric::AllocStall, Metric::PressureMemoryFull, Metric::KswapdCpu],
+    ),
+    ("page tables", &[Metric::PageTables]),
+    ("the pool", &[Metric::HugeTotal]),
+    ("log-ins", &[Metric::Sessions, Metric::Processes, Metric::Tasks, Metric::Forks, Metric::TcpPassive]),
+    ("swap", &[Metric::SwapOut, Metric::SwapUsed]),
+    ("compaction", &[Metric::CompactStall, Metric::ThpFaultFallback, Metric::KcompactdCpu, Metric::KhugepagedCpu]),
+];
+
+pub(super) fn fill(history: &mut History) {
+    history.looked = history.series.iter().filter(|series| !series.samples().is_empty()).map(looked).collect();
+    let mut unknown = Vec::new();
+    let has = |metrics: &[Metric]| {
+        history.series.iter().any(|series| metrics.iter().any(|metric| series.column(*metric).is_some()))
+    };
+    for series in &history.series {
+        let lies =
+            series.untrusted.iter().filter(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd));
+        for (metric, why) in lies {
+            unknown.push(format!("{}: {} is not to be trusted: {why}", series.source, metric.name()));
+        }
+    }
+    if !has(&[Metric::PageTables]) {
+        unknown.push(page_tables(history));
+    }
+    if !has(LOOKED.get(2).map_or(&[], |(_, metrics)| metrics)) {
+        unknown.push("reclaim: no source counts what the kernel scanned for pages to take back".to_owned());
+    }
+    if !has(&[Metric::HugeTotal]) {
+        unknown.push("the pool: no source has HugePages_Total".to_owned());
+    } else if !has(&[Metric::HugetlbAll]) {
+        unknown.push(
+            "pools of another than the default page size, such as 1 GiB beside 2 MiB: no source has them".to_owned(),
+        );
+    }
+    if !has(LOOKED.last().map_or(&[], |(_, metrics)| metrics)) {
+        unknown.push(
+            "transparent huge pages and compaction: no source tells; atop, PCP and logs of /proc/vmstat do, sar never"
+                .to_owned(),
+        );
+    }
+    for series in &history.series {
+        let (rows, pace) = (series.samples().len(), Rows::of(series).usual);
+        if rows > 0 && rows < FEWEST {
+            unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));
+        } else if pace >= COARSE {
+            unknown.push(format!(
+                "{}: samples are {} s apart: what was shorter than {} s may not show",
+                series.source,
+                pace / 1000,
+                pace / 10_000
+            ));
+        }
+    }
+    unknown.dedup();
+    history.unknown.extend(unknown);
+}
+
+fn looked(series: &Series) -> String {
+    let has = |metrics: &[Metric]| metrics.iter().any(|metric| series.column(*metric).is_some());
+    let mut subjects: Vec<&str> = LOOKED.iter().filter(|(_, metrics)| has(metrics)).map(|(name, _)| *name).collect();
+    subjects.push("the collector's own pace");
+    let pace = Rows::of(series).usual as f64 / 1000.0;
+    let count = series.samples().len();
+    format!(
+        "{} ({}): {count} samples, usually {pace:.0} s apart: {}",
+        series.source,
+        series.format,
+        subjects.join(", ")
+    )
+}
+
+fn page_tables(history: &History) -> String {
+    let collector = history.series.iter().find(|series| series.format == "sysstat");
+    match collector.and_then(|series| series.version.as_deref()) {
+        Some(version) => format!(
+            "page tables: sysstat {version} does not store them, 11.1.3 and later do; a log of /proc/meminfo has them"
+        ),
+        None if history.series.iter().any(|series| series.format == "sar") => {
+            "page tables: sar prints them with -r ALL, of what sysstat 11.1.3 and later stored".to_owned()
+        }
+        None => "page tables: no source has them; a log of /proc/meminfo does".to_owned(),
+    }
+}

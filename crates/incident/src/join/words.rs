@@ -1,0 +1,162 @@
+//! An incident in a sentence with its figures, and what to do next.
+
+use super::decide::Decision;
+use super::facts::{Facts, Pool, Scans, Tables};
+use crate::signatures::rows::bytes;
+use crate::{Kind, Verdict};
+
+/// Pages of 4 KiB.
+const PAGE: f64 = 4096.0;
+/// Part of a pool from which on it is called unused.
+const UNUSED: f64 = 0.5;
+/// Samples farther apart than this hide much, in milliseconds.
+const COARSE: i64 = 120_000;
+/// What page tables have to grow by to be named with a log-in storm.
+const GREW: f64 = 64.0 * 1_048_576.0;
+
+/// What happened.
+pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
+    let mut parts = Vec::new();
+    let name = match decision.verdict {
+        Verdict::ReclaimByPageTables => "reclaim storm driven by page tables",
+        Verdict::ReclaimStorm => "reclaim storm",
+        Verdict::SwapStorm => "swap storm",
+        Verdict::LoginStorm => "log-in storm",
+        Verdict::CompactionStall => "stalls in memory compaction",
+        Verdict::KernelCpu => "the kernel was busy, and nothing says with what",
+        Verdict::Starved => "collectors did not get their turn, and nothing says why",
+        Verdict::PageTablesStanding => "page tables are large",
+        Verdict::PoolUnused => "a pool is reserved and not used",
+    };
+    if decision.verdict == Verdict::ReclaimByPageTables
+        && let Some(tables) = facts.tables
+    {
+        parts.push(share(tables));
+        parts.extend(facts.pool.map(pool));
+    }
+    if decision.verdict == Verdict::LoginStorm {
+        parts.extend(sessions(facts));
+    }
+    parts.extend(processors(facts));
+    if facts.strength(Kind::FreeMemory).is_some() {
+        parts.extend(free(facts));
+    }
+    parts.extend(scans(facts));
+    parts.extend(swap(decision.verdict, facts));
+    parts.extend(facts.late.map(|late| format!("a collector's sample came {late} s late")));
+    if facts.strength(Kind::Restart).is_some() {
+        parts.push("the host or the collector started anew".to_owned());
+    }
+    let alone = matches!(decision.verdict, Verdict::KernelCpu | Verdict::Starved);
+    let consistent = if decision.counted || alone { "" } else { "consistent with a " };
+    let sure = if decision.verdict == Verdict::LoginStorm { "" } else { consistent };
+    format!("{sure}{name}: {}", parts.join("; "))
+}
+
+/// `24 % of memory (4.8 of 19.6 GiB) was page tables`
+pub(super) fn share(tables: Tables) -> String {
+    let part = tables.part() * 100.0;
+    let amount = format!("{} of {}", bytes(tables.bytes), bytes(tables.total));
+    let then = if tables.then { "" } else { ", read at another time" };
+    format!("{part:.0} % of memory was page tables ({amount}{then})")
+}
+
+/// What was with the pool.
+pub(super) fn pool(pool: Pool) -> String {
+    if pool.total <= 0.0 {
+        "huge pages were not configured".to_owned()
+    } else if pool.available >= UNUSED * pool.total {
+        format!("of a pool of {} went {} unused", bytes(pool.total), bytes(pool.available))
+    } else {
+        format!("the pool of {} was used", bytes(pool.total))
+    }
+}
+
+fn processors(facts: &Facts<'_>) -> Option<String> {
+    let (peak, usual) = facts.system.filter(|_| facts.strength(Kind::KernelCpu).is_some())?;
+    Some(format!("%system rose from {usual:.0} to {peak:.0}"))
+}
+
+fn free(facts: &Facts<'_>) -> Option<String> {
+    let (low, high) = facts.free?;
+    Some(format!("free memory leapt from {} to {}", bytes(low), bytes(high)))
+}
+
+fn scans(facts: &Facts<'_>) -> Option<String> {
+    let Scans::Counted { direct, kswapd } = facts.scans else { return None };
+    facts.strength(Kind::Reclaim)?;
+    let rate = |pages: f64| bytes(pages * PAGE);
+    Some(format!("processes themselves scanned up to {} a second, kswapd {}", rate(direct), rate(kswapd)))
+}
+
+fn swap(verdict: Verdict, facts: &Facts<'_>) -> Option<String> {
+    let (out, back) = facts.swap.filter(|_| verdict == Verdict::SwapStorm || facts.clear(Kind::Swap))?;
+    Some(format!("up to {} a second went to swap and {} came back", bytes(out * PAGE), bytes(back * PAGE)))
+}
+
+fn sessions(facts: &Facts<'_>) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some((name, from, to)) = facts.count {
+        words.push(format!("{name} went from {from:.0} to {to:.0}"));
+    }
+    if let Some((from, to)) = facts.grown.filter(|(from, to)| (to - from).abs() >= GREW) {
+        let verb = if to > from { "grew" } else { "shrank" };
+        let mut text = format!("page tables {verb} from {} to {}", bytes(from), bytes(to));
+        if let Some((name, before, after)) = facts.count.filter(|(_, before, after)| (after - before).abs() >= 1.0) {
+            let one = match name {
+                "sessions" => "a session",
+                "processes" => "a process",
+                _ => "a task",
+            };
+            text += &format!(", {} {one}", bytes((to - from) / (after - before)));
+        }
+        words.push(text);
+        words.extend(facts.pool.map(pool));
+    }
+    if let Some((load, processors)) = facts.load.filter(|(load, processors)| load > processors) {
+        words.push(format!("up to {load:.0} tasks wanted {processors:.0} processors"));
+    }
+    words
+}
+
+/// What to do next.
+pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
+    let mut next = Vec::new();
+    let no_pool = facts.pool.is_none_or(|pool| pool.total <= 0.0);
+    match verdict {
+        Verdict::ReclaimByPageTables | Verdict::PageTablesStanding | Verdict::LoginStorm => {
+            next.extend(sizing(no_pool))
+        }
+        Verdict::PoolUnused => {
+            next.push("hugewise verify: which server should use the pool, and what keeps it from it".to_owned());
+            next.push("hugewise size: how many pages are needed; what is too much can be given back".to_owned());
+        }
+        Verdict::CompactionStall => {
+            next.push("hugewise check: whether transparent huge pages are what its servers ask for".to_owned());
+        }
+        Verdict::ReclaimStorm | Verdict::SwapStorm => {
+            next.push("hugewise check: page tables, pools and memory of the host as it is now".to_owned());
+            next.extend(sizing(no_pool));
+        }
+        Verdict::KernelCpu | Verdict::Starved => {
+            next.push("hugewise check: page tables, pools and memory of the host as it is now".to_owned());
+        }
+    }
+    if facts.tables.is_none() {
+        next.push("sar -r ALL shows page tables (kbpgtbl) where sysstat 11.1.3 or later stores them".to_owned());
+    }
+    if facts.coarsest >= COARSE {
+        next.push("have sysstat sample every minute: a stall of minutes then has rows of its own".to_owned());
+    }
+    next
+}
+
+fn sizing(no_pool: bool) -> Vec<String> {
+    let size = "hugewise size: how many huge pages the host's servers need";
+    let plan = if no_pool {
+        "hugewise plan: the changes that give it a pool, as a diff"
+    } else {
+        "hugewise plan: the changes that let its servers use the pool, as a diff"
+    };
+    vec![size.to_owned(), plan.to_owned()]
+}

@@ -1,0 +1,156 @@
+//! Series cut, put on another clock, thinned.
+
+use super::{Column, Moment, Sample, Series};
+
+impl Series {
+    /// The first and the last moment; `None` without samples.
+    pub fn span(&self) -> Option<(Moment, Moment)> {
+        // A clock that went back leaves rows out of order.
+        let moments = || self.samples.iter().map(|sample| sample.at);
+        Some((moments().min()?, moments().max()?))
+    }
+
+    /// About how many bytes its rows take.
+    pub fn weight(&self) -> usize {
+        let columns = self.columns.iter().chain(self.commands.values());
+        let values: usize = columns.map(|column| column.values.len() + column.present.len()).sum();
+        values * size_of::<f64>() + self.samples.len() * size_of::<Sample>()
+    }
+
+    /// What is known of it beside its rows and marks.
+    pub(crate) fn hull(&self) -> Self {
+        Self {
+            host: self.host.clone(),
+            kernel: self.kernel.clone(),
+            architecture: self.architecture.clone(),
+            source: self.source.clone(),
+            format: self.format,
+            version: self.version.clone(),
+            clock: self.clock.clone(),
+            huge_page: self.huge_page,
+            problems: self.problems.clone(),
+            untrusted: self.untrusted.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts every moment where `to` says, which also gets where the row before has gone; marks and problems too.
+    pub(crate) fn moved(&mut self, to: impl Fn(Moment, Option<Moment>) -> Moment) {
+        for mark in &mut self.marks {
+            mark.at = to(mark.at, None);
+        }
+        for problem in &mut self.problems {
+            problem.at = problem.at.map(|at| to(at, None));
+        }
+        let mut before = None;
+        for sample in &mut self.samples {
+            sample.at = to(sample.at, before);
+            before = Some(sample.at);
+        }
+    }
+
+    /// Leaves the rows and marks of a window of time, both ends within it.
+    pub(crate) fn cut(&mut self, from: Option<Moment>, to: Option<Moment>) {
+        let within = |at: Moment| from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to);
+        if self.span().is_some_and(|(first, last)| !within(first) || !within(last)) {
+            self.keep(|_, sample| within(sample.at));
+        }
+        self.marks.retain(|mark| within(mark.at));
+    }
+
+    /// Leaves the rows for which that holds.
+    pub(crate) fn keep(&mut self, mut wanted: impl FnMut(usize, &Sample) -> bool) {
+        let mut kept = Vec::new();
+        for (row, sample) in self.samples.iter().enumerate() {
+            if wanted(row, sample) {
+                kept.push(row);
+            }
+        }
+        let rows = |column: &Column| {
+            let mut left = Column::default();
+            for (row, old) in kept.iter().enumerate() {
+                if let Some(value) = column.get(*old) {
+                    left.set(row, value);
+                }
+            }
+            left
+        };
+        for column in self.columns.iter_mut().chain(self.commands.values_mut()) {
+            *column = rows(column);
+        }
+        self.samples = kept.iter().filter_map(|row| self.samples.get(*row)).copied().collect();
+    }
+
+    /// Leaves about `most` rows of those that are in no window, evenly, and of these the ones that stand out: of each run
+    /// of rows the one with the most time in the kernel and the one with the least free memory stay.
+    pub(crate) fn thin(&mut self, most: usize, windows: &[(Moment, Moment)]) {
+        if self.samples.len() <= most.max(2) {
+            return;
+        }
+        let run = self.samples.len().div_ceil(most.max(2) / 2);
+        let value = |metric, row| self.value(metric, row);
+        let mut wanted = vec![false; self.samples.len()];
+        let all: Vec<usize> = (0..self.samples.len()).collect();
+        for rows in all.chunks(run) {
+            let highest = rows.iter().copied().filter_map(|row| Some((row, value(crate::Metric::CpuSystem, row)?)));
+            let highest = highest.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(row, _)| row);
+            let lowest = rows.iter().copied().filter_map(|row| Some((row, value(crate::Metric::MemFree, row)?)));
+            let lowest = lowest.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(row, _)| row);
+            for row in [highest.or(rows.first().copied()), lowest].into_iter().flatten() {
+                if let Some(place) = wanted.get_mut(row) {
+                    *place = true;
+                }
+            }
+        }
+        self.keep(|row, sample| {
+            wanted.get(row) == Some(&true) || windows.iter().any(|(from, to)| (*from..=*to).contains(&sample.at))
+        });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::{Mark, MarkKind, Metric};
+
+    use super::*;
+
+    fn series(rows: i64) -> Series {
+        let mut series = Series::new("x", "sysstat");
+        for row in 0..rows {
+            series.push(Moment(row), None);
+            series.set(Metric::CpuSystem, if row == 777 { 90.0 } else { 1.0 });
+            if row % 2 == 0 {
+                series.set(Metric::MemFree, 1000.0);
+            }
+        }
+        series.marks.push(Mark { at: Moment(5), kind: MarkKind::Restart });
+        series
+    }
+
+    #[test]
+    fn a_cut_leaves_what_is_within_with_its_values() {
+        let mut cut = series(20);
+        cut.cut(Some(Moment(6)), Some(Moment(9)));
+        assert_eq!(cut.span(), Some((Moment(6), Moment(9))));
+        let free: Vec<_> = (0..5).map(|row| cut.value(Metric::MemFree, row)).collect();
+        assert_eq!(free, [Some(1000.0), None, Some(1000.0), None, None]);
+        assert!(cut.marks.is_empty());
+        let mut whole = series(20);
+        whole.cut(Some(Moment(0)), None);
+        assert_eq!(whole, series(20));
+        whole.cut(Some(Moment(100)), None);
+        assert_eq!((whole.samples().len(), whole.span(), whole.column(Metric::MemFree)), (0, None, None));
+    }
+
+    #[test]
+    fn what_stands_out_survives_thinning() {
+        let mut thin = series(100_000);
+        let before = thin.weight();
+        thin.thin(1000, &[(Moment(50_000), Moment(50_099))]);
+        assert!((1000..1600).contains(&thin.samples().len()), "{}", thin.samples().len());
+        assert!(thin.samples().iter().any(|sample| sample.at == Moment(777)));
+        assert!((50_000..50_100).all(|at| thin.samples().iter().any(|sample| sample.at == Moment(at))));
+        assert!(thin.weight() < before / 20);
+    }
+}

@@ -1,0 +1,76 @@
+//! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
+
+use super::rows::{MINUTE, Rows, bytes};
+use super::{hides, weaker};
+use crate::baseline::percentile;
+use crate::{History, Kind, Metric, Signature, Strength};
+
+/// Parts of memory below which free memory is low, whatever is usual. kswapd's watermarks are some tenths of a percent;
+/// hosts in trouble had 0.1 to 0.6 % (78 MB of 20 GB, 75 MB of 64 GB, 3.4 of 528 GB).
+const LOW: f64 = 0.015;
+/// Or among the lowest of the archive, and below this part: a host with room to spare is never low.
+const LOWEST: f64 = 0.05;
+const LOWEST_PART: f64 = 0.05;
+/// A leap is this part of memory and this many times what was free: 86 MB to 1.1 GB and 78 MB to 4.7 GB of 20 GB.
+const LEAP: f64 = 0.02;
+const TIMES: f64 = 2.0;
+/// How long after the low a leap still belongs to it, in milliseconds: the next sample of sysstat's default.
+const SOON: i64 = 12 * MINUTE;
+/// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
+const FROM_CACHE: f64 = 0.7;
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let (Some(free), Some(total)) = (rows.column(Metric::MemFree), rows.column(Metric::MemTotal)) else {
+        return Vec::new();
+    };
+    let mut values: Vec<f64> = free.iter().map(|(_, value)| value).collect();
+    let Some(lowest) = percentile(&mut values, LOWEST_PART) else { return Vec::new() };
+    let soon = SOON.max(2 * rows.usual);
+    let mut found = Vec::new();
+    let mut low: Option<(usize, f64)> = None;
+    for (row, now) in free.iter() {
+        let Some(total) = total.get(row).filter(|total| *total > 0.0) else { continue };
+        if let Some((before, least)) = low {
+            let leapt = now - least >= LEAP * total && now >= TIMES * least;
+            if leapt && rows.at(row).0 - rows.at(before).0 <= soon {
+                found.push(signature(rows, (before, least), (row, now), total));
+                low = None;
+            }
+        }
+        let is_low = now <= LOW * total || (now <= lowest && now <= LOWEST * total);
+        // Of a long low the last row counts, for time, and the least.
+        if is_low {
+            let near = low.filter(|(before, _)| rows.at(row).0 - rows.at(*before).0 <= soon);
+            low = Some((row, near.map_or(now, |(_, least)| least.min(now))));
+        }
+    }
+    found
+}
+
+fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64) -> Signature {
+    let leap = high.1 - low.1;
+    let mut strength = Strength::Clear;
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let caches = |row| Some(rows.value(Metric::Cached, row)? + rows.value(Metric::Buffers, row).unwrap_or(0.0));
+    if let Some(given) = caches(low.0).zip(caches(high.0)).map(|(before, after)| before - after)
+        && given >= FROM_CACHE * leap
+    {
+        strength = weaker(strength);
+        caveats
+            .push(format!("caches shrank by {} at the same time: a file that is deleted does that too", bytes(given)));
+    }
+    let what = |value: f64| format!("free memory {}, {:.2} % of {}", bytes(value), value / total * 100.0, bytes(total));
+    caveats.push("a large process that ends frees memory too".to_owned());
+    Signature {
+        kind: Kind::FreeMemory,
+        from: rows.at(low.0),
+        to: rows.at(high.0),
+        strength,
+        evidence: vec![rows.evidence(low.0, what(low.1)), rows.evidence(high.0, what(high.1))],
+        caveats,
+    }
+}

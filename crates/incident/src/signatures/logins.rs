@@ -1,0 +1,170 @@
+//! Many processes or connections began or ended within an interval.
+
+use super::rows::{MINUTE, Rows, Spike, bytes};
+use super::{hides, stronger};
+use crate::series::Column;
+use crate::{History, Kind, Metric, Signature, Strength};
+
+/// Counts are compared with those of so long ago, in milliseconds: a farm of clients starts within minutes, and a finer
+/// source shows the same storm as sysstat's default does.
+const WITHIN: i64 = 10 * MINUTE;
+/// A step is as many sessions or tasks, and this part of those there were.
+const STEP: f64 = 50.0;
+const STEP_PART: f64 = 0.2;
+/// And is more than people who begin their day when it is this part.
+const STEP_CLEAR: f64 = 0.5;
+/// Part of a step with which it is called done.
+const ARRIVED: f64 = 0.95;
+/// Steps wander by this much without anybody's doing.
+const FLOOR: f64 = 8.0;
+/// Processes and threads begun a second, and altogether above the usual.
+const FORKS: f64 = 50.0;
+const FORKED: f64 = 300.0;
+/// Connections accepted a second, and altogether above the usual.
+const ACCEPTED: f64 = 2.0;
+const ACCEPTED_ALL: f64 = 100.0;
+/// Tasks that want a processor, for each one there is, that are no longer a busy hour.
+const QUEUE: f64 = 4.0;
+/// Page tables that came with a step: what 26 sessions of a 5 GB segment take, and this part of what there was.
+const TABLES: f64 = 256.0 * 1_048_576.0;
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let mut found = Vec::new();
+    let counts = [(Metric::Sessions, "sessions"), (Metric::Processes, "processes"), (Metric::Tasks, "tasks")];
+    for (metric, name) in counts {
+        let Some(column) = rows.column(metric) else { continue };
+        for direction in [1.0, -1.0] {
+            found.extend(steps(rows, column, direction).iter().map(|step| stepped(rows, step, metric, name)));
+        }
+    }
+    found.extend(rates(rows, Metric::Forks, FORKS, FORKED, Strength::Weak, "processes and threads began"));
+    found.extend(rates(rows, Metric::TcpPassive, ACCEPTED, ACCEPTED_ALL, Strength::Clear, "connections were accepted"));
+    found
+}
+
+/// A count that rose or fell within minutes.
+struct Step {
+    first: usize,
+    last: usize,
+    from: f64,
+    to: f64,
+}
+
+fn steps(rows: &Rows<'_>, column: &Column, direction: f64) -> Vec<Step> {
+    let present: Vec<(usize, f64)> = column.iter().collect();
+    let mut behind = 0;
+    // The difference to the last value that is at least so old, or the value before in coarser sources.
+    let lagged: Vec<(usize, usize)> = (1..present.len())
+        .filter_map(|place| {
+            let now = rows.at(present.get(place)?.0).0;
+            while behind + 1 < place && present.get(behind + 1).is_some_and(|next| now - rows.at(next.0).0 >= WITHIN) {
+                behind += 1;
+            }
+            Some((behind, place))
+        })
+        .collect();
+    let change = |(old, new): (usize, usize)| Some((present.get(new)?.1 - present.get(old)?.1) * direction);
+    let usual = rows.baseline(|row| lagged.get(row).copied().and_then(change), 0..lagged.len(), FLOOR);
+    let mut found: Vec<Step> = Vec::new();
+    for pair in &lagged {
+        let Some(((old_row, old), (new_row, new))) = present.get(pair.0).copied().zip(present.get(pair.1).copied())
+        else {
+            continue;
+        };
+        let grown = (new - old) * direction;
+        let large = grown >= STEP && grown >= STEP_PART * old.min(new);
+        let torn = rows.at(new_row).0 - rows.at(old_row).0 > WITHIN.max(2 * rows.usual);
+        if !large || torn || usual.is_some_and(|usual| usual.z(grown) <= 6.0) || !rows.settled(new_row) {
+            continue;
+        }
+        // The same step stays in sight for as long as it is compared over.
+        match found.last_mut() {
+            Some(step) if old_row <= step.last => {
+                if (new - step.to) * direction > 0.0 {
+                    (step.last, step.to) = (new_row, new);
+                }
+            }
+            _ => {
+                // It began where most of it was still to come.
+                let slice = present.get(pair.0..pair.1).unwrap_or_default();
+                let began = slice.iter().rev().find(|(_, value)| (value - old) * direction <= 0.1 * grown);
+                let (first, from) = began.copied().unwrap_or((old_row, old));
+                found.push(Step { first, last: new_row, from, to: new });
+            }
+        }
+    }
+    for step in &mut found {
+        // What moves about behind the step is no longer of it.
+        let arrived = |value: f64| (value - step.from) / (step.to - step.from) >= ARRIVED;
+        let begin = present.partition_point(|(row, _)| *row <= step.first);
+        let reached = present.iter().skip(begin).find(|(_, value)| arrived(*value));
+        if let Some((row, value)) = reached.filter(|(row, _)| *row <= step.last) {
+            (step.last, step.to) = (*row, *value);
+        }
+    }
+    found
+}
+
+fn stepped(rows: &Rows<'_>, step: &Step, metric: Metric, name: &str) -> Signature {
+    let verb = if step.to > step.from { "rose" } else { "fell" };
+    let mut evidence = vec![
+        rows.evidence(step.first, format!("{name} {:.0}", step.from)),
+        rows.evidence(step.last, format!("{name} {verb} from {:.0} to {:.0}", step.from, step.to)),
+    ];
+    let part = (step.to - step.from).abs() / step.from.min(step.to).max(1.0);
+    let mut strength = if part >= STEP_CLEAR { Strength::Clear } else { Strength::Weak };
+    let tables = |row| rows.value(Metric::PageTables, row);
+    let grown =
+        tables(step.first).zip(tables(step.last)).map(|(before, after)| (before, after, (after - before).abs()));
+    let grown = grown.filter(|(before, _, change)| *change >= TABLES && *change >= STEP_PART * before);
+    if let Some((before, after, _)) = grown {
+        let words = format!("page tables went from {} to {} with it", bytes(before), bytes(after));
+        evidence.push(rows.evidence(step.last, words));
+        strength = strength.max(Strength::Clear);
+    }
+    let queue = (step.first..=step.last + 1).filter_map(|row| Some((row, queue(rows, row)?)));
+    let longest = queue.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, each)| *each >= QUEUE);
+    if let Some((row, each)) = longest {
+        evidence.push(rows.evidence(row, format!("{each:.0} tasks wanted each processor")));
+        if grown.is_some() || metric == Metric::Sessions {
+            strength = stronger(strength);
+        }
+    }
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    if metric != Metric::Sessions {
+        caveats.push(format!("{name} are not only sessions"));
+    }
+    Signature { kind: Kind::Logins, from: rows.at(step.first), to: rows.at(step.last), strength, evidence, caveats }
+}
+
+/// Tasks that want a processor, for each one there is.
+fn queue(rows: &Rows<'_>, row: usize) -> Option<f64> {
+    let processors = rows.value(Metric::Processors, row).filter(|processors| *processors >= 1.0)?;
+    let most = rows.value(Metric::RunQueue, row).into_iter().chain(rows.value(Metric::Load1, row));
+    Some(most.max_by(f64::total_cmp)? / processors)
+}
+
+fn rates(rows: &Rows<'_>, metric: Metric, least: f64, sum: f64, strength: Strength, words: &str) -> Vec<Signature> {
+    let Some(column) = rows.column(metric) else { return Vec::new() };
+    let spikes = rows.spikes(|row| column.get(row), least, least / 6.0);
+    let signature = |spike: &Spike| Signature {
+        kind: Kind::Logins,
+        from: rows.from(spike.first),
+        to: rows.at(spike.last),
+        strength,
+        evidence: spike
+            .rows()
+            .into_iter()
+            .filter_map(|row| {
+                let rate = column.get(row)?;
+                Some(rows.evidence(row, format!("{rate:.1} {words} a second; usual here {:.1}", spike.usual)))
+            })
+            .collect(),
+        caveats: hides(rows.usual).into_iter().collect(),
+    };
+    spikes.iter().filter(|spike| spike.excess >= sum).map(signature).collect()
+}

@@ -1,0 +1,119 @@
+//! kswapd or processes themselves scanned for pages to take back.
+//!
+//! What is much depends on the memory that there is, not on what is usual: a host that scans all its memory every few
+//! minutes is in trouble even where it always does.
+
+use super::hides;
+use super::rows::{Rows, bytes};
+use crate::{History, Kind, Metric, Signature, Strength};
+
+/// Counters are of base pages; where those are larger than this, the thresholds are reached later.
+const PAGE: f64 = 4096.0;
+/// Pages where the source does not say how much memory there is: 4 GiB of them.
+const PAGES: f64 = 1_048_576.0;
+/// Processes' own scans that go once through all memory in an hour. A busy desktop whose disks fill its cache was at a
+/// twentieth of it.
+const DIRECT: f64 = 1.0 / 3600.0;
+/// And in ten minutes.
+const DIRECT_STRONG: f64 = 1.0 / 600.0;
+/// The part of memory, or the pages (1 GiB), that has to be scanned altogether: bursts of a second are usual.
+const SCANNED: f64 = 0.02;
+const SCANNED_PAGES: f64 = 262_144.0;
+/// kswapd's scans that go through all memory in ten minutes, and what it has to scan altogether. It does so whenever
+/// disks are read fast through the page cache, so it speaks weakly.
+const KSWAPD: f64 = 1.0 / 600.0;
+const KSWAPD_SCANNED: f64 = 0.2;
+/// kswapd's processor time in percent of one: hosts in trouble had 56 and 76.
+const KSWAPD_CPU: f64 = 50.0;
+/// Percent of time in which all tasks waited for memory, and the percent times seconds of it.
+const PRESSURE: f64 = 10.0;
+const PRESSURE_STRONG: f64 = 30.0;
+const PRESSURE_EXCESS: f64 = 300.0;
+/// Allocations a second that had to reclaim, and how many altogether.
+const STALLS: f64 = 10.0;
+const STALLED: f64 = 1000.0;
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+}
+
+/// One counter with what is clear and what is strong in it.
+struct Rule {
+    metric: Metric,
+    least: f64,
+    /// Altogether in a spike.
+    sum: f64,
+    strength: Strength,
+    strong: f64,
+    words: fn(f64) -> String,
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let total = rows.column(Metric::MemTotal).and_then(|total| total.iter().last()).map(|(_, total)| total);
+    let pages = total.map_or(PAGES, |total| total / PAGE);
+    let rules = [
+        Rule {
+            metric: Metric::ScanDirect,
+            least: DIRECT * pages,
+            sum: (SCANNED * pages).min(SCANNED_PAGES),
+            strength: Strength::Clear,
+            strong: DIRECT_STRONG * pages,
+            words: |rate| format!("processes themselves scanned {rate:.0} pages a second ({}/s)", bytes(rate * PAGE)),
+        },
+        Rule {
+            metric: Metric::ScanKswapd,
+            least: KSWAPD * pages,
+            sum: KSWAPD_SCANNED * pages,
+            strength: Strength::Weak,
+            strong: f64::INFINITY,
+            words: |rate| format!("kswapd scanned {rate:.0} pages a second ({}/s)", bytes(rate * PAGE)),
+        },
+        Rule {
+            metric: Metric::KswapdCpu,
+            least: KSWAPD_CPU,
+            sum: 0.0,
+            strength: Strength::Clear,
+            strong: f64::INFINITY,
+            words: |percent| format!("kswapd took {percent:.0} % of a processor"),
+        },
+        Rule {
+            metric: Metric::PressureMemoryFull,
+            least: PRESSURE,
+            sum: PRESSURE_EXCESS,
+            strength: Strength::Clear,
+            strong: PRESSURE_STRONG,
+            words: |percent| format!("all tasks waited for memory in {percent:.0} % of the time"),
+        },
+        Rule {
+            metric: Metric::AllocStall,
+            least: STALLS,
+            sum: STALLED,
+            strength: Strength::Clear,
+            strong: f64::INFINITY,
+            words: |rate| format!("{rate:.0} allocations a second had to reclaim first"),
+        },
+    ];
+    rules.iter().flat_map(|rule| rule.find(rows)).collect()
+}
+
+impl Rule {
+    fn find(&self, rows: &Rows<'_>) -> Vec<Signature> {
+        let Some(column) = rows.column(self.metric) else { return Vec::new() };
+        let spikes = rows.above(|row| column.get(row), self.least);
+        let spikes = spikes.into_iter().filter(|spike| spike.excess >= self.sum);
+        spikes
+            .map(|spike| Signature {
+                kind: Kind::Reclaim,
+                from: rows.from(spike.first),
+                to: rows.at(spike.last),
+                strength: if spike.peak >= self.strong { Strength::Strong } else { self.strength },
+                evidence: spike
+                    .rows()
+                    .into_iter()
+                    .filter_map(|row| Some(rows.evidence(row, (self.words)(column.get(row)?))))
+                    .collect(),
+                caveats: hides(rows.usual).into_iter().collect(),
+            })
+            .collect()
+    }
+}

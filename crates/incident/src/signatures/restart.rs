@@ -1,0 +1,26 @@
+//! The host or the collector began anew.
+
+use super::rows::Rows;
+use crate::{Evidence, History, Kind, Signature, Strength};
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let restarts = rows.restarts().iter();
+    restarts
+        .map(|at| Signature {
+            kind: Kind::Restart,
+            from: *at,
+            to: *at,
+            strength: Strength::Clear,
+            evidence: vec![Evidence {
+                source: rows.series.source.clone(),
+                at: *at,
+                what: "the collector began anew, as it does when the host starts".to_owned(),
+            }],
+            caveats: Vec::new(),
+        })
+        .collect()
+}

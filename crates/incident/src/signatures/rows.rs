@@ -1,0 +1,232 @@
+//! A series as signatures look at it: how far apart its rows are, which of them compare, and what stands out in a column.
+
+use std::ops::Range;
+
+use hugewise_model::Bytes;
+
+use crate::baseline::{Baseline, median};
+use crate::series::{Column, MarkKind, Sample};
+use crate::{Evidence, Metric, Moment, Series};
+
+/// A host that boots and starts its servers is busy for so long, and none of it is of the trouble looked for: services of
+/// the distributions and a database's start are done in ten minutes.
+const SETTLES: i64 = 10 * MINUTE;
+/// What is usual is learnt from this much before and behind, so that a month's files are judged by their days.
+const DAY: i64 = 24 * 60 * MINUTE;
+/// Milliseconds.
+pub(super) const SECOND: i64 = 1000;
+/// Milliseconds.
+pub(super) const MINUTE: i64 = 60 * SECOND;
+/// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.
+const BRIDGE: i64 = MINUTE;
+/// How many spreads above the median stand out: of five quiet series of 10-minute samples, 453 intervals, none did.
+pub(super) const OUTSTANDING: f64 = 6.0;
+
+/// A series with what its rows have in common.
+pub(crate) struct Rows<'a> {
+    pub(super) series: &'a Series,
+    /// The usual time between two rows in milliseconds; 0 for fewer than two.
+    pub(crate) usual: i64,
+    restarts: Vec<Moment>,
+    /// Whether intervals reach back to the row before, as sysstat's do and those of `vmstat 1 3` every 30 s don't.
+    continuous: bool,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn of(series: &'a Series) -> Self {
+        let samples = series.samples();
+        let pairs = || samples.iter().zip(samples.iter().skip(1));
+        let mut apart: Vec<f64> = pairs().map(|(one, next)| (next.at.0 - one.at.0) as f64).collect();
+        let mut covered: Vec<f64> = pairs()
+            .filter_map(|(one, next)| {
+                Some(next.interval?.as_secs_f64() * 1000.0 / (next.at.0 - one.at.0).max(1) as f64)
+            })
+            .collect();
+        let marks = series.marks.iter().filter(|mark| mark.kind == MarkKind::Restart);
+        let mut restarts: Vec<Moment> = marks.map(|mark| mark.at).collect();
+        restarts.sort_unstable();
+        Self {
+            series,
+            usual: median(&mut apart).map_or(0, whole),
+            restarts,
+            continuous: median(&mut covered).is_some_and(|part| part > 0.9),
+        }
+    }
+
+    pub(crate) fn samples(&self) -> &'a [Sample] {
+        self.series.samples()
+    }
+
+    pub(crate) fn column(&self, metric: Metric) -> Option<&'a Column> {
+        self.series.column(metric)
+    }
+
+    pub(super) fn value(&self, metric: Metric, row: usize) -> Option<f64> {
+        self.series.value(metric, row)
+    }
+
+    pub(crate) fn at(&self, row: usize) -> Moment {
+        self.samples().get(row).map_or(Moment::default(), |sample| sample.at)
+    }
+
+    /// When a row's interval began.
+    pub(crate) fn from(&self, row: usize) -> Moment {
+        let interval = self.samples().get(row).and_then(|sample| sample.interval);
+        let interval = interval.map_or(0, |interval| i64::try_from(interval.as_millis()).unwrap_or(0));
+        Moment(self.at(row).0.saturating_sub(interval))
+    }
+
+    /// Seconds that a row's rates are of.
+    pub(super) fn seconds(&self, row: usize) -> f64 {
+        let interval = self.samples().get(row).and_then(|sample| sample.interval);
+        // What `vmstat 1 3` saw stands for the loop's whole round.
+        interval.map_or(0.0, |own| if self.continuous { own.as_secs_f64() } else { self.usual as f64 / 1000.0 })
+    }
+
+    /// Time since the row before in milliseconds; `None` where nothing was to be written in between: behind a restart, or
+    /// where another file begins whose first row is not told.
+    pub(super) fn since_before(&self, row: usize) -> Option<i64> {
+        let before = self.at(row.checked_sub(1)?);
+        let at = self.at(row);
+        let restarted = self.last_restart(at).is_some_and(|restart| before <= restart);
+        let apart = at.0 - before.0;
+        let told = (at.0 - self.from(row).0) as f64;
+        let torn = self.continuous && (told == 0.0 || told < 0.75 * apart as f64);
+        (!restarted && !torn).then_some(apart)
+    }
+
+    /// Whether the host had time to settle behind its last start.
+    pub(super) fn settled(&self, row: usize) -> bool {
+        let at = self.at(row);
+        self.last_restart(at).is_none_or(|restart| at.0 - restart.0 >= SETTLES.max(self.usual))
+    }
+
+    fn last_restart(&self, at: Moment) -> Option<Moment> {
+        let place = self.restarts.partition_point(|restart| *restart <= at);
+        self.restarts.get(place.checked_sub(1)?).copied()
+    }
+
+    pub(super) fn restarts(&self) -> &[Moment] {
+        &self.restarts
+    }
+
+    /// Rows that are judged together, and those that they are judged by.
+    pub(super) fn days(&self) -> Vec<(Range<usize>, Range<usize>)> {
+        let samples = self.samples();
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Vec::new() };
+        // Up to a day and a half is one piece: a rest of an hour has nothing to be judged by.
+        if last.at.0 - first.at.0 < DAY + DAY / 2 {
+            return vec![(0..samples.len(), 0..samples.len())];
+        }
+        let place = |at: i64| samples.partition_point(|sample| sample.at.0 < at);
+        let mut days = Vec::new();
+        let mut begin = first.at.0;
+        while begin <= last.at.0 {
+            let judged = place(begin)..place(begin + DAY);
+            if judged.is_empty() {
+                // Nothing for days: on to what comes next.
+                begin = samples.get(judged.end).map_or(i64::MAX, |next| next.at.0);
+                continue;
+            }
+            days.push((judged, place(begin - DAY)..place(begin + 2 * DAY)));
+            begin += DAY;
+        }
+        days
+    }
+
+    /// What of a column is usual among rows; those behind a restart are left out.
+    pub(super) fn baseline(
+        &self,
+        value: impl Fn(usize) -> Option<f64>,
+        rows: Range<usize>,
+        floor: f64,
+    ) -> Option<Baseline> {
+        let mut values: Vec<f64> = rows.filter(|row| self.settled(*row)).filter_map(value).collect();
+        Baseline::of(&mut values, floor)
+    }
+
+    /// Where values are at least `least` and far above what is usual.
+    pub(super) fn spikes(&self, value: impl Fn(usize) -> Option<f64>, least: f64, floor: f64) -> Vec<Spike> {
+        let mut spikes = Spikes::default();
+        for (judged, learnt) in self.days() {
+            let Some(usual) = self.baseline(&value, learnt, floor) else { continue };
+            for row in judged {
+                let Some(value) = value(row) else { continue };
+                if value >= least && usual.z(value) > OUTSTANDING {
+                    spikes.hit(self, row, value, usual.median);
+                }
+            }
+        }
+        spikes.0
+    }
+
+    /// Where values are at least `least`, whatever is usual.
+    pub(super) fn above(&self, value: impl Fn(usize) -> Option<f64>, least: f64) -> Vec<Spike> {
+        let mut spikes = Spikes::default();
+        for row in 0..self.samples().len() {
+            if let Some(value) = value(row).filter(|value| *value >= least) {
+                spikes.hit(self, row, value, 0.0);
+            }
+        }
+        spikes.0
+    }
+
+    /// A row's word for a signature.
+    pub(super) fn evidence(&self, row: usize, what: impl Into<String>) -> Evidence {
+        Evidence { source: self.series.source.clone(), at: self.at(row), what: what.into() }
+    }
+}
+
+/// Rows next to each other that stand out.
+#[derive(Clone, Debug)]
+pub(super) struct Spike {
+    pub(super) first: usize,
+    pub(super) last: usize,
+    /// The highest value and its row.
+    pub(super) peak: f64,
+    pub(super) peak_row: usize,
+    pub(super) usual: f64,
+    /// What is above the usual, times seconds.
+    pub(super) excess: f64,
+}
+
+impl Spike {
+    /// The rows that tell it: the first, the highest and the last.
+    pub(super) fn rows(&self) -> Vec<usize> {
+        let mut rows = vec![self.first, self.peak_row, self.last];
+        rows.dedup();
+        rows
+    }
+}
+
+#[derive(Default)]
+struct Spikes(Vec<Spike>);
+
+impl Spikes {
+    fn hit(&mut self, rows: &Rows<'_>, row: usize, value: f64, usual: f64) {
+        let excess = (value - usual) * rows.seconds(row);
+        let bridge = BRIDGE.max(rows.usual + rows.usual / 2);
+        match self.0.last_mut() {
+            Some(spike) if rows.at(row).0 - rows.at(spike.last).0 <= bridge => {
+                spike.last = row;
+                spike.excess += excess;
+                if value > spike.peak {
+                    (spike.peak, spike.peak_row, spike.usual) = (value, row, usual);
+                }
+            }
+            _ => self.0.push(Spike { first: row, last: row, peak: value, peak_row: row, usual, excess }),
+        }
+    }
+}
+
+/// An amount that was reckoned with fractions.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount of memory below 2^53")]
+pub(crate) fn bytes(amount: f64) -> Bytes {
+    Bytes(amount.max(0.0) as u64)
+}
+
+/// Milliseconds without their fractions.
+#[allow(clippy::cast_possible_truncation, reason = "milliseconds below 2^53")]
+pub(super) fn whole(milliseconds: f64) -> i64 {
+    milliseconds as i64
+}

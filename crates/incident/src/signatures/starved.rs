@@ -1,0 +1,251 @@
+//! The collector itself came late, left holes, or wrote empty blocks.
+//!
+//! A collector on a schedule (cron, a timer) is late by the phase that its file shows, and its next sample is on time
+//! again: late, then short. A loop of work and sleep drifts, so only its own usual pace tells a hole. Times between rows
+//! decide, not the intervals that rows state: `vmstat 1 3` every 30 seconds states two.
+
+use std::ops::Range;
+
+use super::rows::{MINUTE, Rows, SECOND, whole};
+use super::{stronger, weaker};
+use crate::baseline::{FEWEST, median};
+use crate::{History, Kind, Metric, Moment, Signature, Strength};
+
+/// A period below this is a loop's: cron and timers run by the minute.
+const SCHEDULED: i64 = 50 * SECOND;
+/// Samples of cron were up to 3 s late, those of systemd's timers 9, on hosts at ease.
+const TOLERANCE: i64 = 15 * SECOND;
+/// Or so many median deviations, where a timer is lax.
+const DEVIATIONS: i64 = 6;
+/// Rows that must keep the phase for it to be a schedule.
+const KEEP: f64 = 0.75;
+/// As late as this is clear.
+const LATE: i64 = MINUTE;
+/// A loop's hole: this many times its usual pace, and a moment.
+const HOLE: f64 = 1.5;
+const MOMENT: i64 = 5 * SECOND;
+/// A longer hole is a collector that was off.
+const OFF: i64 = 120 * MINUTE;
+/// %steal with which the hypervisor explains it.
+const STEAL: f64 = 20.0;
+/// Part of the rows from which gaps are this collector's way.
+const OFTEN: f64 = 0.05;
+const FEW: usize = 5;
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    let all: Vec<(String, Vec<Signature>)> =
+        history.series.iter().map(|series| (family(series.format).to_owned(), of(&Rows::of(series)))).collect();
+    let mut found = Vec::new();
+    for (family, own) in &all {
+        let others = || all.iter().filter(|(other, _)| other != family).flat_map(|(_, theirs)| theirs);
+        for signature in own {
+            let mut signature = signature.clone();
+            if others().any(|other| other.from < signature.to && signature.from < other.to) {
+                signature.strength = stronger(signature.strength);
+            }
+            found.push(signature);
+        }
+    }
+    found
+}
+
+/// What tells of one collector: its binary file, and what sar and sadf print of it.
+fn family(format: &str) -> &str {
+    match format {
+        "sar" | "sadf" => "sysstat",
+        other => other,
+    }
+}
+
+/// A row that came late, and since when it was due.
+struct Late {
+    row: usize,
+    /// Milliseconds.
+    by: i64,
+    strength: Strength,
+    what: String,
+    caveat: Option<&'static str>,
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let late = late(rows);
+    let empty = empty(rows, &late);
+    let often = late.len() + empty.len() > FEW.max(whole_part(rows.samples().len(), OFTEN));
+    let all = late.into_iter().chain(empty);
+    all.map(|late| {
+        let mut strength = late.strength;
+        let mut caveats: Vec<String> = late.caveat.map(str::to_owned).into_iter().collect();
+        if often {
+            strength = Strength::Weak;
+            caveats.push("this collector is often late".to_owned());
+        }
+        if let Some(steal) = rows.value(Metric::CpuSteal, late.row).filter(|steal| *steal >= STEAL) {
+            strength = weaker(strength);
+            caveats.push(format!("the hypervisor took {steal:.0} % of the processors"));
+        }
+        caveats.push("a virtual machine that was paused looks the same".to_owned());
+        Signature {
+            kind: Kind::Starved,
+            from: late.row.checked_sub(1).map_or(Moment::default(), |before| rows.at(before)),
+            to: rows.at(late.row),
+            strength,
+            evidence: vec![rows.evidence(late.row, late.what)],
+            caveats,
+        }
+    })
+    .collect()
+}
+
+/// The most seconds that a row in a window came late.
+pub(crate) fn latest(rows: &Rows<'_>, from: Moment, to: Moment) -> Option<i64> {
+    let inside = late(rows).into_iter().filter(|late| from < rows.at(late.row) && rows.at(late.row) <= to);
+    inside.map(|late| late.by / SECOND).max()
+}
+
+/// Rows that came late.
+fn late(rows: &Rows<'_>) -> Vec<Late> {
+    let mut found = Vec::new();
+    for (judged, learnt) in rows.days() {
+        let mut apart: Vec<f64> =
+            learnt.clone().filter_map(|row| rows.since_before(row)).map(|apart| apart as f64).collect();
+        if apart.len() < FEWEST {
+            continue;
+        }
+        let period = median(&mut apart).map_or(0, whole);
+        // To whole seconds, as schedules are; times are told so.
+        let period = (period + SECOND / 2) / SECOND * SECOND;
+        let schedule = if period >= SCHEDULED { Schedule::of(rows, learnt, period) } else { None };
+        for row in judged {
+            found.extend(match &schedule {
+                Some(schedule) => schedule.late(rows, row),
+                None => hole(rows, row, period),
+            });
+        }
+    }
+    found
+}
+
+struct Schedule {
+    period: i64,
+    phase: i64,
+    tolerance: i64,
+}
+
+impl Schedule {
+    /// The phase that most rows keep.
+    fn of(rows: &Rows<'_>, learnt: Range<usize>, period: i64) -> Option<Self> {
+        const BINS: i64 = 60;
+        let mut counts = [0u32; 60];
+        let places = || learnt.clone().map(|row| rows.at(row).0.rem_euclid(period));
+        for place in places() {
+            if let Some(count) = usize::try_from(place * BINS / period).ok().and_then(|bin| counts.get_mut(bin)) {
+                *count += 1;
+            }
+        }
+        let (fullest, _) = (0i64..).zip(counts).max_by_key(|(_, count)| *count)?;
+        let center = fullest * period / BINS + period / BINS / 2;
+        let off = |place: i64| (place - center + period / 2).rem_euclid(period) - period / 2;
+        let mut offs: Vec<f64> = places().map(|place| off(place) as f64).collect();
+        let middle = median(&mut offs)?;
+        offs.iter_mut().for_each(|off| *off = (*off - middle).abs());
+        let tolerance = TOLERANCE.max(DEVIATIONS * whole(median(&mut offs)?));
+        let kept = offs.iter().filter(|off| **off <= tolerance as f64).count();
+        let keeps = kept as f64 >= KEEP * offs.len() as f64 && tolerance <= period / 4;
+        keeps.then(|| Self { period, phase: (center + whole(middle)).rem_euclid(period), tolerance })
+    }
+
+    fn late(&self, rows: &Rows<'_>, row: usize) -> Option<Late> {
+        let apart = rows.since_before(row)?;
+        let at = rows.at(row).0;
+        // The row before may have been late itself, and is of the slot before it.
+        let slot = (at - apart - self.phase + self.tolerance).div_euclid(self.period);
+        let by = at - (self.phase + (slot + 1) * self.period);
+        if by <= self.tolerance {
+            return None;
+        }
+        let next = rows.since_before(row + 1);
+        let on_time = by.rem_euclid(self.period);
+        let missed = on_time.min(self.period - on_time) <= self.tolerance && by >= self.period - self.tolerance;
+        if missed {
+            let missing = (by + self.tolerance) / self.period;
+            return Some(Late {
+                row,
+                by,
+                strength: Strength::Weak,
+                what: format!(
+                    "{missing} samples on the schedule of {} s are missing before this one",
+                    self.period / SECOND
+                ),
+                caveat: Some("samples that are missing altogether may have been switched off"),
+            });
+        }
+        let short = next.map(|next| next <= self.period - on_time / 2);
+        let after = next.filter(|_| short == Some(true));
+        let after = after.map(|next| format!("; the next came after {} s, on time again", next / SECOND));
+        Some(Late {
+            row,
+            by,
+            strength: if by >= LATE && short != Some(false) { Strength::Clear } else { Strength::Weak },
+            what: format!(
+                "the sample came {} s late on a schedule of {} s{}",
+                by / SECOND,
+                self.period / SECOND,
+                after.unwrap_or_default()
+            ),
+            caveat: (short == Some(false))
+                .then_some("the next sample was not nearer for it: somebody may have moved the schedule"),
+        })
+    }
+}
+
+/// A hole in a loop that drifts.
+fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
+    let apart = rows.since_before(row)?;
+    if apart <= whole(HOLE * period as f64) + MOMENT {
+        return None;
+    }
+    let by = apart - period;
+    let (command, why) = match rows.series.format {
+        // OSWatcher runs these in its loop; each of the others has a lock of its own, and is left out while it hangs.
+        "oswatcher meminfo" | "oswatcher slabinfo" => (false, "the loop itself did not come round"),
+        format if format.starts_with("oswatcher") => (true, "that command hung, or the loop did"),
+        _ => (false, "the loop did not come round"),
+    };
+    let clear = by >= (2 * period).clamp(TOLERANCE, LATE) && apart <= OFF && !command;
+    Some(Late {
+        row,
+        by,
+        strength: if clear { Strength::Clear } else { Strength::Weak },
+        what: format!("nothing for {} s, usually every {} s: {why}", apart / SECOND, period / SECOND),
+        caveat: (apart > OFF).then_some("so long a hole is rather a collector that was off"),
+    })
+}
+
+/// Dates with nothing behind them: the command could not be started.
+fn empty(rows: &Rows<'_>, late: &[Late]) -> Vec<Late> {
+    let metrics = rows.series.metrics().filter(|metric| *metric != Metric::Processors);
+    let columns: Vec<_> = metrics.filter_map(|metric| rows.column(metric)).collect();
+    let count = rows.samples().len();
+    let is_empty = |row: usize| columns.iter().all(|column| column.get(row).is_none());
+    let none: Vec<usize> = (0..count).filter(|row| is_empty(*row)).collect();
+    // A source with many of them has rows of something that is not read.
+    if count < FEWEST || columns.is_empty() || none.len() > FEW.max(whole_part(count, OFTEN)) {
+        return Vec::new();
+    }
+    let near = |row: usize| late.iter().any(|late| late.row.abs_diff(row) <= 1);
+    none.iter()
+        .filter(|row| **row > 0)
+        .map(|row| Late {
+            row: *row,
+            by: 0,
+            strength: if near(*row) || none.contains(&(row + 1)) { Strength::Clear } else { Strength::Weak },
+            what: "a date with nothing behind it: the command could not be started".to_owned(),
+            caveat: None,
+        })
+        .collect()
+}
+
+/// A part of a number of rows.
+fn whole_part(rows: usize, part: f64) -> usize {
+    usize::try_from(whole(rows as f64 * part)).unwrap_or(0)
+}

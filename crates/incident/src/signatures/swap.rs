@@ -1,0 +1,93 @@
+//! Pages going out to swap and coming back.
+
+use super::hides;
+use super::rows::{MINUTE, Rows, Spike, bytes};
+use crate::{History, Kind, Metric, Signature, Strength};
+
+/// Pages of 4 KiB.
+const PAGE: f64 = 4096.0;
+/// Pages a second in one direction that are clear: 4 MiB a second, what kswapd moves of idle programs at leisure is less.
+const CLEAR: f64 = 1024.0;
+/// The other direction's part that makes it a storm: what goes out was needed.
+const BACK: f64 = 0.1;
+/// Pages a second both ways together that are strong: 40 MiB a second is most of what one disk does at random.
+const STRONG: f64 = 10_240.0;
+/// Altogether: 64 MiB.
+const MOVED: f64 = 16_384.0;
+/// Part of memory by which swap in use grows within [`SOON`] where rates are not told.
+const GROWN: f64 = 0.05;
+const SOON: i64 = 10 * MINUTE;
+
+pub(super) fn find(history: &History) -> Vec<Signature> {
+    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let (Some(to), Some(back)) = (rows.column(Metric::SwapOut), rows.column(Metric::SwapIn)) else {
+        return grown(rows);
+    };
+    let both = |row: usize| Some(to.get(row)? + back.get(row)?);
+    let spikes = rows.above(both, CLEAR);
+    spikes.iter().filter(|spike| spike.excess >= MOVED).map(|spike| signature(rows, spike)).collect()
+}
+
+fn signature(rows: &Rows<'_>, spike: &Spike) -> Signature {
+    let of = |metric, row| rows.value(metric, row).unwrap_or(0.0);
+    let (to, back) = (spike.first..=spike.last)
+        .map(|row| (of(Metric::SwapOut, row), of(Metric::SwapIn, row)))
+        .fold((0.0_f64, 0.0_f64), |most, now| (most.0.max(now.0), most.1.max(now.1)));
+    let both_ways = to.min(back) >= BACK * to.max(back);
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let strength = match (both_ways, spike.peak >= STRONG) {
+        (true, true) => Strength::Strong,
+        (true, false) => Strength::Clear,
+        (false, true) if to > back => Strength::Clear,
+        (false, _) => Strength::Weak,
+    };
+    if !both_ways {
+        caveats.push("it went one way: what goes out and stays there was not needed".to_owned());
+    }
+    let evidence = spike.rows().into_iter().map(|row| {
+        let rate = |metric| bytes(of(metric, row) * PAGE);
+        rows.evidence(row, format!("swap: {}/s out, {}/s back", rate(Metric::SwapOut), rate(Metric::SwapIn)))
+    });
+    Signature {
+        kind: Kind::Swap,
+        from: rows.from(spike.first),
+        to: rows.at(spike.last),
+        strength,
+        evidence: evidence.collect(),
+        caveats,
+    }
+}
+
+/// Swap in use that grows fast, where nobody counted what goes in and out.
+fn grown(rows: &Rows<'_>) -> Vec<Signature> {
+    let (Some(used), Some(total)) = (rows.column(Metric::SwapUsed), rows.column(Metric::MemTotal)) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut from: Option<(usize, f64)> = None;
+    for (row, now) in used.iter() {
+        let (before, least) = from.unwrap_or((row, now));
+        let late = rows.at(row).0 - rows.at(before).0 > SOON.max(rows.usual + rows.usual / 2);
+        let enough = total.get(row).is_some_and(|total| now - least >= GROWN * total);
+        if enough && !late {
+            let what = |value: f64| format!("swap in use {}", bytes(value));
+            found.push(Signature {
+                kind: Kind::Swap,
+                from: rows.at(before),
+                to: rows.at(row),
+                strength: Strength::Clear,
+                evidence: vec![rows.evidence(before, what(least)), rows.evidence(row, what(now))],
+                caveats: vec!["how much came back is not told".to_owned()],
+            });
+        }
+        if enough || late || now <= least {
+            from = Some((row, now));
+        } else {
+            from = Some((before, least));
+        }
+    }
+    found
+}

@@ -1,0 +1,323 @@
+//! What `hugewise investigate --format json` prints: schema `hugewise.investigate/1`.
+
+use std::io;
+
+use hugewise_incident as incident;
+use hugewise_incident::{Clock, Confidence, History, Moment, Strength};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Reasons;
+use crate::date;
+
+/// Name and version of the format.
+pub const INVESTIGATE_SCHEMA: &str = "hugewise.investigate/1";
+
+/// What `hugewise investigate --format json` prints.
+///
+/// Times are RFC 3339 in the host's own offset where that is known. The field `clock` beside them says which they are:
+/// `host`, in the host's own offset; `utc`, where only that is known; `wall`, what the host's wall clock showed, which has
+/// no offset and cannot be compared with times of other hosts.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.investigate/1")]
+pub struct Investigate {
+    /// Name and version of this format.
+    #[schemars(extend("const" = INVESTIGATE_SCHEMA))]
+    pub schema: &'static str,
+    /// What was read, in the order given or found.
+    pub sources: Vec<Source>,
+    /// What happened, by host, in the order of time. Empty where nothing was found: `looked` says what was looked at.
+    pub incidents: Vec<Incident>,
+    /// What was seen and is part of no incident.
+    pub signatures: Vec<HostSignature>,
+    /// What could not be told, and why.
+    pub unknown: Vec<Said>,
+    /// What was looked at.
+    pub looked: Vec<Said>,
+    /// What was found in folders and tars and is of no format that is known, counted.
+    pub passed_over: Vec<String>,
+}
+
+/// A file or folder that was given or found.
+#[derive(Serialize, JsonSchema)]
+pub struct Source {
+    /// Its path; inside a tar, behind the tar's own.
+    pub path: String,
+    /// Its format; null where it could not be read: `problems` says why.
+    pub format: Option<&'static str>,
+    /// Of the tool that wrote it.
+    pub version: Option<String>,
+    /// The host that it is of.
+    pub host: Option<String>,
+    /// Its first sample.
+    pub from: Option<String>,
+    /// Its last sample.
+    pub to: Option<String>,
+    /// Which clock `from` and `to` are of.
+    #[schemars(extend("enum" = ["host", "utc", "wall"]))]
+    pub clock: &'static str,
+    /// How many samples it has.
+    pub samples: usize,
+    /// What is wrong with it, or why it was refused.
+    pub problems: Vec<String>,
+    /// Why fields are null.
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    #[schemars(default)]
+    pub reasons: Reasons,
+}
+
+/// A window of time, what happened in it, and why.
+#[derive(Serialize, JsonSchema)]
+pub struct Incident {
+    /// The host; null where no source names it.
+    pub host: Option<String>,
+    /// When it began.
+    pub from: Option<String>,
+    /// When it ended.
+    pub to: Option<String>,
+    /// Which clock all times of this incident are of.
+    #[schemars(extend("enum" = ["host", "utc", "wall"]))]
+    pub clock: &'static str,
+    /// What it is taken for: `reclaim-by-page-tables`.
+    pub verdict: &'static str,
+    /// The same in a sentence with its figures.
+    pub summary: String,
+    /// How sure: `low` is consistent with it, as with other things; `high`: the mechanism itself was counted.
+    #[schemars(extend("enum" = ["low", "medium", "high"]))]
+    pub confidence: &'static str,
+    /// What would make it surer.
+    pub raised_by: Vec<String>,
+    /// What speaks against it.
+    pub against: Vec<String>,
+    /// What to do next, commands among it.
+    pub next: Vec<String>,
+    /// What met in it.
+    pub signatures: Vec<Signature>,
+}
+
+/// One kind of trouble over a window of time.
+#[derive(Serialize, JsonSchema)]
+pub struct Signature {
+    /// Which: `kernel-cpu`, `page-tables`.
+    pub name: &'static str,
+    /// When it began: the start of the first interval that shows it.
+    pub from: Option<String>,
+    /// When it ended.
+    pub to: Option<String>,
+    /// How far it stands out by itself.
+    #[schemars(extend("enum" = ["weak", "clear", "strong"]))]
+    pub strength: &'static str,
+    /// The rows that show it.
+    pub evidence: Vec<Evidence>,
+    /// What it does not prove, and what its source hides.
+    pub caveats: Vec<String>,
+}
+
+/// A row or event.
+#[derive(Serialize, JsonSchema)]
+pub struct Evidence {
+    /// The file or folder that it is from.
+    pub source: String,
+    /// When.
+    pub at: Option<String>,
+    /// What, in words with its numbers.
+    pub what: String,
+}
+
+/// A signature outside of incidents, with its host.
+#[derive(Serialize, JsonSchema)]
+pub struct HostSignature {
+    /// The host; null where no source names it.
+    pub host: Option<String>,
+    /// Which clock its times are of.
+    #[schemars(extend("enum" = ["host", "utc", "wall"]))]
+    pub clock: &'static str,
+    /// The signature.
+    #[serde(flatten)]
+    pub signature: Signature,
+}
+
+/// Something said of a host, or of all.
+#[derive(Serialize, JsonSchema)]
+pub struct Said {
+    /// The host; null where it is of none or of all.
+    pub host: Option<String>,
+    /// What.
+    pub what: String,
+}
+
+fn clock_name(clock: &Clock) -> &'static str {
+    match clock {
+        Clock::Wall { .. } => "wall",
+        Clock::Utc { offsets } if offsets.is_empty() => "utc",
+        Clock::Utc { .. } => "host",
+    }
+}
+
+const fn strength_name(strength: Strength) -> &'static str {
+    match strength {
+        Strength::Weak => "weak",
+        Strength::Clear => "clear",
+        Strength::Strong => "strong",
+    }
+}
+
+const fn confidence_name(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low => "low",
+        Confidence::Medium => "medium",
+        Confidence::High => "high",
+    }
+}
+
+impl Source {
+    fn new(source: &incident::Source) -> Self {
+        let mut reasons = Reasons::default();
+        let when = |at: Option<Moment>| at.and_then(|at| date::known_moment(at, &source.clock));
+        let none = if source.samples == 0 { "no samples" } else { "not known" };
+        Self {
+            path: source.path.clone(),
+            format: reasons.derive("format", source.format, "not read"),
+            version: reasons.derive("version", source.version.clone(), "the source does not tell"),
+            host: reasons.derive("host", source.host.clone(), "the source does not tell"),
+            from: reasons.derive("from", when(source.from), none),
+            to: reasons.derive("to", when(source.to), none),
+            clock: clock_name(&source.clock),
+            samples: source.samples,
+            problems: source.problems.clone(),
+            reasons,
+        }
+    }
+}
+
+impl Signature {
+    fn new(signature: &incident::Signature, clock: &Clock) -> Self {
+        let evidence = |evidence: &incident::Evidence| Evidence {
+            source: evidence.source.clone(),
+            at: date::known_moment(evidence.at, clock),
+            what: evidence.what.clone(),
+        };
+        Self {
+            name: signature.kind.name(),
+            from: date::known_moment(signature.from, clock),
+            to: date::known_moment(signature.to, clock),
+            strength: strength_name(signature.strength),
+            evidence: signature.evidence.iter().map(evidence).collect(),
+            caveats: signature.caveats.clone(),
+        }
+    }
+}
+
+impl Incident {
+    fn new(incident: &incident::Incident, history: &History) -> Self {
+        let clock = &history.clock;
+        Self {
+            host: history.host.clone(),
+            from: date::known_moment(incident.from, clock),
+            to: date::known_moment(incident.to, clock),
+            clock: clock_name(clock),
+            verdict: incident.verdict.name(),
+            summary: incident.summary.clone(),
+            confidence: confidence_name(incident.confidence),
+            raised_by: incident.raised_by.clone(),
+            against: incident.against.clone(),
+            next: incident.next.clone(),
+            signatures: incident.signatures.iter().map(|signature| Signature::new(signature, clock)).collect(),
+        }
+    }
+}
+
+impl From<&incident::Investigation> for Investigate {
+    fn from(investigation: &incident::Investigation) -> Self {
+        let (mut incidents, mut signatures, mut unknown, mut looked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        unknown.extend(investigation.unknown.iter().map(|what| Said { host: None, what: what.clone() }));
+        for history in &investigation.hosts {
+            let clock = &history.clock;
+            let said = |what: &String| Said { host: history.host.clone(), what: what.clone() };
+            incidents.extend(history.incidents.iter().map(|incident| Incident::new(incident, history)));
+            signatures.extend(history.signatures.iter().map(|signature| HostSignature {
+                host: history.host.clone(),
+                clock: clock_name(clock),
+                signature: Signature::new(signature, clock),
+            }));
+            unknown.extend(history.unknown.iter().map(said));
+            looked.extend(history.looked.iter().map(said));
+        }
+        Self {
+            schema: INVESTIGATE_SCHEMA,
+            sources: investigation.sources.iter().map(Source::new).collect(),
+            incidents,
+            signatures,
+            unknown,
+            looked,
+            passed_over: investigation.passed_over.clone(),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of `hugewise investigate --format json`, as docs/schema/investigate.json keeps it.
+pub fn investigate_schema() -> String {
+    super::schema_of::<Investigate>()
+}
+
+/// Writes the report that programs read.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write(investigation: &incident::Investigation, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Investigate::from(investigation))?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::stories;
+
+    fn told(investigation: &incident::Investigation) -> Value {
+        let mut out = Vec::new();
+        write(investigation, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn every_report_obeys_the_schema() {
+        let schema: Value = serde_json::from_str(&investigate_schema()).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for investigation in
+            [stories::storm(), stories::quiet(), stories::hostile(), incident::Investigation::default()]
+        {
+            let report = told(&investigation);
+            let errors: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?}");
+        }
+        assert!(!validator.is_valid(&json!({"schema": "hugewise.investigate/2"})));
+    }
+
+    #[test]
+    fn times_are_in_the_hosts_own_offset_and_a_wall_clock_has_none() {
+        let report = told(&stories::storm());
+        let incident = &report["incidents"][0];
+        assert_eq!(
+            [&incident["host"], &incident["clock"], &incident["from"], &incident["to"]],
+            ["db7", "host", "2026-03-02T08:20:00-05:00", "2026-03-02T08:32:50-05:00"]
+        );
+        assert_eq!(incident["signatures"][0]["evidence"][0]["at"], "2026-03-02T08:32:50-05:00");
+        assert_eq!(report["sources"][0]["from"], "2026-03-02T00:10:00-05:00");
+        let refused = &report["sources"][1];
+        assert_eq!([&refused["format"], &refused["reasons"]["format"]], [&Value::Null, &json!("not read")]);
+
+        let wall = told(&stories::quiet());
+        assert_eq!((&wall["incidents"], &wall["sources"][0]["clock"]), (&json!([]), &json!("wall")));
+        assert_eq!(wall["sources"][0]["from"], "2026-03-02T00:10:00");
+        assert_eq!(wall["looked"][0]["host"], "web3");
+    }
+
+    #[test]
+    fn the_committed_schema_is_up_to_date() {
+        let committed = include_str!("../../../../docs/schema/investigate.json");
+        assert_eq!(committed, investigate_schema(), "docs/schema/investigate.json is stale: run `cargo xtask docs`");
+    }
+}
