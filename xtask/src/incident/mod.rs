@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 /// Its swap is a file on its disk.
-const HARDWARE: Hardware = Hardware { memory_mib: 1536, nodes: 1, cpu: "max,la57=off" };
+const HARDWARE: Hardware = Hardware { memory_mib: 1024, nodes: 1, cpu: "max,la57=off" };
 
 /// What the storm is to be taken for.
 const VERDICT: &str = "reclaim-by-page-tables";
@@ -91,7 +91,12 @@ impl Scene {
         let mut machine = Machine::boot(&disk, &self.programs, HARDWARE)?;
         println!("   up after {} s", begun.elapsed().as_secs());
         let folder = self.archives.join(pages.folder());
-        let told = story::run(&mut machine, pages, &folder)?;
+        let mut tell = |said: &str| {
+            if self.verbose {
+                println!("   {said}");
+            }
+        };
+        let told = story::run(&mut machine, pages, &folder, &mut tell)?;
         drop(machine);
         let (sessions, seconds, killed) = (told.sessions(), told.seconds, told.killed);
         println!("   {sessions} sessions within {seconds} s, {killed} of them killed by the kernel");

@@ -4,12 +4,13 @@
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::vm::machine::Machine;
 use crate::{Failure, shell};
 
 /// The server's segment, and the pages of 2 MiB that it takes.
-const SEGMENT_MIB: u32 = 512;
+const SEGMENT_MIB: u32 = 400;
 const POOL_PAGES: u32 = SEGMENT_MIB / 2;
 /// Sessions that log in at a time, and those that are there before.
 const LOT: u32 = 10;
@@ -18,7 +19,7 @@ const MOST_LOTS: u32 = 70;
 /// Seconds without anything, which are the archive's idea of normal.
 const QUIET: u32 = 150;
 /// Seconds from one lot to the next.
-const PAUSE: u32 = 1;
+const PAUSE: u32 = 3;
 /// Pages scanned in all from which on memory counts as short.
 const SHORT: u32 = 20_000;
 /// Seconds for which log-ins go on from then on.
@@ -27,6 +28,10 @@ const STORM: u32 = 40;
 const PATIENCE: u32 = 300;
 /// Seconds afterwards.
 const AFTER: u32 = 20;
+/// How long all of it may take, on a machine that is short of everything.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// How often it is asked how far it is.
+const TICK: Duration = Duration::from_secs(5);
 
 /// What the sessions are on.
 #[derive(Clone, Copy)]
@@ -70,30 +75,54 @@ pub(super) struct Told {
 }
 
 impl Told {
+    fn of(said: &str) -> Result<Self, Failure> {
+        let words: Vec<&str> = said.split_ascii_whitespace().collect();
+        let [lots, seconds, from, to, killed] = words.as_slice() else {
+            return Err(format!("the machine says of the run: {said}").into());
+        };
+        let (from, to) = ((*from).to_owned(), (*to).to_owned());
+        Ok(Self { lots: lots.parse()?, seconds: seconds.parse()?, from, to, killed: killed.parse()? })
+    }
+
     pub(super) const fn sessions(&self) -> u32 {
         self.lots * LOT
     }
 }
 
-/// Lets it happen, and puts what the collectors wrote into `folder`.
-pub(super) fn run(machine: &mut Machine, pages: Pages, folder: &Path) -> Result<Told, Failure> {
+/// Lets it happen, and puts what the collectors wrote into `folder`; `tell` gets how far it is.
+pub(super) fn run(
+    machine: &mut Machine,
+    pages: Pages,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Told, Failure> {
     machine.must(&before(pages))?;
-    let said = machine.must(&happens(pages))?;
-    let words: Vec<&str> = said.split_ascii_whitespace().collect();
-    let [lots, seconds, from, to, killed] = words.as_slice() else {
-        return Err(format!("the machine says of the run: {said}").into());
-    };
-    let told = Told {
-        lots: lots.parse()?,
-        seconds: seconds.parse()?,
-        from: (*from).to_owned(),
-        to: (*to).to_owned(),
-        killed: killed.parse()?,
+    machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
+    let until = Instant::now() + LIMIT;
+    let mut last = String::new();
+    let told = loop {
+        std::thread::sleep(TICK);
+        let said = machine.must("tail -n 1 /run/said")?;
+        if let Some(told) = said.strip_prefix("done ") {
+            break Told::of(told)?;
+        }
+        if said != last {
+            tell(said.trim_end());
+        }
+        if Instant::now() > until {
+            return Err(format!("the run does not end; at last: {said}").into());
+        }
+        last = said;
     };
     let packed = machine.must("tar -C /var/log/collected -czf - . | base64 -w 0")?;
     unpack(&packed, folder)?;
     Ok(told)
 }
+
+/// As a unit of its own, which is not killed for memory.
+const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=StandardOutput=file:/run/said bash /run/story
+until [ -s /run/said ]; do sleep 0.1; done
+";
 
 fn unpack(packed: &str, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)?;
@@ -147,19 +176,20 @@ fn happens(pages: Pages) -> String {
         r#"export LANG=C TZ=UTC
 cd /var/log/collected
 exec 3>/run/server/lots
-choom -n -1000 -- /usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
-choom -n -1000 -- vmstat -t 1 >vmstat.log 3>&- &
+/usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
+vmstat -t 1 >vmstat.log 3>&- &
 while :; do date; cat /proc/meminfo; sleep 2; done >meminfo.log 3>&- &
-choom -n -1000 -p $$ >/dev/null
+echo quiet
 sleep {QUIET}
 
-scanned() {{
+# Without a process of its own, which a host that is short of memory may be slow to give.
+look() {{
     scans=0
     while read -r name value; do
         case $name in pgscan_kswapd | pgscan_direct) scans=$((scans + value)) ;; esac
     done </proc/vmstat
 }}
-scanned
+look
 before=$scans lots=1 short= begun=$SECONDS from=$(date +%FT%T)
 while :; do
     if ((lots < {lots})); then
@@ -167,8 +197,9 @@ while :; do
         lots=$((lots + 1))
     fi
     sleep {PAUSE}
-    scanned
+    look
     gone=$((SECONDS - begun))
+    echo $lots lots after $gone s, $((scans - before)) pages scanned
     if (({seconds} > 0)); then
         ((gone >= {seconds})) && break
         continue
@@ -185,7 +216,7 @@ done
 gone=$((SECONDS - begun)) to=$(date +%FT%T)
 sleep {AFTER}
 kill $(jobs -p)
-echo $lots $gone $from $to $(dmesg | grep -c 'Killed process')
+echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
 "#
     )
 }
