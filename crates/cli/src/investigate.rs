@@ -1,9 +1,13 @@
 //! `hugewise investigate`.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use hugewise_incident::{Investigation, Options, Progress};
-use hugewise_report::text;
+use hugewise_incident::investigate::with_rows;
+use hugewise_incident::{Investigation, Options, Progress, Series};
+use hugewise_report::series::SeriesFile;
+use hugewise_report::{html, json, text};
 
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
@@ -52,22 +56,57 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let progress = |Progress { read, found }| {
         terminal::progress(&format!("\r{read} of {found} files read \x1b[K"));
     };
-    let investigation = hugewise_incident::investigate(&arguments.paths, &options, &progress);
-    terminal::progress("\r\x1b[K");
-    let investigation = investigation.map_err(|error| Failure::new(error.to_string()))?;
-    let mut text = Vec::new();
-    let written = match arguments.format {
-        Format::Text => text::investigate::write(&investigation, &mut text, terminal::layout(arguments.color, false)),
-        Format::Json | Format::Html => return Err(Failure::new("this format is not written")),
+    let investigation = match &arguments.series {
+        None => hugewise_incident::investigate(&arguments.paths, &options, &progress),
+        Some(path) => return run_with(arguments, &options, &progress, path),
     };
-    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
-    if let Some(path) = &arguments.series {
-        return Err(Failure::new(format!("{}: series are not written", path.display())));
-    }
-    outcome::print(&text)?;
-    Ok(verdict(&investigation))
+    terminal::progress("\r\x1b[K");
+    told(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
+/// With the rows of all series in a file beside.
+fn run_with(
+    arguments: &Arguments,
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+    path: &Path,
+) -> Result<Outcome, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
+    let mut file = SeriesFile::create(path).map_err(failed)?;
+    let mut wrong = None;
+    let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
+        let written = all.iter().try_for_each(|series| file.add(host, series));
+        wrong = wrong.take().or(written.err());
+    });
+    let investigation = with_rows(&arguments.paths, options, progress, &rows);
+    terminal::progress("\r\x1b[K");
+    let investigation = investigation.map_err(|error| Failure::new(error.to_string()))?;
+    match wrong {
+        Some(error) => return Err(failed(error)),
+        None => file.finish().map_err(failed)?,
+    }
+    told(arguments, &investigation)
+}
+
+fn told(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
+    let mut text = Vec::new();
+    let written = match arguments.format {
+        Format::Text => text::investigate::write(investigation, &mut text, terminal::layout(arguments.color, false)),
+        Format::Json => json::investigate::write(investigation, &mut text),
+        Format::Html => html::investigate::write(investigation, &mut text),
+    };
+    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    outcome::print(&text)?;
+    Ok(verdict(investigation))
+}
+
+/// What was found wins over what could not be read.
 fn verdict(investigation: &Investigation) -> Outcome {
-    if investigation.hosts.iter().any(|host| !host.incidents.is_empty()) { Outcome::Found } else { Outcome::Fine }
+    if investigation.hosts.iter().any(|host| !host.incidents.is_empty()) {
+        Outcome::Found
+    } else if investigation.sources.iter().any(|source| source.format.is_none()) {
+        Outcome::Incomplete
+    } else {
+        Outcome::Fine
+    }
 }

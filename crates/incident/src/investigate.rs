@@ -1,11 +1,12 @@
 //! From paths to what happened: gathered, looked through for signatures, joined into incidents.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use crate::gather::{self, Gathered, Rows};
-use crate::{Investigation, join};
+use crate::{History, Investigation, Source, join};
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +67,25 @@ pub fn with_rows(
     Ok(told(gather::gather(paths, options, progress, Some(rows))?))
 }
 
+/// Names in each row of evidence the file that it is in, where its series is of several.
+fn files(host: &mut History, sources: &[Source]) {
+    let formats: BTreeMap<String, &'static str> =
+        host.series.iter().map(|series| (series.source.clone(), series.format)).collect();
+    let of_host = sources.iter().filter(|source| source.host == host.host && source.clock == host.clock);
+    let of_host: Vec<&Source> = of_host.collect();
+    let incidents = host.incidents.iter_mut().flat_map(|incident| &mut incident.signatures);
+    for row in incidents.chain(&mut host.signatures).flat_map(|signature| &mut signature.evidence) {
+        let Some(format) = formats.get(&row.source) else { continue };
+        let holds = |source: &&&Source| {
+            let within = source.from.zip(source.to).is_some_and(|(from, to)| (from..=to).contains(&row.at));
+            source.format == Some(*format) && within
+        };
+        if let Some(file) = of_host.iter().find(holds) {
+            row.source.clone_from(&file.path);
+        }
+    }
+}
+
 fn told(gathered: Gathered) -> Investigation {
     let Gathered { sources, mut hosts, passed_over, unknown } = gathered;
     for host in &mut hosts {
@@ -73,6 +93,7 @@ fn told(gathered: Gathered) -> Investigation {
         let notes = std::mem::take(&mut host.unknown);
         join::incidents(host);
         host.unknown.splice(0..0, notes);
+        files(host, &sources);
     }
     Investigation { sources, hosts, passed_over, unknown }
 }

@@ -3,9 +3,9 @@
 //! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
 //! one kind of trouble each; what meets in time is joined into incidents.
 
-pub mod gather;
-pub mod investigate;
 mod baseline;
+mod gather;
+pub mod investigate;
 pub mod join;
 pub mod metric;
 pub mod readers;
@@ -14,6 +14,7 @@ pub mod series;
 pub mod signatures;
 pub mod verdict;
 
+pub use gather::Rows;
 pub use investigate::{Error, Options, Progress, investigate};
 pub use metric::{Metric, Unit};
 pub use readers::Refused;

@@ -184,6 +184,8 @@ pub struct Series {
     commands: BTreeMap<String, Column>,
     held: usize,
     full: bool,
+    /// Rows that were left out when it was thinned.
+    left_out: usize,
 }
 
 /// Rows of one file: more than a month of seconds. A few kilobytes of compressed dates could be billions.
@@ -316,6 +318,7 @@ impl Series {
                 }
             }
         }
+        self.left_out = self.left_out.saturating_add(part.left_out);
         self.kernel = part.kernel.or(self.kernel.take());
         self.architecture = part.architecture.or(self.architecture.take());
         self.version = part.version.or(self.version.take());
@@ -350,6 +353,11 @@ impl Series {
     /// Notes what is wrong at one moment.
     pub fn problem_at(&mut self, at: Moment, what: impl Into<String>) {
         self.problems.push(Problem { at: Some(at), what: what.into() });
+    }
+
+    /// How many rows there were: more than [`samples`](Self::samples) where it was thinned for charts.
+    pub fn rows(&self) -> usize {
+        self.samples.len().saturating_add(self.left_out)
     }
 
     /// The rows, in the source's order.

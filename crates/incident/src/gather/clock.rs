@@ -66,7 +66,7 @@ pub(crate) fn offsets(zone: &TimeZone, from: Moment, to: Moment) -> Vec<Offset> 
     offsets
 }
 
-const fn moment(time: Timestamp) -> Moment {
+fn moment(time: Timestamp) -> Moment {
     Moment(time.as_millisecond())
 }
 
@@ -137,9 +137,8 @@ impl Given {
         {
             return Ok(Self::OfLastDay(time));
         }
-        let wrong = || {
-            format!("{text}: no time such as 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00")
-        };
+        let wrong =
+            || format!("{text}: no time such as 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00");
         let pieces = Pieces::parse(text).map_err(|_| wrong())?;
         let of_day = if end { Time::MAX } else { Time::midnight() };
         let time = pieces.date().to_datetime(pieces.time().unwrap_or(of_day));

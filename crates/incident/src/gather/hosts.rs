@@ -78,10 +78,8 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         .chain(setups.iter().filter_map(|(_, setup)| own(&setup.host)))
         .collect();
     let whole = |name: String| canonical(&all, name);
-    let roots: BTreeMap<&str, String> = setups
-        .iter()
-        .filter_map(|(root, setup)| Some((root.as_str(), whole(own(&setup.host)?))))
-        .collect();
+    let roots: BTreeMap<&str, String> =
+        setups.iter().filter_map(|(root, setup)| Some((root.as_str(), whole(own(&setup.host)?)))).collect();
     let named = |piece: &Piece| {
         let of_root = || piece.root.as_ref().and_then(|root| roots.get(root.as_str()).cloned());
         own(&piece.hull.host).map(whole).or_else(of_root)
@@ -117,6 +115,10 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
     setups.sort_by_key(|(_, setup)| setup.read_at);
     let mut sorted = Vec::new();
     for ((_, name, _), (pieces, taken)) in hosts {
+        // A name that is nobody's own is still what its files say.
+        let said: BTreeSet<&Option<String>> = pieces.iter().map(|piece| &piece.hull.host).collect();
+        let said = if said.len() == 1 { said.first().and_then(|said| (*said).clone()) } else { None };
+        let name = name.or(said.filter(|said| !said.is_empty()));
         let setup = match &name {
             Some(name) => setups.iter().rev().find(|(of, _)| of.as_ref() == Some(name)),
             None => None,
@@ -166,7 +168,8 @@ fn clocks(
     mut notes: Vec<String>,
 ) -> Vec<Host> {
     let known = known_offsets(&pieces);
-    let utc_spans = || pieces.iter().filter(|piece| matches!(piece.hull.clock, Clock::Utc { .. })).filter_map(|piece| piece.span);
+    let utc_spans =
+        || pieces.iter().filter(|piece| matches!(piece.hull.clock, Clock::Utc { .. })).filter_map(|piece| piece.span);
     let reach = utc_spans().map(|(from, _)| from).min().zip(utc_spans().map(|(_, to)| to).max());
     let has_utc = reach.is_some();
     let of_setup = setup.and_then(|setup| clock::zone(setup.zone.as_deref()?).ok());
@@ -203,7 +206,9 @@ fn clocks(
             None => wall.push(piece),
         }
     }
-    if known.is_empty() && let Some(zone) = asked.or(of_setup.as_ref()) {
+    if known.is_empty()
+        && let Some(zone) = asked.or(of_setup.as_ref())
+    {
         let spans = || placed.iter().filter_map(|placed| placed.span);
         if let Some((from, to)) = spans().map(|span| span.0).min().zip(spans().map(|span| span.1).max()) {
             offsets = clock::offsets(zone, from, to);
@@ -212,7 +217,10 @@ fn clocks(
     if !by_known.is_empty() {
         by_known.sort_unstable();
         by_known.dedup();
-        notes.push(format!("times of {}, which come without a zone, are taken for those of the other sources", by_known.join(", ")));
+        notes.push(format!(
+            "times of {}, which come without a zone, are taken for those of the other sources",
+            by_known.join(", ")
+        ));
     }
     let mut hosts = Vec::new();
     if !placed.is_empty() {
@@ -234,7 +242,9 @@ fn clocks(
                 names.join(", ")
             ));
         } else {
-            notes.push("times are what the host's wall clock showed: no source says its offset (--timezone ZONE does)".into());
+            notes.push(
+                "times are what the host's wall clock showed: no source says its offset (--timezone ZONE does)".into(),
+            );
         }
         let zones: BTreeSet<&Option<String>> = wall
             .iter()
@@ -322,7 +332,9 @@ mod tests {
     }
 
     fn utc(seconds: &[i32]) -> Clock {
-        Clock::Utc { offsets: seconds.iter().map(|seconds| Offset { from: Moment(SEVEN), seconds: *seconds }).collect() }
+        Clock::Utc {
+            offsets: seconds.iter().map(|seconds| Offset { from: Moment(SEVEN), seconds: *seconds }).collect(),
+        }
     }
 
     fn wall(zone: Option<&str>) -> Clock {
@@ -341,6 +353,7 @@ mod tests {
         assert_eq!(of(&[Some("db2"), Some("db1"), None]), [some("db1"), some("db2"), None]);
         assert_eq!(of(&[Some("localhost"), Some("db1")]), [some("db1")]);
         assert_eq!(of(&[Some("localhost"), None]), [None]);
+        assert_eq!(of(&[Some("localhost"), Some("localhost")]), [some("localhost")]);
     }
 
     #[test]
@@ -362,7 +375,12 @@ mod tests {
         assert_eq!(hosts[0].pieces[0].span.unwrap().0, Moment(SEVEN));
         assert_eq!(hosts[0].clock.offset_at(Moment(SEVEN)), Some(3600));
         // By the sosreport.
-        let setup = Setup { host: Some("db1".into()), zone: Some("Europe/Berlin".into()), read_at: Some(SEVEN / 1000), ..Setup::default() };
+        let setup = Setup {
+            host: Some("db1".into()),
+            zone: Some("Europe/Berlin".into()),
+            read_at: Some(SEVEN / 1000),
+            ..Setup::default()
+        };
         let hosts = sort(vec![sar(wall(None))], vec![("sos".into(), setup.clone())], None);
         assert_eq!(hosts[0].pieces[0].span.unwrap().0, Moment(SEVEN));
         assert_eq!(hosts[0].facts.as_ref().unwrap().at, Some(Moment(SEVEN)));

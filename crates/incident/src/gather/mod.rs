@@ -74,22 +74,15 @@ pub(crate) fn gather(
     let bounds = bounds(&hosts, from, to).map_err(Error)?;
     sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
     let sources = in_order(sources, &jobs, &found);
-    if sources.iter().all(|source| source.format.is_none()) && hosts.iter().all(|host| host.facts.is_none()) {
-        return Err(Error(nothing(&sources, &found, paths.is_empty())));
+    if sources.iter().all(|source| source.samples == 0) {
+        let captured = hosts.iter().find_map(|host| Some(host.facts.as_ref()?.source.as_str()));
+        return Err(Error(nothing(&sources, &found, paths.is_empty(), captured)));
     }
-    if hosts.iter().any(|host| !host.pieces.is_empty()) {
-        within(&hosts, &bounds).map_err(Error)?;
-    }
+    within(&hosts, &bounds).map_err(Error)?;
     // A collector that ran without a sample is a source, and no host's history.
     hosts.retain(|host| host.facts.is_some() || host.pieces.iter().any(|placed| placed.span.is_some()));
     let load = |wanted: &[&Placed]| again(wanted, &jobs, &scratch);
-    let hand = rows.map(|rows| {
-        Mutex::new(move |host: &Host, series: &[Series]| {
-            (rows.lock().unwrap_or_else(PoisonError::into_inner))(host.name.as_deref(), series);
-        })
-    });
-    let hand = hand.as_ref().map(|hand| hand as &Mutex<dyn FnMut(&Host, &[Series]) + Send>);
-    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, hand);
+    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, rows);
     Ok(Gathered { sources, hosts, passed_over: passed_over(&passed, &places.links), unknown: Vec::new() })
 }
 
@@ -183,7 +176,9 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// A file's series as pieces.
 fn cut_up(mut found: Found, mut pieces: Vec<Piece>, jobs: &[Job]) -> (Found, Vec<Piece>) {
-    let What::Series(all) = std::mem::replace(&mut found.what, What::Series(Vec::new())) else { return (found, pieces) };
+    let What::Series(all) = std::mem::replace(&mut found.what, What::Series(Vec::new())) else {
+        return (found, pieces);
+    };
     let job = jobs.get(found.job);
     for (nth, series) in all.into_iter().enumerate() {
         pieces.push(Piece {
@@ -230,11 +225,7 @@ fn again(wanted: &[&Placed], jobs: &[Job], scratch: &Scratch) -> Vec<(usize, Ser
 }
 
 /// What is looked at of each host.
-fn bounds(
-    hosts: &[Host],
-    from: Option<clock::Given>,
-    to: Option<clock::Given>,
-) -> Result<Vec<Bounds>, String> {
+fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, String> {
     fn offsets(host: &Host) -> Option<&[crate::series::Offset]> {
         match &host.clock {
             Clock::Utc { offsets } => Some(offsets),
@@ -264,15 +255,17 @@ fn bounds(
 /// That anything is left within the bounds.
 fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
     let left = |(host, bounds): (&Host, &Bounds)| {
-        host.pieces.iter().filter_map(|placed| placed.span).any(|(first, last)| {
-            bounds.from.is_none_or(|from| last >= from) && bounds.to.is_none_or(|to| first <= to)
-        })
+        host.pieces
+            .iter()
+            .filter_map(|placed| placed.span)
+            .any(|(first, last)| bounds.from.is_none_or(|from| last >= from) && bounds.to.is_none_or(|to| first <= to))
     };
     let any = bounds.iter().any(|bounds| bounds.from.is_some() || bounds.to.is_some());
     if !any || hosts.iter().zip(bounds).any(left) {
         return Ok(());
     }
-    let spans = || hosts.iter().flat_map(|host| host.pieces.iter().filter_map(move |placed| Some((host, placed.span?))));
+    let spans =
+        || hosts.iter().flat_map(|host| host.pieces.iter().filter_map(move |placed| Some((host, placed.span?))));
     let first = spans().min_by_key(|(_, span)| span.0).map(|(host, span)| clock::shown(span.0, &host.clock));
     let last = spans().max_by_key(|(_, span)| span.1).map(|(host, span)| clock::shown(span.1, &host.clock));
     Err(match first.zip(last) {
@@ -321,7 +314,12 @@ fn in_order(mut sources: Vec<Source>, jobs: &[Job], paths: &[PathBuf]) -> Vec<So
 }
 
 /// Why nothing came of it.
-fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool) -> String {
+fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<&str>) -> String {
+    if let Some(captured) = captured {
+        return format!(
+            "{captured} holds how a host was set up, and no archive of a collector: hugewise check --root {captured} looks at it"
+        );
+    }
     if let [only] = sources {
         return format!("{}: {}", only.path, only.problems.join("; "));
     }
@@ -346,7 +344,10 @@ fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize
     }
     for (folder, Passed { packed, .. }) in passed {
         if *packed > 0 {
-            lines.push(format!("{} in {folder} are packed by compress or zip, which are not read: unpack them first", files(*packed)));
+            lines.push(format!(
+                "{} in {folder} are packed by compress or zip, which are not read: unpack them first",
+                files(*packed)
+            ));
         }
     }
     for (folder, count) in links {

@@ -90,7 +90,8 @@ fn folder(below: Arc<Below>, path: &Path, given: usize, seen: &mut BTreeSet<(u64
         if !seen.insert(entry.identity) {
             continue;
         }
-        let root = walk.hosts.iter().filter(|host| entry.path.starts_with(host)).max_by_key(|host| host.as_os_str().len());
+        let root =
+            walk.hosts.iter().filter(|host| entry.path.starts_with(host)).max_by_key(|host| host.as_os_str().len());
         let (root, label) = (root.map(|root| label(root)), label(&entry.path));
         let at = Where::Below(Arc::clone(&below), entry.path);
         places.jobs.push(Job { at, label, given, root, named: false, size: entry.size });

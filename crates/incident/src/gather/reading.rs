@@ -109,7 +109,8 @@ pub(crate) fn all(
     // The largest first: the last one to end is then a small one.
     order.sort_by_key(|at| std::cmp::Reverse(jobs.get(*at).map_or(0, |(_, job, _)| job.size)));
     let work = || {
-        while let Some((at, job, wanted)) = order.get(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| jobs.get(*at)) {
+        while let Some((at, job, wanted)) = order.get(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| jobs.get(*at))
+        {
             one(*at, job, wanted.as_ref(), scratch, hand);
             progress(Progress { read: done.fetch_add(1, Ordering::Relaxed) + 1, found: jobs.len() });
         }
@@ -229,8 +230,8 @@ impl Reader<'_> {
         let mut unpacked: Vec<(String, PathBuf)> = Vec::new();
         let root = || Some(label.to_owned());
         let tarred = tarred::each(plain, &mut |path, _, content| {
-            let mut parts = path.split('/');
-            is_host |= parts.by_ref().take(2).any(|part| matches!(part, "sos_commands" | "hugewise"));
+            is_host |= path.split('/').take(2).any(|part| matches!(part, "sos_commands" | "hugewise"))
+                || path.split('/').take(3).collect::<Vec<_>>().ends_with(&["proc", "meminfo"]);
             let inner = if entry.is_empty() { path.to_owned() } else { format!("{entry}:{path}") };
             if is_kernels(path) || self.wanted.is_some_and(|wanted| !wanted.iter().any(|one| one.starts_with(&inner))) {
                 return;
@@ -377,7 +378,9 @@ pub(crate) fn pcp_base(job: &Job) -> Result<(PathBuf, String), String> {
     };
     let base = path.as_ref().and_then(|path| pcp::base(path.to_str()?)).map(PathBuf::from);
     let (Some(base), Some(label)) = (base, pcp::base(&job.label)) else {
-        return Err("is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index".into());
+        return Err(
+            "is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index".into()
+        );
     };
     let of_base = |link: &&PathBuf| pcp::base(&link.to_string_lossy()).is_some_and(|of| Path::new(of) == base);
     if let Where::Below(below, _) = &job.at

@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn the_zone_is_told_in_three_places() {
-        let timedatectl = "               Local time: Sat 2026-11-21\n                Time zone: Europe/Berlin (CET, +0100)\n";
+        let timedatectl =
+            "               Local time: Sat 2026-11-21\n                Time zone: Europe/Berlin (CET, +0100)\n";
         let link = MapSource::default().link("/etc/localtime", "../usr/share/zoneinfo/America/New_York");
         assert_eq!(zone(&link).as_deref(), Some("America/New_York"));
         let said = MapSource::default().file("/sos_commands/systemd/timedatectl", timedatectl);

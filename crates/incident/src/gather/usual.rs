@@ -60,7 +60,8 @@ mod tests {
             std::fs::create_dir_all(root.path().join(path)).unwrap();
         }
         let found = matching(root.path(), "/a/*/oswbb/*/archive");
-        let found: Vec<_> = found.iter().map(|path| path.strip_prefix(root.path()).unwrap().to_str().unwrap()).collect();
+        let found: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(root.path()).unwrap().to_str().unwrap()).collect();
         assert_eq!(found, ["a/x/oswbb/root/archive", "a/z/oswbb/oracle/archive"]);
         assert!(matching(root.path(), "/nothing/*").is_empty());
     }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::Rows;
 use super::hosts::{Host, Placed};
 use crate::{History, Moment, Problem, Series, Signature, rotation, signatures};
 
@@ -36,7 +37,7 @@ pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Syn
 pub(crate) fn histories(
     mut hosts: Vec<(Host, Bounds)>,
     load: Load<'_>,
-    rows: Option<&Mutex<dyn FnMut(&Host, &[Series]) + Send + '_>>,
+    rows: Option<&Mutex<Rows<'_>>>,
 ) -> Vec<History> {
     // A host that does not fit is read window by window; what was kept of it would only be in the way.
     let mut tasks: Vec<(usize, Window)> = Vec::new();
@@ -59,7 +60,11 @@ pub(crate) fn histories(
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((of, window)) = tasks.get(at) else { return };
             let (Some((host, _)), Some(kept)) = (hosts.get(*of), kept.get(*of)) else { return };
-            let whole = series(host, kept, window, load);
+            let mut whole = series(host, kept, window, load);
+            if !window.is_all() {
+                // Evidence of all windows is of one series.
+                whole.iter_mut().for_each(|series| series.source = sources(host, series));
+            }
             let last = look(host, whole, window, thin, rows);
             found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
         }
@@ -117,8 +122,8 @@ fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
     let mut all = join(all);
     for series in &mut all {
         series.source = sources(host, series);
-        let (own, others) = problems.into_iter().partition(|(format, _)| *format == series.format);
-        series.problems = own.into_iter().map(|(_, problem): (_, Problem)| problem).collect();
+        let (own, others): (Vec<_>, Vec<_>) = problems.into_iter().partition(|(format, _)| *format == series.format);
+        series.problems = own.into_iter().map(|(_, problem)| problem).collect();
         problems = others;
     }
     all
@@ -126,9 +131,6 @@ fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
 
 /// The files of a series, the first and the last.
 fn sources(host: &Host, series: &Series) -> String {
-    if !series.source.contains(" to ") {
-        return series.source.clone();
-    }
     let mut files: Vec<(Moment, &str)> = host
         .pieces
         .iter()
@@ -149,10 +151,21 @@ struct Window {
     seen: (Option<Moment>, Option<Moment>),
 }
 
+impl Window {
+    /// Whether it has no neighbours.
+    fn is_all(&self) -> bool {
+        self.own == self.seen
+    }
+}
+
 /// Cuts a host's time so that each window's rows fit.
 fn windows(host: &Host, bounds: Bounds) -> Vec<Window> {
-    let mut pieces: Vec<(Moment, usize)> =
-        host.pieces.iter().filter(|placed| overlaps(placed, bounds.from, bounds.to)).filter_map(|placed| Some((placed.span?.0, placed.piece.weight))).collect();
+    let mut pieces: Vec<(Moment, usize)> = host
+        .pieces
+        .iter()
+        .filter(|placed| overlaps(placed, bounds.from, bounds.to))
+        .filter_map(|placed| Some((placed.span?.0, placed.piece.weight)))
+        .collect();
     pieces.sort_unstable();
     let mut ends = Vec::new();
     let mut filled = 0_usize;
@@ -187,7 +200,9 @@ fn windows(host: &Host, bounds: Bounds) -> Vec<Window> {
 
 fn overlaps(placed: &Placed, from: Option<Moment>, to: Option<Moment>) -> bool {
     placed.copy_of.is_none()
-        && placed.span.is_some_and(|(first, last)| from.is_none_or(|from| last >= from) && to.is_none_or(|to| first <= to))
+        && placed
+            .span
+            .is_some_and(|(first, last)| from.is_none_or(|from| last >= from) && to.is_none_or(|to| first <= to))
 }
 
 /// The series of a host within a window, on its clock.
@@ -238,26 +253,20 @@ struct Found {
     signatures: Vec<Signature>,
 }
 
-fn look(
-    host: &Host,
-    series: Vec<Series>,
-    window: &Window,
-    thin: bool,
-    rows: Option<&Mutex<dyn FnMut(&Host, &[Series]) + Send + '_>>,
-) -> Found {
+fn look(host: &Host, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
     let mut history = empty(host);
     history.series = series;
     let mut signatures = signatures::find(&history);
     let mut series = history.series;
     let (from, to) = window.own;
     signatures.retain(|found| from.is_none_or(|from| found.to >= from) && to.is_none_or(|to| found.from < to));
-    if window.own != window.seen {
+    if !window.is_all() {
         // The next window has what begins at its start.
         let last = to.filter(|to| Some(*to) != window.seen.1).map(|to| Moment(to.0.saturating_sub(1)));
         series.iter_mut().for_each(|series| series.cut(from, last.or(to)));
     }
     if let Some(rows) = rows {
-        (rows.lock().unwrap_or_else(PoisonError::into_inner))(host, &series);
+        (rows.lock().unwrap_or_else(PoisonError::into_inner))(host.name.as_deref(), &series);
     }
     if thin {
         let spans: Vec<(Moment, Moment)> = signatures

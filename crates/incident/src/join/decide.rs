@@ -41,15 +41,17 @@ type Taken = (Verdict, Confidence, bool);
 
 /// Reclaim, by its counters or by what it leaves behind; swapping is reclaim of what has to come back.
 fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
-    let felt = facts.clear(Kind::KernelCpu) || facts.clear(Kind::FreeMemory) || facts.clear(Kind::Starved);
+    let felt = [Kind::KernelCpu, Kind::FreeMemory, Kind::Starved].into_iter().any(|kind| facts.clear(kind));
     let scanned = facts.strong(Kind::Reclaim) || (facts.clear(Kind::Reclaim) && (felt || facts.clear(Kind::Swap)));
     let swapped = facts.strong(Kind::Swap) || (facts.clear(Kind::Swap) && felt);
-    let left_behind = facts.clear(Kind::KernelCpu) && facts.clear(Kind::FreeMemory);
+    let left_behind = facts.low_while_busy();
     // kswapd's scans speak for reclaim where the rest does.
     let by_kswapd = left_behind && facts.strength(Kind::Reclaim).is_some();
     let not_counted = !matches!(facts.scans, Scans::Counted { .. });
     let consistent = left_behind && not_counted && (facts.kernel_leads() || facts.clear(Kind::Starved));
     let (counted, confidence) = if scanned || swapped {
+        // Where reclaim itself was counted, time in the kernel beside it needs no other proof.
+        let felt = felt || facts.strength(Kind::KernelCpu).is_some();
         (true, if felt { Confidence::High } else { Confidence::Medium })
     } else if by_kswapd {
         (true, Confidence::Medium)
@@ -73,17 +75,17 @@ fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
 
 /// Sessions that came or went at once, and were felt.
 fn logins(facts: &Facts<'_>) -> Option<Taken> {
-    // Many came, and nobody had to wait for a processor.
-    let at_ease = facts.load.is_some_and(|(queue, processors)| queue <= processors);
-    let busy = facts.clear(Kind::KernelCpu) && if at_ease { facts.kernel_is_high() } else { facts.kernel_leads() };
-    let felt = busy || facts.clear(Kind::Starved);
+    // Builds and batches start as many tasks; with them the programs have more of the processors than the kernel.
+    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_rules()) || facts.clear(Kind::Starved);
     if !facts.clear(Kind::Logins) || !(felt || facts.strong(Kind::Logins)) {
         return None;
     }
+    let sessions = facts.count.is_some_and(|(name, ..)| name == "sessions");
     let confidence = match (facts.strong(Kind::Logins), felt) {
         (true, true) => Confidence::High,
-        (true, false) | (false, true) => Confidence::Medium,
-        (false, false) => Confidence::Low,
+        (true, false) => Confidence::Medium,
+        (false, _) if sessions => Confidence::Medium,
+        (false, _) => Confidence::Low,
     };
     Some((Verdict::LoginStorm, confidence, facts.strong(Kind::Logins)))
 }

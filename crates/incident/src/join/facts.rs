@@ -11,6 +11,9 @@ use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 /// %system that is much for an interval of any length.
 const MUCH: f64 = 20.0;
 
+/// Samples as far apart as this, in milliseconds, thin what one process does.
+const COARSE: i64 = 60_000;
+
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
@@ -151,8 +154,8 @@ impl Window<'_> {
             let kswapd = highest(Metric::ScanKswapd).unwrap_or(0.0);
             return Scans::Counted { direct: direct.unwrap_or(0.0), kswapd };
         }
-        let lies = self.history.series.iter().flat_map(|series| &series.untrusted);
-        let lie = lies.filter(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd)).next();
+        let mut lies = self.history.series.iter().flat_map(|series| &series.untrusted);
+        let lie = lies.find(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd));
         lie.map_or(Scans::Absent, |(_, why)| Scans::Untrusted(why.clone()))
     }
 
@@ -173,7 +176,7 @@ impl Window<'_> {
     }
 
     fn load(&self) -> Option<(f64, f64)> {
-        let queue = self.highest(Metric::RunQueue).map(|(series, row, queue)| (series, row, queue));
+        let queue = self.highest(Metric::RunQueue);
         let load = self.highest(Metric::Load1);
         let (series, row, most) = queue.into_iter().chain(load).max_by(|one, other| one.2.total_cmp(&other.2))?;
         let processors = series.value(Metric::Processors, row).filter(|processors| *processors >= 1.0)?;
@@ -223,6 +226,20 @@ impl<'a> Facts<'a> {
 
     pub(super) fn strong(&self, kind: Kind) -> bool {
         self.strength(kind) == Some(Strength::Strong)
+    }
+
+    /// Whether free memory was seen low while the kernel was busy, not just before: a large process that ends frees its
+    /// memory with the kernel's time. Where a minute and more lies between samples, that takes too little of it to be seen.
+    pub(super) fn low_while_busy(&self) -> bool {
+        let of = |kind| self.signatures.iter().filter(move |one| one.kind == kind && one.strength >= Strength::Clear);
+        let earliest = |busy: &Signature| busy.from.0 + i64::from(self.coarsest < COARSE);
+        of(Kind::FreeMemory)
+            .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
+    }
+
+    /// Whether the kernel took more than the programs, and much.
+    pub(super) fn kernel_rules(&self) -> bool {
+        self.kernel_is_high() && self.system.zip(self.user).is_none_or(|((peak, _), user)| peak > user)
     }
 
     /// Whether the kernel took much of the processors.

@@ -55,7 +55,7 @@ pub(super) fn fill(history: &mut History) {
         );
     }
     for series in &history.series {
-        let (rows, pace) = (series.samples().len(), Rows::of(series).usual);
+        let (rows, pace) = (series.rows(), Rows::of(series).usual);
         if rows > 0 && rows < FEWEST {
             unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));
         } else if pace >= COARSE {

@@ -1,7 +1,7 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
 use super::rows::{MINUTE, Rows, bytes};
-use super::{hides, weaker};
+use super::{MOST_EVIDENCE, hides, weaker};
 use crate::baseline::percentile;
 use crate::{History, Kind, Metric, Signature, Strength};
 
@@ -16,6 +16,8 @@ const LEAP: f64 = 0.02;
 const TIMES: f64 = 2.0;
 /// How long after the low a leap still belongs to it, in milliseconds: the next sample of sysstat's default.
 const SOON: i64 = 12 * MINUTE;
+/// Leaps one after another for longer than this, in milliseconds, are no event.
+const LONG: i64 = 60 * MINUTE;
 /// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
 const FROM_CACHE: f64 = 0.7;
 
@@ -30,14 +32,20 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let mut values: Vec<f64> = free.iter().map(|(_, value)| value).collect();
     let Some(lowest) = percentile(&mut values, LOWEST_PART) else { return Vec::new() };
     let soon = SOON.max(2 * rows.usual);
-    let mut found = Vec::new();
+    let mut found: Vec<Signature> = Vec::new();
     let mut low: Option<(usize, f64)> = None;
     for (row, now) in free.iter() {
         let Some(total) = total.get(row).filter(|total| *total > 0.0) else { continue };
+        // A host that starts anew has all its memory free.
+        low = low.filter(|(before, _)| !rows.restarted(*before, row));
         if let Some((before, least)) = low {
             let leapt = now - least >= LEAP * total && now >= TIMES * least;
             if leapt && rows.at(row).0 - rows.at(before).0 <= soon {
-                found.push(signature(rows, (before, least), (row, now), total));
+                let next = signature(rows, (before, least), (row, now), total);
+                match found.last_mut() {
+                    Some(last) if next.from.0 - last.to.0 <= soon => follow(last, next),
+                    _ => found.push(next),
+                }
                 low = None;
             }
         }
@@ -48,7 +56,24 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             low = Some((row, near.map_or(now, |(_, least)| least.min(now))));
         }
     }
+    for signature in &mut found {
+        let long = signature.to.0 - signature.from.0;
+        if long > LONG {
+            signature.strength = Strength::Weak;
+            signature.caveats.push(format!("it went on for {} hours: it is this host's way", long / LONG));
+        }
+    }
     found
+}
+
+/// One leap soon after another is one story; its first rows and its last are kept.
+fn follow(last: &mut Signature, next: Signature) {
+    last.to = next.to;
+    last.strength = last.strength.max(next.strength);
+    if last.evidence.len() >= MOST_EVIDENCE {
+        last.evidence.truncate(MOST_EVIDENCE - next.evidence.len());
+    }
+    last.evidence.extend(next.evidence);
 }
 
 fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64) -> Signature {

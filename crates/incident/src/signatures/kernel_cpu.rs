@@ -1,6 +1,6 @@
 //! Time in the kernel far above what the archive has otherwise.
 
-use super::rows::{OUTSTANDING, Rows, Spike, bytes};
+use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, bytes};
 use super::{hides, weaker};
 use crate::baseline::Baseline;
 use crate::{History, Kind, Metric, Signature, Strength};
@@ -17,6 +17,9 @@ const EXCESS: f64 = 300.0;
 const STRONG: f64 = 50.0;
 /// Percent times seconds of a strong one: half a minute at the least height.
 const STRONG_EXCESS: f64 = 1500.0;
+/// Longer than this, in milliseconds, it is rather the day's work; the storms that were told of lasted minutes.
+const LONG: i64 = 4 * HOUR;
+const HOUR: i64 = 60 * MINUTE;
 /// %iowait, bytes a second and percent stolen from which something else explains some of it.
 const IOWAIT: f64 = 10.0;
 const THROUGHPUT: f64 = 20.0 * 1_048_576.0;
@@ -44,10 +47,14 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     let alone = spike.peak >= STRONG && spike.excess >= STRONG_EXCESS && user.is_none_or(|user| spike.peak > user);
     let mut strength = if alone { Strength::Strong } else { Strength::Clear };
     let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
-    let otherwise = [disks.explain(rows, spike.peak_row), stolen(rows, spike), boot(rows, spike)];
+    let otherwise = [disks.explain(rows, spike.peak_row), stolen(rows, spike), lasting(rows, spike)];
     for caveat in otherwise.into_iter().flatten() {
         strength = weaker(strength);
         caveats.push(caveat);
+    }
+    if !spike.settled(rows) {
+        strength = Strength::Weak;
+        caveats.push("the host or the collector had just started".to_owned());
     }
     let evidence = spike.rows().into_iter().filter_map(|row| {
         let system = rows.value(Metric::CpuSystem, row)?;
@@ -108,6 +115,8 @@ fn stolen(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
     Some(format!("the hypervisor took {steal:.1} % of the processors: look at its host"))
 }
 
-fn boot(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
-    (!rows.settled(spike.first)).then(|| "the host or the collector had just started".to_owned())
+/// A day's work is no spike.
+fn lasting(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
+    let long = rows.at(spike.last).0 - rows.from(spike.first).0;
+    (long > LONG).then(|| format!("it lasted {} hours: it may be what the day's work takes", long / HOUR))
 }

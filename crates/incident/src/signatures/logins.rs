@@ -155,7 +155,7 @@ fn rates(rows: &Rows<'_>, metric: Metric, least: f64, sum: f64, strength: Streng
         kind: Kind::Logins,
         from: rows.from(spike.first),
         to: rows.at(spike.last),
-        strength,
+        strength: if spike.settled(rows) { strength } else { Strength::Weak },
         evidence: spike
             .rows()
             .into_iter()

@@ -15,8 +15,12 @@ pub(crate) mod rows;
 pub(crate) mod starved;
 mod swap;
 
+use std::cmp::Reverse;
+
 use crate::{Evidence, History, Moment, Signature, Strength};
 
+/// Signatures of one kind that are kept.
+const MOST_OF_A_KIND: usize = 500;
 /// Rows of one signature that are kept.
 const MOST_EVIDENCE: usize = 12;
 
@@ -35,9 +39,23 @@ pub fn find(history: &History) -> Vec<Signature> {
         starved::find,
         restart::find,
     ];
-    let mut all: Vec<Signature> = finders.iter().flat_map(|find| merged(find(history))).collect();
+    let mut all: Vec<Signature> = finders.iter().flat_map(|find| foremost(merged(find(history)))).collect();
     all.sort_by_key(|signature| (signature.from, signature.kind));
     all
+}
+
+/// The strongest and longest of one kind, where there are so many that nobody would read them; the last one says so.
+fn foremost(mut found: Vec<Signature>) -> Vec<Signature> {
+    let more = found.len().saturating_sub(MOST_OF_A_KIND);
+    if more > 0 {
+        found.sort_by_key(|signature| (Reverse(signature.strength), Reverse(signature.to.0 - signature.from.0)));
+        found.truncate(MOST_OF_A_KIND);
+        found.sort_by_key(|signature| signature.from);
+        if let Some(last) = found.last_mut() {
+            last.caveats.push(format!("there are {more} more like it, none of them clearer, which are left out"));
+        }
+    }
+    found
 }
 
 /// Signatures of one kind that overlap, of several sources or rules, as one.

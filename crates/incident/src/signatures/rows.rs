@@ -86,10 +86,10 @@ impl<'a> Rows<'a> {
     /// Time since the row before in milliseconds; `None` where nothing was to be written in between: behind a restart, or
     /// where another file begins whose first row is not told.
     pub(super) fn since_before(&self, row: usize) -> Option<i64> {
-        let before = self.at(row.checked_sub(1)?);
+        let before = row.checked_sub(1)?;
         let at = self.at(row);
-        let restarted = self.last_restart(at).is_some_and(|restart| before <= restart);
-        let apart = at.0 - before.0;
+        let restarted = self.restarted(before, row);
+        let apart = at.0 - self.at(before).0;
         let told = (at.0 - self.from(row).0) as f64;
         let torn = self.continuous && (told == 0.0 || told < 0.75 * apart as f64);
         (!restarted && !torn).then_some(apart)
@@ -97,8 +97,13 @@ impl<'a> Rows<'a> {
 
     /// Whether the host had time to settle behind its last start.
     pub(super) fn settled(&self, row: usize) -> bool {
-        let at = self.at(row);
-        self.last_restart(at).is_none_or(|restart| at.0 - restart.0 >= SETTLES.max(self.usual))
+        let from = self.from(row);
+        self.last_restart(self.at(row)).is_none_or(|restart| from.0 - restart.0 >= SETTLES.max(self.usual))
+    }
+
+    /// Whether the host or the collector began anew between two rows.
+    pub(super) fn restarted(&self, before: usize, row: usize) -> bool {
+        self.last_restart(self.at(row)).is_some_and(|restart| restart >= self.at(before))
     }
 
     fn last_restart(&self, at: Moment) -> Option<Moment> {
@@ -191,6 +196,11 @@ pub(super) struct Spike {
 }
 
 impl Spike {
+    /// Whether some of it is of a host that had settled behind its start.
+    pub(super) fn settled(&self, rows: &Rows<'_>) -> bool {
+        rows.settled(self.first) || rows.settled(self.last)
+    }
+
     /// The rows that tell it: the first, the highest and the last.
     pub(super) fn rows(&self) -> Vec<usize> {
         let mut rows = vec![self.first, self.peak_row, self.last];

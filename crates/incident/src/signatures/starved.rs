@@ -11,8 +11,6 @@ use super::{stronger, weaker};
 use crate::baseline::{FEWEST, median};
 use crate::{History, Kind, Metric, Moment, Signature, Strength};
 
-/// A period below this is a loop's: cron and timers run by the minute.
-const SCHEDULED: i64 = 50 * SECOND;
 /// Samples of cron were up to 3 s late, those of systemd's timers 9, on hosts at ease.
 const TOLERANCE: i64 = 15 * SECOND;
 /// Or so many median deviations, where a timer is lax.
@@ -112,9 +110,7 @@ fn late(rows: &Rows<'_>) -> Vec<Late> {
             continue;
         }
         let period = median(&mut apart).map_or(0, whole);
-        // To whole seconds, as schedules are; times are told so.
-        let period = (period + SECOND / 2) / SECOND * SECOND;
-        let schedule = if period >= SCHEDULED { Schedule::of(rows, learnt, period) } else { None };
+        let schedule = Schedule::of(rows, learnt, period);
         for row in judged {
             found.extend(match &schedule {
                 Some(schedule) => schedule.late(rows, row),
@@ -132,8 +128,14 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// The phase that most rows keep.
+    /// The phase that most rows keep, where there is one. Schedules are of whole minutes; their samples are not, by a second
+    /// or two.
     fn of(rows: &Rows<'_>, learnt: Range<usize>, period: i64) -> Option<Self> {
+        let told = period;
+        let period = (period + MINUTE / 2) / MINUTE * MINUTE;
+        if period < MINUTE || (period - told).abs() > MOMENT {
+            return None;
+        }
         const BINS: i64 = 60;
         let mut counts = [0u32; 60];
         let places = || learnt.clone().map(|row| rows.at(row).0.rem_euclid(period));

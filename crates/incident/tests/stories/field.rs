@@ -6,10 +6,13 @@ use hugewise_incident::{Confidence, Kind, Moment, Series, Strength, Verdict, rea
 
 use super::made::{self, DAY, GIB, Keeps, MIB, MIDNIGHT, Second, every, investigated, says, seen, verdicts, window};
 
-/// `sar -u` and `sar -r` of a host of 20,549,012 KiB: time, %user, %system, %iowait, kbmemfree, kbbuffers, kbcached.
+/// Time, %user, %system, %iowait, kbmemfree, kbbuffers, kbcached.
+type Printed = (&'static str, f64, f64, f64, u64, u64, u64);
+
+/// `sar -u` and `sar -r` of a host of 20,549,012 KiB.
 /// Free memory and caches up to 09:30 and around 10:50, %system of the storms and the two late times are as they were
 /// told; the rest is made.
-const FREEZE: &[(&str, f64, f64, f64, u64, u64, u64)] = &[
+const FREEZE: &[Printed] = &[
     ("07:40:01", 16.44, 2.11, 22.21, 231_020, 181_220, 7_160_044),
     ("07:50:01", 23.15, 2.00, 21.53, 225_968, 173_900, 7_151_144),
     ("08:00:01", 30.16, 2.55, 15.87, 206_688, 127_600, 7_084_496),
@@ -40,7 +43,7 @@ const FREEZE_TABLES: u64 = 5_007_924;
 /// As sar prints it; with the columns and the table that newer versions have, or without.
 fn freeze(newer: bool) -> String {
     let mut text = "Linux 2.6.18-92.el5 (db7) \t11/21/2026 \t_x86_64_\t(16 CPU)\n\n".to_owned();
-    let mut table = |heading: &str, line: &dyn Fn(&(&str, f64, f64, f64, u64, u64, u64)) -> String| {
+    let mut table = |heading: &str, line: &dyn Fn(&Printed) -> String| {
         writeln!(text, "07:30:01    {heading}").unwrap();
         for row in FREEZE {
             writeln!(text, "{}    {}", row.0, line(row)).unwrap();
@@ -255,7 +258,8 @@ fn page_tables_that_grow_with_sessions_tell_the_segment() {
 /// The main loop of a watcher wrote its last date at 05:37:08, and the next at 06:04; another collector was late too.
 #[test]
 fn a_loop_that_did_not_come_round() {
-    let mut moments: Vec<i64> = (0..1200).map(|row| 3600 + row * 30).filter(|at| !(20_228..21_840).contains(at)).collect();
+    let mut moments: Vec<i64> =
+        (0..1200).map(|row| 3600 + row * 30).filter(|at| !(20_228..21_840).contains(at)).collect();
     moments.push(20_228);
     moments.sort_unstable();
     let calm = |second: i64| Second {

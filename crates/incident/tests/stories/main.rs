@@ -1,7 +1,8 @@
 //! Stories from the field, and hosts at peace, made from their figures.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
 mod field;
 mod kinds;
 mod made;
 mod property;
-mod samples;

@@ -1,1 +1,0 @@
-//! Each kind of trouble by itself, and what must not be taken for it.

@@ -1,0 +1,190 @@
+//! A host's time from left to right, a line a metric.
+
+use std::io;
+
+use hugewise_incident::{History, Metric, Moment};
+use hugewise_model::Bytes;
+
+use crate::palette::Role;
+use crate::screen::{Screen, Spans, columns};
+
+/// Column at which the time begins.
+const BEGINS: usize = 13;
+/// Columns for the value behind it.
+const VALUE: usize = 18;
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A line of it: what is told of each column of the screen, and of the whole.
+struct Line {
+    label: &'static str,
+    value: fn(&hugewise_incident::Series, usize) -> Option<f64>,
+    /// The least of a column's samples is told, not the most.
+    least: bool,
+    /// The top of the line where it is not the highest value.
+    top: Option<f64>,
+    shown: fn(f64) -> String,
+}
+
+/// How a line's values are written.
+fn percent(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+fn bytes(value: f64) -> String {
+    // Sizes of memory are far below what a float holds exactly.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Bytes(value.max(0.0) as u64).to_string()
+}
+
+fn count(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+fn rate(value: f64) -> String {
+    if value < 9.95 { format!("{value:.1}/s") } else { format!("{value:.0}/s") }
+}
+
+fn pool_used(series: &hugewise_incident::Series, row: usize) -> Option<f64> {
+    let total = series.value(Metric::HugeTotal, row).filter(|total| *total > 0.0)?;
+    Some((total - series.value(Metric::HugeFree, row)?).max(0.0))
+}
+
+const fn line(
+    label: &'static str,
+    value: fn(&hugewise_incident::Series, usize) -> Option<f64>,
+    shown: fn(f64) -> String,
+) -> Line {
+    Line { label, value, least: false, top: None, shown }
+}
+
+const LINES: [Line; 8] = [
+    Line { top: Some(100.0), ..line("system", |series, row| series.value(Metric::CpuSystem, row), percent) },
+    Line { least: true, ..line("free memory", |series, row| series.value(Metric::MemFree, row), bytes) },
+    line("page tables", |series, row| series.value(Metric::PageTables, row), bytes),
+    line("pool in use", pool_used, bytes),
+    line("swap in use", |series, row| series.value(Metric::SwapUsed, row).filter(|used| *used > 0.0), bytes),
+    line("sessions", |series, row| series.value(Metric::Sessions, row), count),
+    line("tasks", |series, row| series.value(Metric::Tasks, row), count),
+    line("forks", |series, row| series.value(Metric::Forks, row), rate),
+];
+
+pub(super) fn write(screen: &mut Screen<'_>, history: &History) -> io::Result<()> {
+    let Some((from, to)) = span(history) else { return Ok(()) };
+    let width = screen.width().saturating_sub(BEGINS + VALUE).max(10);
+    let place = |at: Moment| place(from, to, at, width);
+    let mut has_sessions = false;
+    axis(screen, history, (from, to), width)?;
+    for line in &LINES {
+        // Sessions are of the tasks: one of the two.
+        if line.label == "tasks" && has_sessions {
+            continue;
+        }
+        let mut cells: Vec<Option<f64>> = vec![None; width];
+        for series in &history.series {
+            for (row, sample) in series.samples().iter().enumerate() {
+                let (Some(value), Some(cell)) = ((line.value)(series, row), cells.get_mut(place(sample.at))) else {
+                    continue;
+                };
+                *cell = Some(cell.map_or(value, |old| if line.least { old.min(value) } else { old.max(value) }));
+            }
+        }
+        let known = || cells.iter().flatten().copied();
+        let most = known().fold(f64::NEG_INFINITY, f64::max);
+        if !most.is_finite() {
+            continue;
+        }
+        has_sessions |= line.label == "sessions";
+        let least = known().fold(f64::INFINITY, f64::min);
+        let told = if line.least {
+            format!("  least {}", (line.shown)(least))
+        } else {
+            format!("  most {}", (line.shown)(most))
+        };
+        let top = line.top.unwrap_or(most);
+        let drawn: String = cells.iter().map(|cell| cell.map_or(' ', |value| level(value, top))).collect();
+        screen.line(&labelled(line.label).add(Role::Text, &drawn).add(Role::Quiet, &told))?;
+    }
+    marks(screen, history, width, &place)
+}
+
+/// The first and the last moment of anything.
+pub(super) fn span(history: &History) -> Option<(Moment, Moment)> {
+    let spans = || history.series.iter().filter_map(hugewise_incident::Series::span);
+    Some((spans().map(|span| span.0).min()?, spans().map(|span| span.1).max()?))
+}
+
+fn labelled(label: &str) -> Spans {
+    Spans::new().add(Role::Quiet, &format!("{label:BEGINS$}"))
+}
+
+/// The column that a moment falls into.
+fn place(from: Moment, to: Moment, at: Moment, width: usize) -> usize {
+    let (whole, part) = (i128::from(to.0) - i128::from(from.0), i128::from(at.0) - i128::from(from.0));
+    let columns = i128::try_from(width).unwrap_or(1);
+    let column = part * columns / whole.max(1);
+    usize::try_from(column.clamp(0, columns - 1)).unwrap_or(0)
+}
+
+fn level(value: f64, top: f64) -> char {
+    let part = if top > 0.0 { (value / top).clamp(0.0, 1.0) } else { 0.0 };
+    let above = (1..LEVELS.len()).filter(|level| part * 8.0 > f64::from(u8::try_from(*level).unwrap_or(8))).count();
+    LEVELS.get(above).copied().unwrap_or('█')
+}
+
+/// When it begins, where its middle is, when it ends.
+fn axis(screen: &mut Screen<'_>, history: &History, (from, to): (Moment, Moment), width: usize) -> io::Result<()> {
+    let days = super::day(from, &history.clock) != super::day(to, &history.clock);
+    let text =
+        |at: Moment| if days { super::day_and_time(at, &history.clock) } else { super::time(at, &history.clock) };
+    let (first, last) = (text(from), text(to));
+    let half = Moment(from.0 + (to.0 - from.0) / 2);
+    let middle = text(half);
+    let room = width.saturating_sub(columns(&first) + columns(&last));
+    let mut line = first;
+    if room >= columns(&middle) + 6 {
+        let before = (width / 2).saturating_sub(columns(&middle) / 2).saturating_sub(columns(&line));
+        line.push_str(&" ".repeat(before));
+        line.push_str(&middle);
+    }
+    line.push_str(&" ".repeat(width.saturating_sub(columns(&line) + columns(&last)).max(1)));
+    line.push_str(&last);
+    screen.line(&labelled("").add(Role::Quiet, &line))
+}
+
+/// Below it, each incident by its number.
+fn marks(screen: &mut Screen<'_>, history: &History, width: usize, place: &dyn Fn(Moment) -> usize) -> io::Result<()> {
+    if history.incidents.is_empty() {
+        return Ok(());
+    }
+    let mut cells = vec![' '; width];
+    for (at, incident) in history.incidents.iter().enumerate().rev() {
+        let number = u32::try_from(at + 1).ok().and_then(|number| char::from_digit(number, 10)).unwrap_or('+');
+        let (first, last) = (place(incident.from), place(incident.to));
+        if let Some(cells) = cells.get_mut(first..=last.max(first)) {
+            cells.fill(number);
+        }
+    }
+    let drawn: String = cells.into_iter().collect();
+    screen.line(&labelled("incidents").add(Role::Error, drawn.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_eighths() {
+        let drawn: String =
+            [0.0, 12.4, 12.6, 50.0, 87.6, 100.0, 200.0].map(|value| level(value, 100.0)).iter().collect();
+        assert_eq!(drawn, "▁▁▂▄███");
+        assert_eq!(level(0.0, 0.0), '▁');
+    }
+
+    #[test]
+    fn moments_fall_into_columns() {
+        let at = |at: i64| place(Moment(0), Moment(1000), Moment(at), 10);
+        assert_eq!([0, 99, 100, 999, 1000, -5, 5000].map(at), [0, 0, 1, 9, 9, 0, 9]);
+        assert_eq!(place(Moment(5), Moment(5), Moment(5), 10), 0);
+        assert_eq!(place(Moment(i64::MIN), Moment(i64::MAX), Moment(i64::MAX), 10), 9);
+    }
+}
