@@ -125,7 +125,7 @@ fn a_tar_leads_nowhere() {
     let alone = tar(&[Entry::file(whole.as_bytes(), &good)]);
     fs::write(&path, alone).unwrap();
     let expected = samples(&looked_at(&[&path]).unwrap());
-    assert!(expected > 10, "the fixture is read from a tar: {expected}");
+    assert!(expected >= 5, "the fixture is read from a tar: {expected}");
 
     let cases: [(&str, Vec<Entry<'_>>); 7] = [
         ("a symbolic link out of it", vec![Entry::link(b"var/log/sa/sa01", b'2', outside_name)]),
@@ -185,7 +185,7 @@ fn sizes_that_are_lies_bring_nothing_down() {
         fs::write(&path, tar(&[Entry::file(b"var/log/sa/sa21", &good), lie])).unwrap();
         match looked_at(&[&path]) {
             Ok(investigation) => {
-                assert!(samples(&investigation) > 10, "{size:?}: what came before it is kept");
+                assert!(samples(&investigation) >= 5, "{size:?}: what came before it is kept");
                 assert!(!problems(&investigation).is_empty(), "{size:?}: and that it is torn is said");
             }
             Err(error) => assert!(!error.is_empty()),
@@ -228,19 +228,13 @@ fn a_bomb_is_given_up_or_gone_through_without_being_held() {
 #[test]
 fn entries_without_end_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("many.tar.gz");
-    packed(&path, "gzip", |mut to| {
-        let mut block = Vec::new();
-        for number in 0..1000 {
-            Entry::file(format!("sos/var/log/sa/sa{number}").as_bytes(), b"").write(&mut block);
-        }
-        for _ in 0..300 {
-            to.write_all(&block).unwrap();
-        }
-        to.write_all(&[0; 1024]).unwrap();
-        to.flush().unwrap();
-        let _ = &mut to;
-    });
+    let path = folder.path().join("many.tar");
+    let mut block = Vec::new();
+    for number in 0..1000 {
+        Entry::file(format!("sos/var/log/sa/sa{number}").as_bytes(), b"").write(&mut block);
+    }
+    let mut file = File::create(&path).unwrap();
+    (0..210).for_each(|_| file.write_all(&block).unwrap());
     let said = match looked_at(&[&path]) {
         Ok(investigation) => problems(&investigation),
         Err(error) => error,
@@ -325,12 +319,12 @@ fn names_that_are_no_text_are_read() {
     fs::create_dir(folder.path().join(name)).unwrap();
     fs::write(folder.path().join(name).join("sa21"), &good).unwrap();
     let investigation = looked_at(&[folder.path()]).unwrap();
-    assert!(samples(&investigation) > 10, "{}", problems(&investigation));
+    assert!(samples(&investigation) >= 5, "{}", problems(&investigation));
 
     let path = folder.path().join("sos.tar");
     fs::write(&path, tar(&[Entry::file(b"sos/var/log/sa/sa\xff\xfe\n21", &good)])).unwrap();
     let investigation = looked_at(&[&path]).unwrap();
-    assert!(samples(&investigation) > 10, "{}", problems(&investigation));
+    assert!(samples(&investigation) >= 5, "{}", problems(&investigation));
 }
 
 #[test]
