@@ -14,9 +14,9 @@ pub(crate) struct Arguments {
     /// Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people or JSON for programs.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Text for people, JSON for programs, or one page in one file that can be mailed.
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
     /// Exit with 1 for findings of this level or worse.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = FailOn::Warn)]
     fail_on: FailOn,
@@ -41,6 +41,17 @@ pub(crate) enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// How results are printed where a page helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PageFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// One page in one file.
+    Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -85,8 +96,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
     let mut text = Vec::new();
     let written = match arguments.format {
-        Format::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
-        Format::Json => checked.write_json(&mut text),
+        PageFormat::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
+        PageFormat::Json => checked.write_json(&mut text),
+        PageFormat::Html => checked.write_html(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;

@@ -9,7 +9,7 @@ use hugewise_host::Source;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
-use crate::check::Format;
+use crate::check::PageFormat;
 use crate::described::{Servers, size};
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
@@ -31,9 +31,9 @@ pub(crate) struct Arguments {
     /// Size what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people or JSON for programs.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Text for people, JSON for programs, or one page in one file that can be mailed.
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
     /// Sessions on the host that the plan has to carry.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
@@ -112,8 +112,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let sized = SizeReport { host: &host, instances: &instances, sizing: &sizing, request: &request, unread: &unread };
     let mut text = Vec::new();
     let written = match arguments.format {
-        Format::Text => sized.write_text(&mut text, terminal::layout(arguments.color, false)),
-        Format::Json => sized.write_json(&mut text),
+        PageFormat::Text => sized.write_text(&mut text, terminal::layout(arguments.color, false)),
+        PageFormat::Json => sized.write_json(&mut text),
+        PageFormat::Html => sized.write_html(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;

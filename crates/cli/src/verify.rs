@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Look at what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people, JSON for programs, or a line for a monitoring system.
+    /// Text for people, JSON for programs, a page that can be mailed, or a line for a monitoring system.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Also ask the servers over their sockets; without it nothing is connected to.
@@ -58,6 +58,8 @@ enum Format {
     Text,
     /// For programs.
     Json,
+    /// One page in one file.
+    Html,
     /// One line and the exit codes of a monitoring plugin.
     Nagios,
 }
@@ -115,6 +117,7 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     let written = match arguments.format {
         Format::Text => verified.write_text(&mut text, terminal::layout(arguments.color, false)),
         Format::Json => verified.write_json(&mut text),
+        Format::Html => verified.write_html(&mut text),
         Format::Nagios => verified.write_nagios(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;

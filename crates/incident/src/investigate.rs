@@ -90,6 +90,9 @@ fn told(gathered: Gathered) -> Investigation {
     let Gathered { sources, mut hosts, passed_over, unknown } = gathered;
     for host in &mut hosts {
         // What was said of how the sources were put together stays before what they cannot tell.
+        if host.series.is_empty() {
+            continue;
+        }
         let notes = std::mem::take(&mut host.unknown);
         join::incidents(host);
         host.unknown.splice(0..0, notes);

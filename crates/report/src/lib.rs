@@ -85,6 +85,14 @@ impl Checked<'_> {
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::write(self, out)
     }
+
+    /// Writes the report as a page.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(html::check::page(self).as_bytes())
+    }
 }
 
 /// Servers that have been sized: what the renderers show.
@@ -116,5 +124,13 @@ impl SizeReport<'_> {
     /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::size::write(self, out)
+    }
+
+    /// Writes the report as a page.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(html::size::page(self).as_bytes())
     }
 }

@@ -64,7 +64,7 @@ impl Sample {
         serde_json::from_slice(&out).unwrap()
     }
 
-    fn sized(&self, memory: Option<Bytes>, show: impl FnOnce(&SizeReport<'_>)) {
+    pub(crate) fn sized(&self, memory: Option<Bytes>, show: impl FnOnce(&SizeReport<'_>)) {
         let Self { host, instances, unread, .. } = self;
         let request = Request { memory, sessions: Some(500), ..Request::default() };
         let sizing = sizing::size(host, instances, &request).unwrap();

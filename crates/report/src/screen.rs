@@ -38,6 +38,11 @@ impl Spans {
         self.0.iter().map(|(_, text)| columns(text)).sum()
     }
 
+    /// Its pieces, each with what it means.
+    pub fn pieces(&self) -> impl Iterator<Item = (Role, &str)> {
+        self.0.iter().map(|(role, text)| (*role, text.as_str()))
+    }
+
     /// Words with the number of spaces before each.
     fn words(&self) -> Vec<Word> {
         let mut words: Vec<Word> = Vec::new();

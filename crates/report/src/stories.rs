@@ -44,7 +44,11 @@ pub(crate) fn series(midnight: i64, (rows, step): (i64, i64), storm: i64, lasts:
         let system = if in_storm { 69.2 - 8.0 * wobble(2) } else { 1.5 + 2.5 * busy + wobble(2) };
         let user = if in_storm { 12.0 + 3.0 * wobble(3) } else { 4.0 + 38.0 * busy + 5.0 * wobble(3) };
         let iowait = 0.5 + 4.0 * busy * wobble(4);
-        let free = if in_storm { 0.9 } else { 0.08 + 1.2 * (1.0 - busy) + 0.15 * wobble(5) };
+        let free = match storm - second {
+            _ if in_storm => 0.9,
+            0..=3600 => 0.08 + 0.01 * wobble(5),
+            _ => 0.5 + 0.8 * (1.0 - busy) + 0.15 * wobble(5),
+        };
         let scans = if in_storm { 1.0 } else { 0.0 };
         for (metric, value) in [
             (Metric::CpuUser, user),

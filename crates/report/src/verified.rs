@@ -7,7 +7,7 @@ use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{Host, Instance, Unread};
 
-use crate::{Layout, json, nagios, text};
+use crate::{Layout, html, json, nagios, text};
 
 /// Instances whose huge pages have been looked for.
 pub struct Verified<'a> {
@@ -57,6 +57,14 @@ impl Verified<'_> {
     /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::verify::write(self, out)
+    }
+
+    /// Writes the report as a page.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(html::verify::page(self).as_bytes())
     }
 
     /// Writes the line that a monitoring system reads.

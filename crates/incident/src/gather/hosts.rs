@@ -118,6 +118,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         // A name that is nobody's own is still what its files say.
         let said: BTreeSet<&Option<String>> = pieces.iter().map(|piece| &piece.hull.host).collect();
         let said = if said.len() == 1 { said.first().and_then(|said| (*said).clone()) } else { None };
+        let taken = if name.is_some() { taken } else { Vec::new() };
         let name = name.or(said.filter(|said| !said.is_empty()));
         let setup = match &name {
             Some(name) => setups.iter().rev().find(|(of, _)| of.as_ref() == Some(name)),
@@ -133,7 +134,10 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
     for (name, setup) in setups {
         if name.is_none() || !sorted.iter().any(|host: &Host| host.name == name) {
             let facts = facts(&setup, true);
-            let notes = vec![format!("{}: no collector's archive is in it", facts.source)];
+            let source = &facts.source;
+            let notes = vec![format!(
+                "{source}: no collector's archive is in it; hugewise check --root {source} looks at the set-up"
+            )];
             let clock = Clock::Utc { offsets: Vec::new() };
             sorted.push(Host { name, clock, facts: Some(facts), notes, ..Host::default() });
         }

@@ -33,16 +33,21 @@ pub(crate) struct Bounds {
 /// Where rows come from that were not kept.
 pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
 
-/// Makes the histories, with their signatures; those of `thin` are thinned.
-pub(crate) fn histories(
+/// Makes the histories, with their signatures; thinned where not all rows could be kept.
+pub(crate) fn histories(hosts: Vec<(Host, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
+    of_windows(hosts, WINDOW, load, rows)
+}
+
+fn of_windows(
     mut hosts: Vec<(Host, Bounds)>,
+    most: usize,
     load: Load<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
 ) -> Vec<History> {
     // A host that does not fit is read window by window; what was kept of it would only be in the way.
     let mut tasks: Vec<(usize, Window)> = Vec::new();
     for (at, (host, bounds)) in hosts.iter_mut().enumerate() {
-        let windows = windows(host, *bounds);
+        let windows = windows(host, *bounds, most);
         if windows.len() > 1 {
             host.pieces.iter_mut().for_each(|placed| placed.piece.kept = None);
         }
@@ -70,8 +75,8 @@ pub(crate) fn histories(
         }
     };
     // Rows are handed on in the order of time.
-    let most = if rows.is_some() { 1 } else { AT_ONCE };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len()).min(most);
+    let at_once = if rows.is_some() { 1 } else { AT_ONCE };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tasks.len()).min(at_once);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);
@@ -159,7 +164,7 @@ impl Window {
 }
 
 /// Cuts a host's time so that each window's rows fit.
-fn windows(host: &Host, bounds: Bounds) -> Vec<Window> {
+fn windows(host: &Host, bounds: Bounds, most: usize) -> Vec<Window> {
     let mut pieces: Vec<(Moment, usize)> = host
         .pieces
         .iter()
@@ -170,7 +175,7 @@ fn windows(host: &Host, bounds: Bounds) -> Vec<Window> {
     let mut ends = Vec::new();
     let mut filled = 0_usize;
     for (from, weight) in pieces {
-        if filled > 0 && filled.saturating_add(weight) > WINDOW && ends.last() != Some(&from) {
+        if filled > 0 && filled.saturating_add(weight) > most && ends.last() != Some(&from) {
             ends.push(from);
             filled = 0;
         }
@@ -305,4 +310,121 @@ fn joined(mut before: Vec<Signature>, after: Vec<Signature>) -> Vec<Signature> {
         }
     }
     before
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::hosts::{Piece, sort};
+    use super::*;
+    use crate::series::Offset;
+    use crate::{Clock, Evidence, Kind, Metric, Strength, join};
+
+    const DAY: i64 = 86_400_000;
+    /// 2026-11-01T00:00:00Z.
+    const BEGIN: i64 = 1_793_491_200_000;
+
+    /// A day of minutes; on the day `storm` the kernel is busy, and scans, from 23:50 on, and the day after until 00:10.
+    fn day(number: i64, storm: i64) -> Series {
+        let mut series = Series::new(format!("sa{number:02}"), "sysstat");
+        series.host = Some("db1".into());
+        series.clock = Clock::Utc { offsets: vec![Offset { from: Moment(BEGIN), seconds: 0 }] };
+        for minute in 0..1440 {
+            let at = BEGIN + number * DAY + minute * 60_000;
+            let storms = (at - (BEGIN + (storm + 1) * DAY)).abs() <= 600_000;
+            series.push(Moment(at), Some(Duration::from_secs(60)));
+            let noise = f64::from(u8::try_from(minute % 7).unwrap()) / 10.0;
+            series.set(Metric::CpuSystem, if storms { 80.0 } else { 2.0 + noise });
+            series.set(Metric::CpuUser, 20.0);
+            series.set(Metric::ScanDirect, if storms { 90_000.0 } else { 0.0 });
+            series.set(Metric::MemTotal, 16e9);
+            series.set(Metric::MemFree, if storms { 1e8 } else { 4e9 });
+        }
+        series
+    }
+
+    fn host(days: i64, keep: bool) -> Host {
+        let pieces = (0..days).map(|number| {
+            let series = day(number, days / 2);
+            Piece {
+                key: (usize::try_from(number).unwrap(), String::new(), 0),
+                group: None,
+                root: None,
+                hull: series.hull(),
+                span: series.span(),
+                samples: series.rows(),
+                weight: series.weight(),
+                kept: keep.then_some(series),
+            }
+        });
+        sort(pieces.collect(), Vec::new(), None).remove(0)
+    }
+
+    fn told(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
+        let load = |wanted: &[&Placed]| {
+            let number = |placed: &Placed| i64::try_from(placed.piece.key.0).unwrap();
+            wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
+        };
+        let bounds = Bounds::default();
+        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, rows).remove(0);
+        join::incidents(&mut history);
+        history
+    }
+
+    #[test]
+    fn windows_tell_the_same_as_the_whole() {
+        let whole = told(8, usize::MAX, true, None);
+        assert_eq!(whole.incidents.len(), 1, "{:?}", whole.signatures);
+        assert_eq!(whole.series[0].samples().len(), 8 * 1440);
+        let one = day(0, 9).weight();
+        for most in [1, one, 3 * one] {
+            let parts = told(8, most, false, None);
+            let span = |history: &History| {
+                history.incidents.iter().map(|one| (one.from, one.to, one.verdict, one.confidence)).collect::<Vec<_>>()
+            };
+            assert_eq!(span(&parts), span(&whole), "{most}");
+            assert_eq!(parts.series.len(), 1);
+            assert_eq!((parts.series[0].source.as_str(), parts.series[0].rows()), ("sa00 to sa07", 8 * 1440));
+            let figures =
+                |history: &History| history.incidents.iter().map(|one| one.summary.clone()).collect::<Vec<_>>();
+            assert_eq!(figures(&parts), figures(&whole), "{most}");
+        }
+    }
+
+    #[test]
+    fn rows_are_handed_on_once_each_and_in_order() {
+        let mut seen: Vec<Moment> = Vec::new();
+        let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
+            assert_eq!(host, Some("db1"));
+            seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
+        });
+        told(5, day(0, 9).weight(), false, Some(&rows));
+        drop(rows);
+        assert_eq!(seen.len(), 5 * 1440);
+        assert!(seen.is_sorted());
+    }
+
+    #[test]
+    fn what_two_windows_see_is_one() {
+        let signature = |from: i64, to: i64, kind| Signature {
+            kind,
+            from: Moment(from),
+            to: Moment(to),
+            strength: Strength::Clear,
+            evidence: vec![Evidence { source: "sa".into(), at: Moment(from), what: "x".into() }],
+            caveats: vec!["c".into()],
+        };
+        let before = vec![signature(0, 10, Kind::Swap), signature(20, 40, Kind::Reclaim)];
+        let after =
+            vec![signature(30, 50, Kind::Reclaim), signature(60, 70, Kind::Reclaim), signature(35, 36, Kind::Swap)];
+        let all = joined(before, after);
+        let spans: Vec<_> = all.iter().map(|one| (one.kind, one.from.0, one.to.0, one.evidence.len())).collect();
+        assert_eq!(
+            spans,
+            [(Kind::Swap, 0, 10, 1), (Kind::Reclaim, 20, 50, 2), (Kind::Reclaim, 60, 70, 1), (Kind::Swap, 35, 36, 1)]
+        );
+        assert_eq!(all[1].caveats.len(), 1);
+    }
 }

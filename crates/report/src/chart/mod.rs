@@ -8,14 +8,18 @@
 use maud::{Markup, PreEscaped, html};
 
 pub mod bar;
+pub mod calendar;
 pub mod dots;
 pub mod line;
 pub mod scale;
+pub mod thin;
+pub mod timeline;
 
 pub use bar::BarChart;
 pub use dots::DotChart;
 pub use line::LineChart;
 pub use scale::{Scale, Spacing, Unit};
+pub use timeline::Timeline;
 
 /// Width of every chart's view box.
 pub(crate) const WIDTH: f64 = 480.0;

@@ -1,9 +1,28 @@
-//! An investigation as a page: what happened in words, beside charts of one time axis.
+//! An investigation as a page: what happened in words, beside charts of one axis of time.
+//!
+//! It reads without its script, which only zooms: the page allows itself that one script by its hash, so that nothing
+//! that a name smuggled in could run.
 
 use std::io;
 
-use hugewise_incident::Investigation;
-use maud::html;
+use hugewise_incident::{History, Investigation, Moment, Source};
+use maud::{Markup, html};
+
+use super::{Extra, page_with};
+use crate::chart::timeline;
+
+mod charts;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use words::clean;
+
+const STYLE: &str = include_str!("investigate/page.css");
+const SCRIPT: &str = include_str!("investigate/zoom.js");
+
+/// Columns that the charts of a page have together: a picture is hardly ever wider than half of that.
+const COLUMNS: u32 = 3000;
 
 /// Writes the report as a page with charts.
 ///
@@ -14,6 +33,160 @@ pub fn write(investigation: &Investigation, out: &mut dyn io::Write) -> io::Resu
 }
 
 fn page(investigation: &Investigation) -> String {
-    let _ = investigation;
-    super::page("hugewise investigate", &html! {})
+    let hosts = u32::try_from(investigation.hosts.len()).unwrap_or(u32::MAX).max(1);
+    let columns = (COLUMNS / hosts).clamp(150, 1500);
+    let body = html! {
+        header {
+            p.faint { "hugewise investigate" }
+            h1 { (headline(investigation)) }
+            (contents(investigation))
+        }
+        @for (number, history) in (1..).zip(&investigation.hosts) { (host(number, history, columns, investigation.hosts.len() > 1)) }
+        @if !investigation.unknown.is_empty() {
+            section {
+                h2 { "What cannot be told" }
+                ul { @for what in &investigation.unknown { li { (clean(what)) } } }
+            }
+        }
+        section {
+            h2 { "Sources" }
+            (sources(investigation))
+        }
+    };
+    let style = [timeline::STYLE, STYLE].concat();
+    page_with(&headline(investigation), &body, &Extra { style: &style, script: Some(SCRIPT) })
+}
+
+fn headline(investigation: &Investigation) -> String {
+    let incidents: usize = investigation.hosts.iter().map(|history| history.incidents.len()).sum();
+    let on = match investigation.hosts.as_slice() {
+        [] => return "Nothing could be read".into(),
+        [one] => format!("on {}", name(one)),
+        several => format!("on {} hosts", several.len()),
+    };
+    match incidents {
+        0 => format!("Nothing found {on}"),
+        1 => format!("1 incident {on}"),
+        several => format!("{several} incidents {on}"),
+    }
+}
+
+fn name(history: &History) -> String {
+    history.host.as_deref().map_or_else(|| "a host without a name".into(), clean)
+}
+
+/// The incidents of all hosts in a line each, with links, where there is more than a page to read.
+fn contents(investigation: &Investigation) -> Markup {
+    let hosts = &investigation.hosts;
+    html! {
+        @if hosts.len() > 1 {
+            ul.contents {
+                @for (number, history) in (1..).zip(hosts) {
+                    li {
+                        a href={ "#host-" (number) } { (name(history)) }
+                        @match history.incidents.as_slice() {
+                            [] => { span.faint { " nothing found" } }
+                            [first, rest @ ..] => {
+                                " " (words::window(first.from, first.to, &history.clock)) ": " (words::sentence(&first.summary))
+                                @if !rest.is_empty() { span.faint { " and " (rest.len()) " more" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A host; with its name, where the title does not say it.
+fn host(number: usize, history: &History, columns: u32, named: bool) -> Markup {
+    let heading = html! { @if named { h2 { (name(history)) } } };
+    let Some(span) = charts::span(history) else {
+        return html! { section.host id={ "host-" (number) } { (heading) (words::all(history)) } };
+    };
+    let axis = charts::axis(history, span);
+    let charts = charts::charts(history, &axis, columns);
+    html! {
+        section.host id={ "host-" (number) } {
+            (heading)
+            p.faint { (about(history, span)) }
+            div.beside {
+                div.words { (words::all(history)) }
+                div.charts data-from=(span.0.0) data-to=(span.1.0) data-offset=(axis.offset) role="group"
+                    aria-label={ "charts of " (name(history)) } {
+                    div.tools hidden {
+                        button type="button" data-do="in" aria-label="zoom in" { "+" }
+                        button type="button" data-do="out" aria-label="zoom out" { "\u{2212}" }
+                        button type="button" data-do="left" aria-label="earlier" { "\u{2190}" }
+                        button type="button" data-do="right" aria-label="later" { "\u{2192}" }
+                        button type="button" data-do="all" { "Whole time" }
+                        output aria-live="polite" {}
+                    }
+                    p.faint.help hidden {
+                        "Drag over a stretch of time to see it closer. Arrow keys move, + and \u{2212} zoom, 0 shows all; the wheel \
+                         zooms after a click, and so do two fingers."
+                    }
+                    @for chart in &charts.drawn { (chart) }
+                    @if !charts.zero.is_empty() {
+                        p.faint { "Zero in every sample: " (charts.zero.join(", ").to_lowercase()) "." }
+                    }
+                    @if !charts.absent.is_empty() {
+                        p.faint { "In no source: " (charts.absent.join(", ").to_lowercase()) "." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// When and from how much.
+fn about(history: &History, span: (Moment, Moment)) -> String {
+    let samples: usize = history.series.iter().map(|series| series.samples().len()).sum();
+    let from = match history.series.as_slice() {
+        [one] => clean(&one.source),
+        several => format!("{} sources", several.len()),
+    };
+    let changes = match &history.clock {
+        hugewise_incident::Clock::Utc { offsets } => offsets.iter().any(|offset| {
+            offset.from > span.0 && offset.from < span.1 && Some(offset.seconds) != history.clock.offset_at(span.0)
+        }),
+        hugewise_incident::Clock::Wall { .. } => false,
+    };
+    let zone = words::clock_words(&history.clock, span.0);
+    let change = if changes { "; the host's clock was put forward or back meanwhile, the charts' was not" } else { "" };
+    format!("{}; {zone}{change}; {samples} samples of {from}", words::window(span.0, span.1, &history.clock))
+}
+
+fn sources(investigation: &Investigation) -> Markup {
+    let row = |source: &Source| {
+        let when = match (source.from, source.to) {
+            (Some(from), Some(to)) => words::window(from, to, &source.clock),
+            _ => String::new(),
+        };
+        html! {
+            tr {
+                td.path { (clean(&source.path)) }
+                td { (source.format.unwrap_or("not read")) " " (source.version.as_deref().map(clean).unwrap_or_default()) }
+                td { (source.host.as_deref().map(clean).unwrap_or_default()) }
+                td { (when) }
+                td.number { (source.samples) }
+                td.wide { @for problem in &source.problems { p { (clean(problem)) } } }
+            }
+        }
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="sources" {
+            table {
+                thead {
+                    tr {
+                        @for heading in ["source", "format", "host", "from, to"] { th scope="col" { (heading) } }
+                        th.number scope="col" { "samples" }
+                        th scope="col" { "what is wrong with it" }
+                    }
+                }
+                tbody { @for source in &investigation.sources { (row(source)) } }
+            }
+        }
+        @for passed in &investigation.passed_over { p.faint { "Passed over: " (clean(passed)) } }
+    }
 }

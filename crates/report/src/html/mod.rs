@@ -2,12 +2,18 @@
 //!
 //! No script, no font, no picture from elsewhere: the page forbids them to itself, so that it can be mailed, printed,
 //! and opened on a host without a network. All text is escaped by the template crate; nothing here joins strings
-//! into markup.
+//! into markup. A page that has a script of its own reads without it.
 
+pub(crate) mod check;
 pub mod investigate;
 pub(crate) mod lab;
+mod parts;
+pub(crate) mod size;
+pub(crate) mod verify;
 
+use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::Digest;
 
 use crate::chart;
 
@@ -33,18 +39,42 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 
 /// A whole page.
 pub fn page(title: &str, body: &Markup) -> String {
+    page_with(title, body, &Extra::default())
+}
+
+/// What a page has besides what all pages have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extra<'a> {
+    /// Its style.
+    pub style: &'a str,
+    /// Its script: the page allows itself this one, and no other, by its hash.
+    pub script: Option<&'a str>,
+}
+
+/// A whole page with something besides.
+pub fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String {
+    let policy = match extra.script {
+        Some(script) => {
+            let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(script));
+            format!("{POLICY}; script-src 'sha256-{hash}'")
+        }
+        None => POLICY.to_owned(),
+    };
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) (PreEscaped(extra.style)) }
             }
-            body { main { (body) } }
+            body {
+                main { (body) }
+                @if let Some(script) = extra.script { script { (PreEscaped(script)) } }
+            }
         }
     };
     format!("{}\n", page.into_string())

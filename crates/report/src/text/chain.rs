@@ -44,7 +44,7 @@ fn cause(link: &Link) -> Spans {
     if link.evidence.is_empty() { cause } else { cause.add(Role::Text, &format!(": {}", link.evidence)) }
 }
 
-const fn name(link: LinkName) -> &'static str {
+pub(crate) const fn name(link: LinkName) -> &'static str {
     match link {
         LinkName::Asked => "asked for",
         LinkName::Pool => "pool",
@@ -56,7 +56,7 @@ const fn name(link: LinkName) -> &'static str {
 }
 
 /// The cause stands out; what is broken behind it may be so because of it.
-fn state(chain: &Chain, link: &Link) -> &'static str {
+pub(crate) fn state(chain: &Chain, link: &Link) -> &'static str {
     match link.state {
         LinkState::Ok => "yes",
         LinkState::Broken if chain.broken().is_some_and(|cause| cause.name == link.name) => "NO",
@@ -65,7 +65,7 @@ fn state(chain: &Chain, link: &Link) -> &'static str {
     }
 }
 
-const fn role(state: LinkState) -> Role {
+pub(crate) const fn role(state: LinkState) -> Role {
     match state {
         LinkState::Ok => Role::Good,
         LinkState::Broken => Role::Error,

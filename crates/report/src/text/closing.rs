@@ -48,7 +48,7 @@ pub(super) fn end(
     screen.flow(2, &last.add(Role::Strong, as_whom(host, denied)))
 }
 
-fn counts(checked: &Checked<'_>) -> String {
+pub(crate) fn counts(checked: &Checked<'_>) -> String {
     let findings = &checked.assessment.findings;
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
@@ -69,7 +69,7 @@ fn counts(checked: &Checked<'_>) -> String {
     format!("{}; hugewise rules {} explains.", parts.join(", "), worst.code)
 }
 
-fn undecided(checked: &Checked<'_>) -> Vec<String> {
+pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
     let unknown = checked.assessment.unknown.iter();
     unknown
         .map(|verdict| match &verdict.instance {
@@ -80,7 +80,7 @@ fn undecided(checked: &Checked<'_>) -> Vec<String> {
 }
 
 /// The same file of many processes is one entry.
-fn grouped(unread: &[Unread]) -> Vec<String> {
+pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
     let mut groups: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
     for fact in unread {
         let kind = if fact.why.starts_with("malformed") { fact.what.clone() } else { pattern(&fact.what) };
@@ -115,7 +115,7 @@ fn listed(entries: &[String]) -> String {
 }
 
 /// Who would see more.
-fn as_whom(host: &Host, denied: bool) -> &'static str {
+pub(crate) fn as_whom(host: &Host, denied: bool) -> &'static str {
     match (denied, &host.read_as, host.live) {
         (true, Observed::Known(0), _) => " Root itself was denied: a container or a security policy stands before it.",
         (true, _, true) => " Run as root to see the rest.",

@@ -9,10 +9,15 @@ use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 
 pub(super) fn write(screen: &mut Screen<'_>, host: &Host) -> io::Result<()> {
-    for fields in [machine(host), memory(host), pages(host)] {
+    for fields in lines(host) {
         screen.fields(2, &fields)?;
     }
     Ok(())
+}
+
+/// The machine, its memory, its pages: the fields of each line.
+pub(crate) fn lines(host: &Host) -> [Vec<Spans>; 3] {
+    [machine(host), memory(host), pages(host)]
 }
 
 fn machine(host: &Host) -> Vec<Spans> {

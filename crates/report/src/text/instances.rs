@@ -12,7 +12,7 @@ use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
 
-const COLUMNS: [Column; 7] = [
+pub(crate) const COLUMNS: [Column; 7] = [
     Column { heading: "instance", short: "instance", right: false, least: Some(12) },
     Column { heading: "version", short: "version", right: false, least: Some(7) },
     Column { heading: "sessions", short: "sess.", right: true, least: None },
@@ -23,8 +23,7 @@ const COLUMNS: [Column; 7] = [
 ];
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
-    let rows: Vec<Vec<Cell>> = checked.instances.iter().map(row).collect();
-    table::write(screen, &COLUMNS, &rows)?;
+    table::write(screen, &COLUMNS, &rows(checked.instances))?;
 
     let assessment = checked.assessment;
     let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
@@ -34,6 +33,10 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Resul
         chain::write(screen, chain)?;
     }
     Ok(())
+}
+
+pub(crate) fn rows(instances: &[Instance]) -> Vec<Vec<Cell>> {
+    instances.iter().map(row).collect()
 }
 
 fn row(instance: &Instance) -> Vec<Cell> {

@@ -27,6 +27,12 @@ const TRY_NEXT: [(&str, &str); 3] = [
     ("hugewise rules", "lists what is looked for on a host with a database"),
 ];
 
+/// That there is none, and what was looked for.
+pub(crate) fn none_runs() -> String {
+    let names = LOOKED_FOR.map(|(_, name)| name).join(", ");
+    format!("No database runs here. Looked for {names}, and for any other processes that share a segment over 256 MiB.")
+}
+
 pub(super) fn write(screen: &mut Screen<'_>, host: &Host) -> io::Result<()> {
     if let Some(why) = host.processes.reason() {
         let text = if host.processes.is_absent() {
@@ -37,11 +43,7 @@ pub(super) fn write(screen: &mut Screen<'_>, host: &Host) -> io::Result<()> {
         };
         screen.flow(0, &Spans::from(text.as_str()))?;
     } else {
-        let names = LOOKED_FOR.map(|(_, name)| name).join(", ");
-        let text = format!(
-            "No database runs here. Looked for {names}, and for any other processes that share a segment over 256 MiB."
-        );
-        screen.flow(0, &Spans::from(text.as_str()))?;
+        screen.flow(0, &Spans::from(none_runs().as_str()))?;
     }
     let widest = TRY_NEXT.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (at, (command, purpose)) in TRY_NEXT.iter().enumerate() {

@@ -55,7 +55,7 @@ fn maybe(value: Option<impl std::fmt::Display>) -> Cell {
     value.map_or_else(|| Cell::new(Role::Quiet, "?"), text)
 }
 
-const INSTANCES: [Column; 6] = [
+pub(crate) const INSTANCES: [Column; 6] = [
     Column { heading: "instance", short: "instance", right: false, least: Some(12) },
     column("pages", true),
     column("of", true),
@@ -64,7 +64,7 @@ const INSTANCES: [Column; 6] = [
     Column { heading: "asks for them", short: "asks", right: false, least: None },
 ];
 
-fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     let rows = sizing.instances.iter().map(|sized| {
         let asks = if sized.asks { Cell::new(Role::Good, "yes") } else { Cell::new(Role::Warn, "NO") };
         vec![
@@ -76,7 +76,11 @@ fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             asks,
         ]
     });
-    table::write(screen, &INSTANCES, &rows.collect::<Vec<_>>())?;
+    rows.collect()
+}
+
+fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+    table::write(screen, &INSTANCES, &instance_rows(sizing))?;
     for left in &sizing.left_out {
         let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance);
         screen.flow(10, &line.add(Role::Text, &format!(": {}", left.why)))?;
@@ -93,7 +97,7 @@ fn source(source: DemandSource) -> String {
     }
 }
 
-const POOLS: [Column; 8] = [
+pub(crate) const POOLS: [Column; 8] = [
     Column { heading: "pool of", short: "pool", right: true, least: None },
     column("node", true),
     column("pages", true),
@@ -105,6 +109,10 @@ const POOLS: [Column; 8] = [
 ];
 
 fn pools(screen: &mut Screen<'_>, pools: &[PoolTarget]) -> io::Result<()> {
+    table::write(screen, &POOLS, &pool_rows(pools))
+}
+
+pub(crate) fn pool_rows(pools: &[PoolTarget]) -> Vec<Vec<Cell>> {
     let rows = pools.iter().map(|pool| {
         vec![
             Cell::new(Role::Strong, pool.page_size.to_string()),
@@ -121,7 +129,7 @@ fn pools(screen: &mut Screen<'_>, pools: &[PoolTarget]) -> io::Result<()> {
             },
         ]
     });
-    table::write(screen, &POOLS, &rows.collect::<Vec<_>>())
+    rows.collect()
 }
 
 fn refused(screen: &mut Screen<'_>, refusal: &Refusal) -> io::Result<()> {
@@ -143,7 +151,8 @@ fn refused(screen: &mut Screen<'_>, refusal: &Refusal) -> io::Result<()> {
     Ok(())
 }
 
-fn budget(screen: &mut Screen<'_>, budget: &Budget) -> io::Result<()> {
+/// The parts of the memory: the first field says how much and at how many sessions.
+pub(crate) fn budget_fields(budget: &Budget) -> Vec<Spans> {
     let total = budget.total.map_or_else(|| "?".into(), |total| total.to_string());
     let at = format!("at {}", sessions_of(budget.sessions));
     let mut fields =
@@ -167,7 +176,11 @@ fn budget(screen: &mut Screen<'_>, budget: &Budget) -> io::Result<()> {
     } else if let Some(left) = budget.left {
         fields.push(Spans::new().add(Role::Strong, &format!("left {left}")));
     }
-    screen.fields(2, &fields)?;
+    fields
+}
+
+fn budget(screen: &mut Screen<'_>, budget: &Budget) -> io::Result<()> {
+    screen.fields(2, &budget_fields(budget))?;
     if budget.unknown.is_empty() {
         return Ok(());
     }
@@ -175,19 +188,16 @@ fn budget(screen: &mut Screen<'_>, budget: &Budget) -> io::Result<()> {
     screen.flow(4, &unknown)
 }
 
-fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
-    if sizing.choices.is_empty() {
-        return Ok(());
-    }
-    let sessions = sizing.choices.iter().map(|row| row.sessions).max().unwrap_or_default();
-    let table = [
-        Column { heading: "all on pages of", short: "all on", right: true, least: None },
-        column("pages", true),
-        Column { heading: "lost to rounding", short: "rounding", right: true, least: None },
-        Column { heading: "page tables at the most", short: "tables", right: true, least: None },
-        Column { heading: "TLB reach", short: "TLB reach", right: true, least: None },
-        column("plan", false),
-    ];
+pub(crate) const CHOICES: [Column; 6] = [
+    Column { heading: "all on pages of", short: "all on", right: true, least: None },
+    column("pages", true),
+    Column { heading: "lost to rounding", short: "rounding", right: true, least: None },
+    Column { heading: "page tables at the most", short: "tables", right: true, least: None },
+    Column { heading: "TLB reach", short: "TLB reach", right: true, least: None },
+    column("plan", false),
+];
+
+pub(crate) fn choice_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     let rows = sizing.choices.iter().map(|row| {
         vec![
             text(row.page_size),
@@ -198,7 +208,15 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             if row.chosen { Cell::new(Role::Good, "chosen") } else { Cell::new(Role::Quiet, "-") },
         ]
     });
-    table::write(screen, &table, &rows.collect::<Vec<_>>())?;
+    rows.collect()
+}
+
+fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+    if sizing.choices.is_empty() {
+        return Ok(());
+    }
+    let sessions = sizing.choices.iter().map(|row| row.sessions).max().unwrap_or_default();
+    table::write(screen, &CHOICES, &choice_rows(sizing))?;
     let most = format!("  the most is {}", sessions_of(sessions));
     screen.flow(2, &Spans::new().add(Role::Quiet, &most))?;
     for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
@@ -208,7 +226,7 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     Ok(())
 }
 
-const FORECAST: [Column; 5] = [
+pub(crate) const FORECAST: [Column; 5] = [
     column("sessions", true),
     column("pages of", true),
     column("page tables", true),
@@ -217,6 +235,10 @@ const FORECAST: [Column; 5] = [
 ];
 
 fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+    table::write(screen, &FORECAST, &forecast_rows(sizing))
+}
+
+pub(crate) fn forecast_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     let mut before = None;
     let rows = sizing.forecast.iter().map(|row| {
         let again = before.replace(row.sessions) == Some(row.sessions);
@@ -234,7 +256,7 @@ fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             left,
         ]
     });
-    table::write(screen, &FORECAST, &rows.collect::<Vec<_>>())
+    rows.collect()
 }
 
 /// `1.4 s`, `21 ms`, `0.3 ms`.
@@ -250,7 +272,9 @@ fn duration(seconds: f64) -> String {
 /// The kernel's defaults for System V memory are a little below 2^64, which is no limit.
 const NO_LIMIT: Bytes = Bytes(1 << 60);
 
-fn limits(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+/// The limits that matter, a line each; then those that the kernel does not check, by the reason.
+pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
+    let mut said = Vec::new();
     let limits = &sizing.limits;
     let memory = |bytes: Bytes| if bytes >= NO_LIMIT { "unlimited".into() } else { bytes.to_string() };
     let pages = |pages: u64| {
@@ -292,13 +316,17 @@ fn limits(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             .add(role, verdict)
             .add(Role::Text, asks)
             .add(Role::Quiet, &format!(" ({})", limit.evidence));
-        screen.flow(4, &spans)?;
+        said.push(spans);
     }
     for (why, evidence, names) in unchecked {
         let spans = Spans::new().add(Role::Quiet, why).add(Role::Text, &names.join(", "));
-        screen.flow(4, &spans.add(Role::Quiet, &format!(" ({evidence})")))?;
+        said.push(spans.add(Role::Quiet, &format!(" ({evidence})")));
     }
-    Ok(())
+    said
+}
+
+fn limits(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+    limit_lines(sizing).iter().try_for_each(|line| screen.flow(4, line))
 }
 
 /// `1 session`, `1,000 sessions`.

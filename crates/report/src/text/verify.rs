@@ -41,7 +41,7 @@ pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write, layout: La
     closing::end(screen, last, verified.host, verified.unread, false)
 }
 
-const COLUMNS: [Column; 6] = [
+pub(crate) const COLUMNS: [Column; 6] = [
     Column { heading: "instance", short: "instance", right: false, least: Some(12) },
     Column { heading: "on huge pages", short: "huge", right: false, least: None },
     Column { heading: "pages mapped", short: "mapped", right: true, least: None },
@@ -51,9 +51,7 @@ const COLUMNS: [Column; 6] = [
 ];
 
 fn instances(screen: &mut Screen<'_>, verified: &Verified<'_>) -> io::Result<()> {
-    let rows = verified.instances.iter().zip(verified.standings);
-    let rows: Vec<Vec<Cell>> = rows.map(|(instance, standing)| row(verified, instance, standing)).collect();
-    table::write(screen, &COLUMNS, &rows)?;
+    table::write(screen, &COLUMNS, &rows(verified))?;
     for (instance, standing) in verified.instances.iter().zip(verified.standings) {
         let title = instance.title();
         if let Standing::NotCounted(why) = standing {
@@ -69,6 +67,11 @@ fn instances(screen: &mut Screen<'_>, verified: &Verified<'_>) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+pub(crate) fn rows(verified: &Verified<'_>) -> Vec<Vec<Cell>> {
+    let rows = verified.instances.iter().zip(verified.standings);
+    rows.map(|(instance, standing)| row(verified, instance, standing)).collect()
 }
 
 fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec<Cell> {
@@ -97,7 +100,7 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     ]
 }
 
-const fn role(standing: &Standing) -> Role {
+pub(crate) const fn role(standing: &Standing) -> Role {
     match standing {
         Standing::All => Role::Good,
         Standing::Partly => Role::Warn,
@@ -110,19 +113,7 @@ fn report(screen: &mut Screen<'_>, log: &LogReport) -> io::Result<()> {
     let started = log.started_at.as_deref().map(|time| format!(", started {time}")).unwrap_or_default();
     let about = format!("  {} ({}{started})", log.path, log.format);
     screen.flow(6, &Spans::new().add(Role::Quiet, "log").add(Role::Text, &about))?;
-    let role = match log.verdict {
-        LogVerdict::All => Role::Good,
-        LogVerdict::Partly => Role::Warn,
-        LogVerdict::None | LogVerdict::Failed => Role::Error,
-        LogVerdict::Unknown => Role::Quiet,
-    };
-    let verdict = match log.verdict {
-        LogVerdict::Failed => "the start failed",
-        LogVerdict::All => "all on huge pages",
-        LogVerdict::Partly => "partly on huge pages",
-        LogVerdict::None => "nothing on huge pages",
-        LogVerdict::Unknown => "it does not tell",
-    };
+    let (role, verdict) = verdict(log);
     let mut says = findings::labelled("says").add(role, verdict);
     for part in facts(log) {
         says.push(Role::Text, &format!("; {part}"));
@@ -138,10 +129,21 @@ fn report(screen: &mut Screen<'_>, log: &LogReport) -> io::Result<()> {
     Ok(())
 }
 
+/// What a log says of its last start.
+pub(crate) const fn verdict(log: &LogReport) -> (Role, &'static str) {
+    match log.verdict {
+        LogVerdict::Failed => (Role::Error, "the start failed"),
+        LogVerdict::All => (Role::Good, "all on huge pages"),
+        LogVerdict::Partly => (Role::Warn, "partly on huge pages"),
+        LogVerdict::None => (Role::Error, "nothing on huge pages"),
+        LogVerdict::Unknown => (Role::Quiet, "it does not tell"),
+    }
+}
+
 /// Errors of a log that text shows.
 const MOST_ERRORS: usize = 5;
 
-fn facts(log: &LogReport) -> Vec<String> {
+pub(crate) fn facts(log: &LogReport) -> Vec<String> {
     let mut facts = Vec::new();
     let of = log.page_size.map(|page: PageSize| format!(" of {page}")).unwrap_or_default();
     match (log.allocated, log.expected) {

@@ -65,7 +65,7 @@ fn host(screen: &mut Screen<'_>, history: &History, investigation: &Investigatio
         incident(screen, history, at + 1, one)?;
         screen.blank()?;
     }
-    if history.incidents.is_empty() {
+    if history.incidents.is_empty() && !history.series.is_empty() {
         screen.flow(0, &Spans::new().add(Role::Good, "Nothing found."))?;
     }
     if !history.signatures.is_empty() {

@@ -82,10 +82,17 @@ pub(super) fn write(screen: &mut Screen<'_>, history: &History) -> io::Result<()
         let mut cells: Vec<Option<f64>> = vec![None; width];
         for series in &history.series {
             for (row, sample) in series.samples().iter().enumerate() {
-                let (Some(value), Some(cell)) = ((line.value)(series, row), cells.get_mut(place(sample.at))) else {
+                let last = place(sample.at);
+                // Where columns are narrower than intervals, a sample is of all of its interval.
+                let interval = sample.interval.and_then(|interval| i64::try_from(interval.as_millis()).ok());
+                let first = interval.map_or(last, |interval| place(Moment(sample.at.0.saturating_sub(interval))) + 1);
+                let (Some(value), Some(cells)) = ((line.value)(series, row), cells.get_mut(first.min(last)..=last))
+                else {
                     continue;
                 };
-                *cell = Some(cell.map_or(value, |old| if line.least { old.min(value) } else { old.max(value) }));
+                for cell in cells {
+                    *cell = Some(cell.map_or(value, |old| if line.least { old.min(value) } else { old.max(value) }));
+                }
             }
         }
         let known = || cells.iter().flatten().copied();

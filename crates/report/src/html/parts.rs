@@ -1,0 +1,101 @@
+//! What the pages of check, size and verify have in common. The words are those of the terminal.
+
+use hugewise_model::{Chain, Host, Unread};
+use maud::{Markup, html};
+
+use crate::palette::Role;
+use crate::plain;
+use crate::screen::Spans;
+use crate::table::{Cell, Column};
+use crate::text::{chain as words, closing, host as lines};
+
+/// What the classes look like.
+pub(super) const STYLE: &str = include_str!("parts.css");
+
+pub(super) fn clean(text: &str) -> String {
+    plain::clean(text).into_owned()
+}
+
+/// The class of a role.
+pub(super) const fn class(role: Role) -> &'static str {
+    match role {
+        Role::Text => "text",
+        Role::Strong => "strong",
+        Role::Quiet => "faint",
+        Role::Good => "good",
+        Role::Info => "info",
+        Role::Warn => "warn",
+        Role::Error => "error",
+    }
+}
+
+pub(super) fn spans(spans: &Spans) -> Markup {
+    html! { @for (role, text) in spans.pieces() { span class=(class(role)) { (text) } } }
+}
+
+/// Fields beside each other, as many in a line as fit.
+pub(super) fn fields(fields: &[Spans]) -> Markup {
+    html! { p.fields { @for field in fields { span { (spans(field)) } " " } } }
+}
+
+/// The host in three lines.
+pub(super) fn host(host: &Host) -> Markup {
+    html! { div.machine { @for line in lines::lines(host) { (fields(&line)) } } }
+}
+
+/// The host's name, for a title.
+pub(super) fn name(host: &Host) -> String {
+    host.name.known().map_or_else(|| "this host".into(), |name| clean(name))
+}
+
+/// A table of the terminal as one of a page.
+pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
+    html! {
+        @if !rows.is_empty() {
+            div.scroll tabindex="0" role="region" aria-label=(label) {
+                table {
+                    thead { tr { @for column in columns { th.number[column.right] scope="col" { (column.heading) } } } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                @for (column, cell) in columns.iter().zip(row) {
+                                    td.number[column.right] { span class=(class(cell.role)) { (cell.text) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The chain between an instance and its huge pages, a link a step.
+pub(super) fn chain(chain: &Chain) -> Markup {
+    html! {
+        ol.chain {
+            @for link in &chain.links {
+                li class=(class(words::role(link.state))) {
+                    span.strong { (words::name(link.name)) } " " span { (words::state(chain, link)) }
+                    @if !link.evidence.is_empty() { span.faint { (clean(&link.evidence)) } }
+                }
+            }
+        }
+    }
+}
+
+/// What was not read, and who would see more.
+pub(super) fn unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
+    let denied = denied || unread.iter().any(|fact| fact.why.starts_with("denied"));
+    html! {
+        @if unread.is_empty() {
+            p.faint { "Everything was read." (closing::as_whom(host, denied)) }
+        } @else {
+            section {
+                h2 { "Not read" }
+                ul { @for fact in closing::grouped(unread) { li { (clean(&fact)) } } }
+                @if denied { p.strong { (closing::as_whom(host, denied)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What servers need as a page.
+
+use hugewise_model::PageCount;
+use maud::html;
+
+use super::parts::{STYLE, clean, fields, host, name, spans, table, unread};
+use super::{Extra, figure, page_with};
+use crate::SizeReport;
+use crate::chart::line::{Axis, LineChart, Point, Series};
+use crate::chart::{Caption, Spacing, Svg, Unit};
+use crate::text::size;
+
+pub(crate) fn page(report: &SizeReport<'_>) -> String {
+    let sizing = report.sizing;
+    let title = format!("hugewise size: {}", name(report.host));
+    let body = html! {
+        header {
+            p.faint { "hugewise size" }
+            h1 { (headline(report)) }
+        }
+        @match report.request.memory {
+            Some(memory) => { p { "Planned for a host with " (memory) " of memory, its kernel and processor as here." } }
+            None => { (host(report.host)) }
+        }
+        @if let Some(refusal) = &sizing.refusal {
+            article.finding.error {
+                p.head { span.error { "does not fit" } }
+                h3 { (refusal.short) " too little; all pools together can have " (refusal.largest_pools) }
+                ul { @for reason in &refusal.reasons { li { (clean(reason)) } } }
+            }
+        } @else {
+            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools))) }
+        }
+        section {
+            h2 { "Instances" }
+            (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
+            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance)) } ", " (clean(&left.why)) } }
+        }
+        section {
+            h2 { "Memory" }
+            (fields(&size::budget_fields(&sizing.budget)))
+            @if !sizing.budget.unknown.is_empty() {
+                p.faint { "Not counted: " (clean(&sizing.budget.unknown.join(", "))) }
+            }
+        }
+        @if !sizing.choices.is_empty() {
+            section {
+                h2 { "Page sizes beside each other" }
+                (table("page sizes", &size::CHOICES, &size::choice_rows(sizing)))
+                @for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
+                    p.faint { (row.page_size) ": " (clean(&row.note)) }
+                }
+            }
+        }
+        @if !sizing.forecast.is_empty() {
+            section {
+                h2 { "Forecast" }
+                @if let Some(chart) = growth(report) { (figure(&chart)) }
+                (table("forecast", &size::FORECAST, &size::forecast_rows(sizing)))
+            }
+        }
+        section { h2 { "Limits" } ul { @for line in size::limit_lines(sizing) { li { (spans(&line)) } } } }
+        (unread(report.host, report.unread, false))
+    };
+    page_with(&title, &body, &Extra { style: STYLE, script: None })
+}
+
+fn headline(report: &SizeReport<'_>) -> String {
+    let sizing = report.sizing;
+    if sizing.refusal.is_some() {
+        return "What is wanted does not fit".into();
+    }
+    let pools: Vec<String> = sizing
+        .pools
+        .iter()
+        .map(|pool| {
+            let node = pool.node.map(|node| format!(" on node {node}")).unwrap_or_default();
+            format!("{} pages of {}{node}", pool.pages, pool.page_size)
+        })
+        .collect();
+    if pools.is_empty() { "No huge pages are needed".into() } else { pools.join(", ") }
+}
+
+/// Page tables over sessions, a line a page size; nothing where there are not two points to join.
+fn growth(report: &SizeReport<'_>) -> Option<Svg> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in &report.sizing.forecast {
+        let name = row.page_size.to_string();
+        let sessions = f64::from(u32::try_from(row.sessions).ok()?);
+        let point = Point { x: sessions, y: row.page_tables.as_f64(), range: None };
+        match series.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => series.push(Series { name, look: series.len(), forecast: false, points: vec![point] }),
+        }
+    }
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        line.points.dedup_by(|a, b| a.x == b.x);
+    }
+    if series.iter().all(|line| line.points.len() < 2) {
+        return None;
+    }
+    let ends = series.iter().filter_map(|line| {
+        let last = line.points.last()?;
+        Some(format!("{} on pages of {}", Unit::Bytes.show(last.y), line.name))
+    });
+    let most = report.sizing.forecast.iter().map(|row| row.sessions).max().unwrap_or(0);
+    let description = format!("At {} sessions: {}.", PageCount(most), ends.collect::<Vec<_>>().join(", "));
+    let axis = |label: &str, unit| Axis { label: label.into(), unit, spacing: Spacing::Linear };
+    let caption = Caption { title: "Page tables by sessions".into(), description };
+    Some(LineChart { caption, x: axis("sessions", Unit::Count), y: axis("page tables", Unit::Bytes), series }.draw())
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Bytes;
+
+    use crate::samples::{self, Sample};
+
+    fn page(sample: &Sample, memory: Option<Bytes>) -> String {
+        let mut out = Vec::new();
+        sample.sized(memory, |report| report.write_html(&mut out).unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn pools_are_the_headline_and_the_forecast_is_drawn() {
+        let page = page(&samples::prod(), None);
+        for words in ["pages of 2 MiB", "Page tables by sessions", "<polyline", "memlock", "oracle PROD"] {
+            assert!(page.contains(words), "{words}");
+        }
+        assert!(!page.contains("<script") && !page.contains("NaN"));
+    }
+
+    #[test]
+    fn a_host_that_is_too_small_is_told_so() {
+        let page = page(&samples::prod(), Some(Bytes::from_gib(24)));
+        assert!(page.contains("What is wanted does not fit") && page.contains("too little"), "{page}");
+        assert!(page.contains("Planned for a host with 24.0 GiB of memory"));
+    }
+
+    #[test]
+    fn hostile_words_stay_words() {
+        let page = page(&samples::hostile(), None);
+        assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    }
+}
