@@ -17,7 +17,7 @@ const LOT: u32 = 10;
 /// Lots at the most.
 const MOST_LOTS: u32 = 70;
 /// Seconds without anything, which are the archive's idea of normal.
-const QUIET: u32 = 150;
+const QUIET: u32 = 120;
 /// Seconds from one lot to the next.
 const PAUSE: u32 = 3;
 /// Pages scanned in all from which on memory counts as short.
@@ -156,7 +156,7 @@ sysctl -q vm.nr_hugepages={pool}
 mkdir /run/server /var/log/collected
 mkfifo /run/server/lots
 # Should memory run out in spite of all, sessions are the first to go.
-choom -n 900 -- standin --as oracle:STORM --segments {SEGMENT_MIB}M --pages {size} --only-sessions \\
+choom -n 900 -- standin --as oracle:STORM --segments {SEGMENT_MIB}M --pages {size} --only-sessions --sparse \\
     --sessions $(({MOST_LOTS} * {LOT})) --by {LOT} <>/run/server/lots >/run/server/said 2>&1 &
 echo $! >/run/server/pid
 for second in $(seq 300); do [ $(pgrep -cf '^oracleSTORM') -ge {LOT} ] && break; sleep 1; done

@@ -14,7 +14,11 @@ use clap::Parser;
 use hugewise_lab::segment::{self, Kind, Pages, Segment};
 use hugewise_lab::session::{self, Sessions};
 use hugewise_lab::standin;
+use hugewise_lab::touch::{Access, Order, Touch};
 use hugewise_model::{Bytes, PageSize};
+
+/// What a session is told instead of a share.
+const SPARSE: &str = "sparse";
 
 /// A stand-in for a server of many processes around shared memory.
 #[derive(Parser)]
@@ -40,6 +44,10 @@ struct Arguments {
     /// Start so many at a time, each lot but the first when a line comes on standard input.
     #[arg(long, value_name = "COUNT")]
     by: Option<NonZeroUsize>,
+    /// The server touches all of its segments once, each other process a page of every 2 MiB: their page tables are as large
+    /// as after touching everything, in a small part of the time.
+    #[arg(long, conflicts_with_all = ["touch", "posix_shm"])]
+    sparse: bool,
     /// Run as this user and group, without supplementary groups.
     #[arg(long, value_name = "UID:GID", value_parser = user)]
     user: Option<(u32, u32)>,
@@ -98,6 +106,11 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     }
     let mut output = io::stdout();
     let segments = create(arguments, &mut output)?;
+    if arguments.sparse {
+        for (_, segment) in &segments {
+            segment.touch(100);
+        }
+    }
     let names = segments.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
 
     if arguments.hold {
@@ -120,7 +133,8 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         }
         // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
         let does = if at == 0 { "adopt" } else { "attach" };
-        sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
+        let touch = if arguments.sparse { SPARSE.to_owned() } else { arguments.touch.to_string() };
+        sessions.start(title, &format!("{does} {touch} {names}"))?;
     }
     sessions.wait_until_attached()?;
     // The server itself is nobody's process: only the ones that it started shall be found.
@@ -191,14 +205,19 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
     let orders = String::from_utf8_lossy(orders.as_bytes());
     let mut words = orders.split_ascii_whitespace();
     let adopts = words.next() == Some("adopt");
-    let percent = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let touch = words.next().unwrap_or_default();
     let mut segments = Vec::new();
     for name in words {
         let mut segment = match name.parse() {
             Ok(id) => Segment::attach(id)?,
             Err(_) => Segment::attach_file(&PathBuf::from(name))?,
         };
-        segment.touch(percent);
+        if touch == SPARSE {
+            let step = PageSize::MIB_2;
+            segment.touch_pages(Touch { step, percent: 100, order: Order::Sequential, access: Access::Read }, || true);
+        } else {
+            segment.touch(touch.parse().unwrap_or(0));
+        }
         if adopts {
             segment.adopt();
         }
