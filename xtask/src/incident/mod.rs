@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 /// Its swap is a file on its disk.
-const HARDWARE: Hardware = Hardware { memory_mib: 1024, nodes: 1, cpu: "max,la57=off", own_time: false };
+const HARDWARE: Hardware = Hardware { memory_mib: 1024, nodes: 1, cpu: "max,la57=off" };
 
 /// What the storm is to be taken for.
 const VERDICT: &str = "reclaim-by-page-tables";

@@ -26,14 +26,11 @@ pub(crate) struct Hardware {
     pub(crate) nodes: u32,
     /// As QEMU names it.
     pub(crate) cpu: &'static str,
-    /// Its clock counts instructions while it is busy: it sees nothing of what else runs on this machine. Its processors
-    /// share one of this machine's then.
-    pub(crate) own_time: bool,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off", own_time: false }
+        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off" }
     }
 }
 
@@ -96,15 +93,9 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let Hardware { memory_mib, nodes, cpu, own_time } = self.hardware;
+        let Hardware { memory_mib, nodes, cpu } = self.hardware;
         let mut qemu = Command::new("qemu-system-x86_64");
-        if own_time {
-            // 4 ns each.
-            qemu.args(["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on"]);
-        } else {
-            qemu.args(["-accel", "tcg,thread=multi"]);
-        }
-        qemu.args(["-machine", "q35", "-cpu", cpu, "-smp", "2"]);
+        qemu.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", cpu, "-smp", "2"]);
         qemu.args(["-nodefaults", "-display", "none", "-net", "none", "-action", "reboot=shutdown", "-m"]);
         qemu.arg(format!("{}M", memory_mib * nodes));
         if nodes > 1 {
