@@ -1,5 +1,8 @@
 //! What the fuzz targets share. A target is one line: the parser it feeds.
 
+use std::io::Write;
+use std::path::Path;
+
 /// A target that feeds any bytes to a parser; it looks for panics, hangs and overflow, so what
 /// the parser makes of them is dropped.
 #[macro_export]
@@ -24,4 +27,11 @@ pub fn plan_in_every_format(bytes: &[u8]) -> Option<usize> {
         assert!(!text.contains(active), "what acts on a terminal is written out or refused");
     }
     Some(formats.iter().flatten().count())
+}
+
+/// What becomes of a file with these bytes.
+pub fn with_file<T>(bytes: &[u8], look: impl FnOnce(&Path) -> T) -> T {
+    let mut file = tempfile::NamedTempFile::new().expect("a folder for temporary files");
+    file.write_all(bytes).expect("room for them");
+    look(file.path())
 }

@@ -15,6 +15,7 @@ mod exactness;
 mod forecast;
 mod fuzz;
 mod guest;
+mod incident;
 mod shell;
 mod test;
 mod vm;
@@ -58,6 +59,8 @@ enum Command {
     Forecast(forecast::Arguments),
     /// Run what hugewise promises about reboots in virtual machines (as root).
     Vm(vm::Arguments),
+    /// Let a virtual machine run out of memory over page tables, and see whether investigate names it (as root).
+    Incident(incident::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -79,12 +82,8 @@ enum Bench {
     },
     /// What the lab has to show on this machine (as root): base pages beside 2 MiB pages, in one table.
     Lab(bench::lab::Arguments),
-    /// The reader of sysstat's files beside `sadf -j -- -A` on a day of 1-second samples, in turn.
-    Investigate {
-        /// How often each is measured.
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-    },
+    /// `hugewise investigate` beside `sadf -j -- -A` on a day of 1-second samples, in turn; and on a folder of days.
+    Investigate(bench::investigate::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -97,9 +96,10 @@ fn main() -> ExitCode {
         Command::Deps => deps::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
-        Command::Bench { what: Bench::Investigate { rounds } } => bench::investigate::run(rounds),
+        Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
+        Command::Incident(arguments) => incident::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };

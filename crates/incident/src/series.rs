@@ -132,6 +132,11 @@ impl Column {
         (0..self.values.len()).filter_map(|row| Some((row, self.get(row)?)))
     }
 
+    /// By how many values it grows when `row` is set.
+    fn growth(&self, row: usize) -> usize {
+        row.saturating_add(1).saturating_sub(self.values.len())
+    }
+
     fn set(&mut self, row: usize, value: f64) {
         if self.values.len() == row {
             // As nearly all are: the row begun last.
@@ -177,6 +182,7 @@ pub struct Series {
     samples: Vec<Sample>,
     columns: Vec<Column>,
     commands: BTreeMap<String, Column>,
+    held: usize,
     full: bool,
     /// Rows that were left out when it was thinned.
     left_out: usize,
@@ -184,6 +190,9 @@ pub struct Series {
 
 /// Rows of one file: more than a month of seconds. A few kilobytes of compressed dates could be billions.
 const MOST_SAMPLES: usize = 4 << 20;
+/// Values of one file, 8 bytes each: twelve days of seconds with sixty metrics. A command that is there for the first time in
+/// the last row takes as many as there are rows.
+const MOST_VALUES: usize = 64 << 20;
 /// Commands that are kept, those that came first: an archive of a day names thousands.
 const MOST_COMMANDS: usize = 256;
 
@@ -195,12 +204,34 @@ impl Series {
 
     /// Begins the next row. What comes when there are too many already is left out, and told.
     pub fn push(&mut self, at: Moment, interval: Option<Duration>) {
+        if self.full {
+            return;
+        }
         if self.samples.len() < MOST_SAMPLES {
             self.samples.push(Sample { at, interval });
-        } else if !self.full {
-            self.full = true;
-            self.problem_at(at, format!("has more than {MOST_SAMPLES} samples; what comes from here on is left out"));
+        } else {
+            self.is_full(&format!("{MOST_SAMPLES} samples"));
         }
+    }
+
+    /// Leaves out what comes from here on, and tells.
+    fn is_full(&mut self, of: &str) {
+        if !self.full {
+            self.full = true;
+            let what = format!("has more than {of}; what comes from here on is left out");
+            self.problems.push(Problem { at: self.samples.last().map(|last| last.at), what });
+        }
+    }
+
+    /// Whether so many more values may be held.
+    fn has_room(&mut self, growth: usize) -> bool {
+        let held = self.held.saturating_add(growth);
+        if held > MOST_VALUES {
+            self.is_full(&format!("{MOST_VALUES} values"));
+            return false;
+        }
+        self.held = held;
+        true
     }
 
     /// Sets a value of the row begun last. What is no number, or negative, is left absent: no metric can be.
@@ -217,6 +248,10 @@ impl Series {
         if self.columns.is_empty() {
             self.columns.resize_with(Metric::ALL.len(), Column::default);
         }
+        let growth = self.columns.get(metric.index()).map_or(0, |column| column.growth(row));
+        if growth > 0 && !self.has_room(growth) {
+            return;
+        }
         if let Some(column) = self.columns.get_mut(metric.index()) {
             column.set(row, value);
         }
@@ -226,12 +261,17 @@ impl Series {
     /// left out.
     pub fn set_command(&mut self, command: &str, processes: u32) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
-        if let Some(column) = self.commands.get_mut(command) {
-            column.set(row, f64::from(processes));
-        } else if self.commands.len() < MOST_COMMANDS {
-            let mut column = Column::default();
-            column.set(row, f64::from(processes));
-            self.commands.insert(command.to_owned(), column);
+        let known = self.commands.get(command);
+        if known.is_none() && self.commands.len() >= MOST_COMMANDS {
+            return;
+        }
+        let growth = known.map_or(row + 1, |column| column.growth(row));
+        if growth > 0 && !self.has_room(growth) {
+            return;
+        }
+        match self.commands.get_mut(command) {
+            Some(column) => column.set(row, f64::from(processes)),
+            None => self.commands.entry(command.to_owned()).or_default().set(row, f64::from(processes)),
         }
     }
 
@@ -375,6 +415,23 @@ mod tests {
         series.set(Metric::MemFree, 1.0);
         assert_eq!((series.samples().len(), series.problems.len()), (MOST_SAMPLES, 1));
         assert_eq!(series.column(Metric::MemFree), None);
+    }
+
+    /// A row is a few bytes of a compressed log; a command that is new in the last one takes a value a row.
+    #[test]
+    fn values_without_end_are_cut_and_told() {
+        let mut series = Series::new("bomb", "oswatcher");
+        let rows = MOST_VALUES / 64;
+        for row in 0..i64::try_from(rows).unwrap() {
+            series.push(Moment(row), None);
+        }
+        for command in 0..200 {
+            series.set_command(&format!("command{command}"), 1);
+        }
+        series.set(Metric::MemFree, 1.0);
+        assert_eq!((series.commands().count(), series.problems.len()), (64, 1));
+        assert_eq!((series.column(Metric::MemFree), series.held), (None, MOST_VALUES));
+        assert_eq!(series.problems[0].at, Some(Moment(i64::try_from(rows).unwrap() - 1)));
     }
 
     #[test]

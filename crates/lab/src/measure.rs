@@ -16,6 +16,8 @@ use hugewise_model::Bytes;
 pub struct Cost {
     /// From start to end.
     pub wall: Duration,
+    /// Time on processors, its own and the kernel's for it.
+    pub busy: Duration,
     /// Largest resident set (`ru_maxrss`).
     pub peak: Bytes,
     /// Exit code; `None` where a signal ended it.
@@ -40,7 +42,13 @@ pub fn run(command: &mut Command) -> io::Result<Cost> {
         return Err(io::Error::last_os_error());
     }
     let peak = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
-    Ok(Cost { wall, peak, code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) })
+    let busy = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok(Cost { wall, busy, peak, code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) })
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let whole = |number| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(whole(time.tv_sec)) + Duration::from_micros(whole(time.tv_usec))
 }
 
 /// Faults of this thread so far that the kernel answered from memory.

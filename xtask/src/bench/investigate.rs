@@ -1,91 +1,168 @@
-//! `cargo xtask bench investigate`: what reading a day of 1-second samples costs beside `sadf -j -- -A`.
+//! `cargo xtask bench investigate`: what `hugewise investigate` costs on a day of 1-second samples beside
+//! `sadf -j -- -A`, and on a folder of a thousand days.
 
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use hugewise_lab::measure::{self, Cost};
 
-use crate::{Failure, shell};
+use crate::{Failure, exactness, shell};
 
-/// Samples of a day.
-const SAMPLES: u64 = 86_400;
-/// 2026-01-01 00:00 UTC.
-const BEGIN: u64 = 1_767_225_600;
-/// What reading may take of sadf's time, and how much memory.
-const WANTED_RATIO: f64 = 20.0;
-const WANTED_MIB: u64 = 200;
-
-pub(crate) fn run(rounds: u32) -> Result<(), Failure> {
-    let build = ["build", "--quiet", "--release", "--package", "hugewise-incident", "--example", "read"];
-    shell::run(shell::cargo().args(build))?;
-    let folder = tempfile::tempdir()?;
-    let day = folder.path().join("sa01");
-    let size = write_day(folder.path(), &day)?;
-    println!("a day of {SAMPLES} samples, {:.0} MB; {rounds} rounds, in turn", size / 1e6);
-
-    let (mut reads, mut prints) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        reads.push(cost(Command::new(shell::target().join("release/examples/read")).arg(&day))?);
-        prints.push(cost(Command::new("sadf").arg("-j").arg(&day).args(["--", "-A"]))?);
-    }
-    let seconds = |costs: &[Cost]| {
-        let mut walls: Vec<_> = costs.iter().map(|cost| cost.wall).collect();
-        walls.sort();
-        walls.get(walls.len() / 2).copied().unwrap_or_default().as_secs_f64()
-    };
-    let (read, print) = (seconds(&reads), seconds(&prints));
-    let peak = reads.iter().map(|cost| cost.peak).max().unwrap_or_default();
-    let ratio = print / read;
-    println!("own reader       {:9.1} ms (median), {:.0} MB/s", read * 1e3, size / 1e6 / read);
-    println!("sadf -j -- -A    {:9.1} ms (median)", print * 1e3);
-    println!("ratio            {ratio:9.1}    (wanted: at least {WANTED_RATIO})");
-    println!("peak memory      {peak:>12} (wanted: below {WANTED_MIB} MiB)");
-    if ratio < WANTED_RATIO || peak.get() >= WANTED_MIB << 20 {
-        return Err("the reader is slower or larger than it may be".into());
-    }
-    Ok(())
+/// How it is measured.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How often each is measured.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Day-files in the folder; with 0 there is none.
+    #[arg(long, default_value_t = 1000)]
+    days: u32,
+    /// Seconds from one sample to the next in the folder's files.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    every: u32,
+    /// Measure this hugewise instead of the one of this workspace.
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
 }
 
-fn cost(command: &mut Command) -> Result<Cost, Failure> {
+const DAY: u64 = 86_400;
+/// 2023-01-01 00:00 UTC.
+const BEGIN: u64 = 1_672_531_200;
+/// What it may take of sadf's time, and how much memory.
+const WANTED_RATIO: f64 = 20.0;
+const WANTED_MIB: u64 = 200;
+/// How much of the processors a folder has to keep busy, in percent.
+const WANTED_BUSY: f64 = 80.0;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let hugewise = exactness::hugewise(arguments.program.as_deref())?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(shell::target())?;
+    let record = Record::of_this_host(folder.path())?;
+    let day = one_day(&hugewise, &record, folder.path(), arguments.rounds)?;
+    let days = arguments.days == 0 || many_days(&hugewise, &record, folder.path(), arguments)?;
+    if day && days { Ok(()) } else { Err("investigate is slower or larger than it may be".into()) }
+}
+
+/// A day of 1-second samples beside sadf; whether it is as wanted.
+fn one_day(hugewise: &Path, record: &Record, folder: &Path, rounds: u32) -> Result<bool, Failure> {
+    let day = folder.join("sa01");
+    record.write_day(&day, BEGIN, 1)?;
+    let size = megabytes(&[&day])?;
+    println!("a day of {DAY} samples, {size:.0} MB; {rounds} rounds, in turn");
+    let (mut own, mut prints) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        own.push(investigate(hugewise, &day)?);
+        prints.push(cost(Command::new("sadf").arg("-j").arg(&day).args(["--", "-A"]), &[0])?);
+    }
+    let (own_wall, print_wall) = (wall(&own), wall(&prints));
+    let ratio = print_wall / own_wall;
+    println!("investigate      {:9.1} ms (median), {:.0} MB/s", own_wall * 1e3, size / own_wall);
+    println!("sadf -j -- -A    {:9.1} ms (median)", print_wall * 1e3);
+    println!("ratio            {ratio:9.1}    (wanted: at least {WANTED_RATIO})");
+    println!("peak memory      {:>9.1} MiB (wanted: below {WANTED_MIB}); sadf {:.1} MiB", peak(&own), peak(&prints));
+    fs::remove_file(&day)?;
+    Ok(ratio >= WANTED_RATIO && own.iter().all(|cost| cost.peak.get() < WANTED_MIB << 20))
+}
+
+/// A folder of days of one host; whether it is as wanted.
+fn many_days(hugewise: &Path, record: &Record, folder: &Path, arguments: &Arguments) -> Result<bool, Failure> {
+    let archive = folder.join("sa");
+    fs::create_dir(&archive)?;
+    let mut files = Vec::new();
+    for day in 0..arguments.days {
+        let file = archive.join(format!("sa{day:04}"));
+        record.write_day(&file, BEGIN + DAY * u64::from(day), arguments.every.into())?;
+        files.push(file);
+    }
+    let size = megabytes(&files)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let of_all = |cost: &Cost| 100.0 * cost.busy.as_secs_f64() / cost.wall.as_secs_f64() / processors as f64;
+    println!("a folder of {} days, a sample every {} s, {size:.0} MB", files.len(), arguments.every);
+    let costs = (0..arguments.rounds).map(|_| investigate(hugewise, &archive)).collect::<Result<Vec<_>, _>>()?;
+    let busy = costs.iter().map(of_all).fold(0.0, f64::max);
+    println!("investigate      {:9.1} ms (median), {:.0} MB/s", wall(&costs) * 1e3, size / wall(&costs));
+    println!("processors busy  {busy:9.1} % of {processors} (wanted: at least {WANTED_BUSY})");
+    println!("peak memory      {:>9.1} MiB", peak(&costs));
+    Ok(busy >= WANTED_BUSY)
+}
+
+fn investigate(hugewise: &Path, path: &Path) -> Result<Cost, Failure> {
+    cost(Command::new(hugewise).arg("investigate").arg(path).args(["--format", "json"]), &[0, 1, 3])
+}
+
+fn cost(command: &mut Command, codes: &[i32]) -> Result<Cost, Failure> {
     let cost = measure::run(command.stdout(Stdio::null()))?;
     match cost.code {
-        Some(0) => Ok(cost),
+        Some(code) if codes.contains(&code) => Ok(cost),
         code => Err(format!("{} ended with {code:?}", command.get_program().to_string_lossy()).into()),
     }
 }
 
-/// Writes a day out of one record that the real collector wrote: the same numbers every second. Returns its bytes.
-fn write_day(folder: &Path, day: &Path) -> Result<f64, Failure> {
-    let sadc = ["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc"].into_iter().find(|path| Path::new(path).exists());
-    let sadc = sadc.ok_or("sadc is not installed (Debian: sysstat)")?;
-    let real = folder.join("real");
-    shell::run(Command::new(sadc).args(["-S", "DISK", "1", "2"]).arg(&real).env("TZ", "UTC"))?;
-    let bytes = fs::read(&real)?;
-    let number = |offset: usize| {
-        let four = bytes.get(offset..offset + 4).and_then(|four| four.first_chunk());
-        four.copied().map(u32::from_le_bytes).and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
-    };
-    // sa.h of sysstat 12: the magic is of 76 bytes and says the header's; the header counts activities of 36 bytes.
-    let head = 76 + number(8) + 36 * number(76 + 20);
-    let records = bytes.get(head..).unwrap_or_default();
-    let record = records.get(..records.len() / 2).unwrap_or_default();
-    let (Some(before), Some(header), Some(body)) = (bytes.get(..head), record.get(..24), record.get(24..)) else {
-        return Err("sadc wrote an unknown layout".into());
-    };
-    if header.get(20) != Some(&1) || records.get(record.len() + 20) != Some(&1) {
-        return Err("sadc did not write two records of one length".into());
+/// The median's seconds.
+fn wall(costs: &[Cost]) -> f64 {
+    let mut walls: Vec<Duration> = costs.iter().map(|cost| cost.wall).collect();
+    walls.sort();
+    walls.get(walls.len() / 2).copied().unwrap_or_default().as_secs_f64()
+}
+
+/// In MiB.
+fn peak(costs: &[Cost]) -> f64 {
+    let most = costs.iter().map(|cost| cost.peak.get()).max().unwrap_or_default();
+    most as f64 / 1_048_576.0
+}
+
+fn megabytes(files: &[impl AsRef<Path>]) -> Result<f64, Failure> {
+    let mut bytes = 0;
+    for file in files {
+        bytes += fs::metadata(file)?.len();
     }
-    let mut file = BufWriter::new(fs::File::create(day)?);
-    file.write_all(before)?;
-    for sample in 0..SAMPLES {
-        let clock = |seconds: u64, of: u64| u8::try_from(sample / seconds % of).unwrap_or(0);
-        file.write_all(&(1_000_000 + 100 * sample).to_le_bytes())?;
-        file.write_all(&(BEGIN + sample).to_le_bytes())?;
-        file.write_all(&[0, 0, 0, 0, 1, clock(3600, 24), clock(60, 60), clock(1, 60)])?;
-        file.write_all(body)?;
+    Ok(bytes as f64 / 1e6)
+}
+
+/// What the real collector wrote here: the head of a file, and the body of one record.
+struct Record {
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Record {
+    fn of_this_host(folder: &Path) -> Result<Self, Failure> {
+        let sadc = ["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc"].into_iter().find(|path| Path::new(path).exists());
+        let sadc = sadc.ok_or("sadc is not installed (Debian: sysstat)")?;
+        let real = folder.join("real");
+        shell::run(Command::new(sadc).args(["-S", "DISK", "1", "2"]).arg(&real).env("TZ", "UTC"))?;
+        let bytes = fs::read(&real)?;
+        let number = |offset: usize| {
+            let four = bytes.get(offset..offset + 4).and_then(|four| four.first_chunk());
+            four.copied().map(u32::from_le_bytes).and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
+        };
+        // sa.h of sysstat 12: the magic is of 76 bytes and says the header's; the header counts activities of 36 bytes.
+        let head = 76 + number(8) + 36 * number(76 + 20);
+        let records = bytes.get(head..).unwrap_or_default();
+        let record = records.get(..records.len() / 2).unwrap_or_default();
+        let (Some(before), Some(header), Some(body)) = (bytes.get(..head), record.get(..24), record.get(24..)) else {
+            return Err("sadc wrote an unknown layout".into());
+        };
+        if header.get(20) != Some(&1) || records.get(record.len() + 20) != Some(&1) {
+            return Err("sadc did not write two records of one length".into());
+        }
+        Ok(Self { head: before.to_owned(), body: body.to_owned() })
     }
-    file.flush()?;
-    Ok(f64::from(u32::try_from(fs::metadata(day)?.len())?))
+
+    /// Writes a day of it: the same numbers at every sample.
+    fn write_day(&self, path: &Path, begin: u64, every: u64) -> Result<(), Failure> {
+        let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
+        file.write_all(&self.head)?;
+        for second in (0..DAY).step_by(usize::try_from(every)?) {
+            let clock = |seconds: u64, of: u64| u8::try_from(second / seconds % of).unwrap_or(0);
+            file.write_all(&(1_000_000 + 100 * (begin - BEGIN + second)).to_le_bytes())?;
+            file.write_all(&(begin + second).to_le_bytes())?;
+            file.write_all(&[0, 0, 0, 0, 1, clock(3600, 24), clock(60, 60), clock(1, 60)])?;
+            file.write_all(&self.body)?;
+        }
+        Ok(file.flush()?)
+    }
 }

@@ -124,6 +124,8 @@ pub(crate) enum Image {
     Plain,
     /// And tuned, with the profile that it recommends for virtual machines.
     Tuned,
+    /// And sysstat; PostgreSQL is not started.
+    Collectors,
 }
 
 impl Image {
@@ -131,6 +133,7 @@ impl Image {
         match self {
             Self::Plain => "plain",
             Self::Tuned => "tuned",
+            Self::Collectors => "collectors",
         }
     }
 
@@ -138,6 +141,7 @@ impl Image {
         match self {
             Self::Plain => &[],
             Self::Tuned => &["tuned"],
+            Self::Collectors => &["sysstat"],
         }
     }
 
@@ -145,6 +149,7 @@ impl Image {
         match self {
             Self::Plain => FIRST_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
+            Self::Collectors => format!("{FIRST_BOOT}systemctl --quiet disable postgresql\nsync\n"),
         }
     }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
 
 mod host;
-mod image;
-mod machine;
+pub(crate) mod image;
+pub(crate) mod machine;
 mod scenarios;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +14,11 @@ use clap::Parser;
 use hugewise_lab::segment::{self, Kind, Pages, Segment};
 use hugewise_lab::session::{self, Sessions};
 use hugewise_lab::standin;
+use hugewise_lab::touch::{Access, Order, Touch};
 use hugewise_model::{Bytes, PageSize};
+
+/// What a session is told instead of a share.
+const SPARSE: &str = "sparse";
 
 /// A stand-in for a server of many processes around shared memory.
 #[derive(Parser)]
@@ -36,6 +41,13 @@ struct Arguments {
     /// Client sessions, beside the server's background processes.
     #[arg(long, default_value_t = 4)]
     sessions: u32,
+    /// Start so many at a time, each lot but the first when a line comes on standard input.
+    #[arg(long, value_name = "COUNT")]
+    by: Option<NonZeroUsize>,
+    /// The server touches all of its segments once, each other process a page of every 2 MiB: their page tables are as large
+    /// as after touching everything, in a small part of the time.
+    #[arg(long, conflicts_with_all = ["touch", "posix_shm"])]
+    sparse: bool,
     /// Run as this user and group, without supplementary groups.
     #[arg(long, value_name = "UID:GID", value_parser = user)]
     user: Option<(u32, u32)>,
@@ -95,6 +107,11 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     }
     let mut output = io::stdout();
     let mut segments = create(arguments, &mut output)?;
+    if arguments.sparse {
+        for (_, segment) in &segments {
+            segment.touch(100);
+        }
+    }
     let names = segments.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
 
     let sid = &arguments.look;
@@ -103,15 +120,21 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         titles.extend(["pmon", "dbw0", "lgwr", "smon"].map(|role| format!("ora_{role}_{sid}")));
     }
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
-    // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
-    let start = |first: &str| {
+    // PMON cleans up after dead processes. Here it removes the segments, should the server be killed. Nothing comes where
+    // nobody asks for the next lot any more.
+    let start = |first: &str| -> io::Result<Option<Sessions>> {
         let mut sessions = Sessions::new()?;
         for (at, title) in titles.iter().enumerate() {
+            let lot_is_full = at > 0 && arguments.by.is_some_and(|by| at % by == 0);
+            if lot_is_full && io::stdin().read_line(&mut String::new())? == 0 {
+                return Ok(None);
+            }
             let does = if at == 0 { first } else { "attach" };
-            sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
+            let touch = if arguments.sparse { SPARSE.to_owned() } else { arguments.touch.to_string() };
+            sessions.start(title, &format!("{does} {touch} {names}"))?;
         }
         sessions.wait_until_attached()?;
-        io::Result::Ok(sessions)
+        Ok(Some(sessions))
     };
 
     if arguments.hold {
@@ -123,7 +146,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
             io::stdin().read_line(&mut String::new())
         };
         while told("made")? > 0 {
-            let sessions = start("attach")?;
+            let Some(sessions) = start("attach")? else { break };
             if told("ready")? == 0 {
                 break;
             }
@@ -132,7 +155,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         return Ok(());
     }
 
-    let _sessions = start("adopt")?;
+    let Some(_sessions) = start("adopt")? else { return Ok(()) };
     // The server itself is nobody's process: only the ones that it started shall be found.
     drop_mappings(segments);
     writeln!(output, "ready")?;
@@ -201,14 +224,19 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
     let orders = String::from_utf8_lossy(orders.as_bytes());
     let mut words = orders.split_ascii_whitespace();
     let adopts = words.next() == Some("adopt");
-    let percent = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let touch = words.next().unwrap_or_default();
     let mut segments = Vec::new();
     for name in words {
         let mut segment = match name.parse() {
             Ok(id) => Segment::attach(id)?,
             Err(_) => Segment::attach_file(&PathBuf::from(name))?,
         };
-        segment.touch(percent);
+        if touch == SPARSE {
+            let step = PageSize::MIB_2;
+            segment.touch_pages(Touch { step, percent: 100, order: Order::Sequential, access: Access::Read }, || true);
+        } else {
+            segment.touch(touch.parse().unwrap_or(0));
+        }
         if adopts {
             segment.adopt();
         }

@@ -62,6 +62,25 @@ pub(super) struct Header {
     pub(super) volatile: usize,
 }
 
+impl Header {
+    /// What stands at the same places in every format: when the file was begun at the header's beginning, and four names
+    /// from `names` on, of which the first is the system's own. `None` where the header ends before.
+    fn of(version: Version, bytes: &[u8], names: usize, record: RecordLayout) -> Option<Self> {
+        Some(Self {
+            version,
+            converted: false,
+            began: u64_at(bytes, 0)?,
+            day: None,
+            name: text_at(bytes, names + NAME, NAME),
+            kernel: text_at(bytes, names + 2 * NAME, NAME),
+            machine: text_at(bytes, names + 3 * NAME, NAME),
+            activities: Vec::new(),
+            record,
+            volatile: 0,
+        })
+    }
+}
+
 /// Format of RHEL 5's and older files, by the place where they have it.
 fn ancient(bytes: &[u8]) -> Option<u16> {
     u16_at(bytes, 36).filter(|format| (0x2160..=0x216f).contains(format))
@@ -132,18 +151,8 @@ fn old(window: &mut Window<'_>, version: Version, entry: usize) -> Result<Header
     let bytes = window.bytes().get(8..).ok_or_else(torn)?;
     wide(u8_at(bytes, 15))?;
     let count = u32_at(bytes, 8).ok_or_else(torn)?;
-    let mut header = Header {
-        version,
-        converted: false,
-        began: u64_at(bytes, 0).ok_or_else(torn)?,
-        day: old_day(bytes, 12),
-        name: text_at(bytes, 16 + NAME, NAME),
-        kernel: text_at(bytes, 16 + 2 * NAME, NAME),
-        machine: text_at(bytes, 16 + 3 * NAME, NAME),
-        activities: Vec::new(),
-        record: RecordLayout::OLD,
-        volatile: 0,
-    };
+    let mut header = Header::of(version, bytes, 16, RecordLayout::OLD).ok_or_else(torn)?;
+    header.day = old_day(bytes, 12);
     window.advance(8 + OLD_HEADER);
     header.activities = activities(window, count, entry, |bytes| old_activity(bytes, entry))?;
     Ok(header)
@@ -156,18 +165,9 @@ fn middle(window: &mut Window<'_>, version: Version) -> Result<Header, Refused> 
     wide(u8_at(bytes, 23))?;
     let count = u32_at(bytes, 12).ok_or_else(torn)?;
     let volatile = u32_at(bytes, 16).filter(|volatile| *volatile <= MOST_ACTIVITIES);
-    let mut header = Header {
-        version,
-        converted: false,
-        began: u64_at(bytes, 0).ok_or_else(torn)?,
-        day: old_day(bytes, 20),
-        name: text_at(bytes, 24 + NAME, NAME),
-        kernel: text_at(bytes, 24 + 2 * NAME, NAME),
-        machine: text_at(bytes, 24 + 3 * NAME, NAME),
-        activities: Vec::new(),
-        record: RecordLayout::OLD,
-        volatile: usize::try_from(volatile.ok_or_else(|| senseless("its volatile activities"))?).unwrap_or(0),
-    };
+    let mut header = Header::of(version, bytes, 24, RecordLayout::OLD).ok_or_else(torn)?;
+    header.day = old_day(bytes, 20);
+    header.volatile = usize::try_from(volatile.ok_or_else(|| senseless("its volatile activities"))?).unwrap_or(0);
     window.advance(LONG_MAGIC + length);
     header.activities = activities(window, count, 20, |bytes| old_activity(bytes, 20))?;
     Ok(header)
@@ -200,19 +200,10 @@ fn new(window: &mut Window<'_>, version: Version) -> Result<Header, Refused> {
     }
     let record = RecordLayout::counted(record_shape, record).ok_or_else(|| senseless("records without a type"))?;
     let years = field(2).and_then(|years| i32::try_from(years).ok()).map_or(0, i64::from);
-    let names = tail + 3;
-    let mut header = Header {
-        version,
-        converted,
-        began: u64_at(bytes, 0).filter(|_| shape.ulls() > 0).ok_or_else(missing)?,
-        day: u8_at(bytes, tail).zip(u8_at(bytes, tail + 1)).and_then(|(date, month)| day(date, month, years)),
-        name: text_at(bytes, names + NAME, NAME),
-        kernel: text_at(bytes, names + 2 * NAME, NAME),
-        machine: text_at(bytes, names + 3 * NAME, NAME),
-        activities: Vec::new(),
-        record,
-        volatile: 0,
-    };
+    let header = Header::of(version, bytes, tail + 3, record).filter(|_| shape.ulls() > 0);
+    let mut header = header.ok_or_else(missing)?;
+    header.converted = converted;
+    header.day = u8_at(bytes, tail).zip(u8_at(bytes, tail + 1)).and_then(|(date, month)| day(date, month, years));
     let count = field(1).ok_or_else(missing)?;
     let extra = field(11).is_some_and(|extra| extra != 0);
     window.advance(LONG_MAGIC + length);

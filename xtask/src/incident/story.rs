@@ -1,0 +1,222 @@
+//! What happens in the machine: a quiet host, sessions that log in by tens until memory is short, and their end; with
+//! sysstat's own collector and others beside it all the time.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::vm::machine::Machine;
+use crate::{Failure, shell};
+
+/// The server's segment, and the pages of 2 MiB that it takes.
+const SEGMENT_MIB: u32 = 400;
+const POOL_PAGES: u32 = SEGMENT_MIB / 2;
+/// Sessions that log in at a time, and those that are there before.
+const LOT: u32 = 10;
+/// Lots at the most.
+const MOST_LOTS: u32 = 70;
+/// Seconds without anything, which are the archive's idea of normal.
+const QUIET: u32 = 120;
+/// Seconds from one lot to the next.
+const PAUSE: u32 = 3;
+/// Pages scanned in all from which on memory counts as short.
+const SHORT: u32 = 20_000;
+/// Seconds for which log-ins go on from then on.
+const STORM: u32 = 40;
+/// Seconds until memory is short at the latest.
+const PATIENCE: u32 = 300;
+/// Seconds afterwards.
+const AFTER: u32 = 20;
+/// How long all of it may take, on a machine that is short of everything.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// How often it is asked how far it is.
+const TICK: Duration = Duration::from_secs(5);
+
+/// What the sessions are on.
+#[derive(Clone, Copy)]
+pub(super) enum Pages {
+    Base,
+    /// Of 2 MiB: as many lots as there were on base pages, for as long.
+    Huge {
+        lots: u32,
+        seconds: u32,
+    },
+}
+
+impl Pages {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base pages",
+            Self::Huge { .. } => "2 MiB pages",
+        }
+    }
+
+    /// The folder of its archives.
+    pub(super) const fn folder(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Huge { .. } => "huge",
+        }
+    }
+}
+
+/// What the machine says of a run.
+pub(super) struct Told {
+    /// Lots that logged in, the first one among them.
+    pub(super) lots: u32,
+    /// From the first log-in to the end of all sessions, in seconds.
+    pub(super) seconds: u32,
+    /// When the first logged in and the last was gone, UTC as `2026-11-22T02:03:04`.
+    pub(super) from: String,
+    pub(super) to: String,
+    /// Processes that the kernel killed for their memory.
+    pub(super) killed: u32,
+}
+
+impl Told {
+    fn of(said: &str) -> Result<Self, Failure> {
+        let words: Vec<&str> = said.split_ascii_whitespace().collect();
+        let [lots, seconds, from, to, killed] = words.as_slice() else {
+            return Err(format!("the machine says of the run: {said}").into());
+        };
+        let (from, to) = ((*from).to_owned(), (*to).to_owned());
+        Ok(Self { lots: lots.parse()?, seconds: seconds.parse()?, from, to, killed: killed.parse()? })
+    }
+
+    pub(super) const fn sessions(&self) -> u32 {
+        self.lots * LOT
+    }
+}
+
+/// Lets it happen, and puts what the collectors wrote into `folder`; `tell` gets how far it is.
+pub(super) fn run(
+    machine: &mut Machine,
+    pages: Pages,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Told, Failure> {
+    machine.must(&before(pages))?;
+    machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
+    let until = Instant::now() + LIMIT;
+    let mut last = String::new();
+    let told = loop {
+        std::thread::sleep(TICK);
+        let said = machine.must("tail -n 1 /run/said")?;
+        if let Some(told) = said.strip_prefix("done ") {
+            break Told::of(told)?;
+        }
+        if said != last {
+            tell(said.trim_end());
+        }
+        if Instant::now() > until {
+            return Err(format!("the run does not end; at last: {said}").into());
+        }
+        last = said;
+    };
+    let packed = machine.must("tar -C /var/log/collected -czf - . | base64 -w 0")?;
+    unpack(&packed, folder)?;
+    Ok(told)
+}
+
+/// As a unit of its own, which is not killed for memory.
+const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=StandardOutput=file:/run/said bash /run/story
+until [ -s /run/said ]; do sleep 0.1; done
+";
+
+fn unpack(packed: &str, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)?;
+    let mut text = tempfile::tempfile()?;
+    text.write_all(packed.as_bytes())?;
+    text.rewind()?;
+    let tar = folder.join("collected.tar.gz");
+    let mut decode = shell::command("base64");
+    let status = decode.arg("-d").stdin(text).stdout(File::create(&tar)?).status()?;
+    if !status.success() {
+        return Err("what the machine collected came out torn".into());
+    }
+    shell::output(shell::command("tar").arg("-xzf").arg(&tar).arg("-C").arg(folder).arg("--no-same-owner"))?;
+    Ok(std::fs::remove_file(tar)?)
+}
+
+/// Swap, the pool where one is wanted, the server with its first sessions.
+fn before(pages: Pages) -> String {
+    let (pool, size) = match pages {
+        Pages::Base => (0, "base"),
+        Pages::Huge { .. } => (POOL_PAGES, "2M"),
+    };
+    format!(
+        "set -e
+fallocate -l 768M /swap
+chmod 600 /swap
+mkswap /swap >/dev/null
+swapon /swap
+sysctl -q vm.nr_hugepages={pool}
+[ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
+mkdir /run/server /var/log/collected
+mkfifo /run/server/lots
+# Should memory run out in spite of all, sessions are the first to go.
+choom -n 900 -- standin --as oracle:STORM --segments {SEGMENT_MIB}M --pages {size} --only-sessions --sparse \\
+    --sessions $(({MOST_LOTS} * {LOT})) --by {LOT} <>/run/server/lots >/run/server/said 2>&1 &
+echo $! >/run/server/pid
+for second in $(seq 300); do [ $(pgrep -cf '^oracleSTORM') -ge {LOT} ] && break; sleep 1; done
+[ $(pgrep -cf '^oracleSTORM') = {LOT} ] || {{ cat /run/server/said >&2; exit 1; }}
+sleep 10
+"
+    )
+}
+
+/// Says how many lots there were, for how long, from when to when, and how many processes the kernel killed.
+fn happens(pages: Pages) -> String {
+    let (lots, seconds) = match pages {
+        Pages::Base => (MOST_LOTS, 0),
+        Pages::Huge { lots, seconds } => (lots, seconds),
+    };
+    format!(
+        r#"export LANG=C TZ=UTC
+cd /var/log/collected
+exec 3>/run/server/lots
+/usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
+vmstat -t 1 >vmstat.log 3>&- &
+while :; do date; cat /proc/meminfo; sleep 2; done >meminfo.log 3>&- &
+echo quiet
+sleep {QUIET}
+
+# Without a process of its own, which a host that is short of memory may be slow to give.
+look() {{
+    scans=0
+    while read -r name value; do
+        case $name in pgscan_kswapd | pgscan_direct) scans=$((scans + value)) ;; esac
+    done </proc/vmstat
+}}
+look
+before=$scans lots=1 short= begun=$SECONDS from=$(date +%FT%T)
+while :; do
+    if ((lots < {lots})); then
+        echo >&3
+        lots=$((lots + 1))
+    fi
+    sleep {PAUSE}
+    look
+    gone=$((SECONDS - begun))
+    echo $lots lots after $gone s, $((scans - before)) pages scanned
+    if (({seconds} > 0)); then
+        ((gone >= {seconds})) && break
+        continue
+    fi
+    [ -z "$short" ] && ((scans - before > {SHORT})) && short=$gone
+    [ -n "$short" ] && ((gone - short >= {STORM})) && break
+    ((gone >= {PATIENCE})) && break
+done
+kill $(cat /run/server/pid)
+for second in $(seq 120); do
+    pgrep -f '^oracleSTORM' >/dev/null || break
+    sleep 1
+done
+gone=$((SECONDS - begun)) to=$(date +%FT%T)
+sleep {AFTER}
+kill $(jobs -p)
+echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
+"#
+    )
+}
