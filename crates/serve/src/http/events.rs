@@ -83,7 +83,7 @@ async fn tell(
                 Ok(()) => told.borrow_and_update().as_ref().map(|event| event.text()).unwrap_or_default(),
                 Err(_) => return,
             },
-            _ = life.tick() => Bytes::from_static(b":\n\n"),
+            _ = life.tick() => Bytes::from_static(b"event: alive\ndata:\n\n"),
             _ = ended.wait_for(|ended| *ended) => return,
             () = to.closed() => return,
         };

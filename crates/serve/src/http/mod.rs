@@ -40,17 +40,23 @@ use steady::Steady;
 const CONNECTIONS: usize = 512;
 /// Connections that wait there.
 const BACKLOG: u32 = 1024;
-/// A client has so long for its request's head, and for the next one to begin; so long for a handshake; and so
-/// long to take a part of the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 /// The most headers in it.
 const HEAD_LINES: usize = 64;
 /// What is being answered when the end comes has so long.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often the files of the web configuration are looked at.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How long the server waits.
+#[derive(Clone, Copy)]
+struct Waits {
+    /// A client has so long for its request's head, and for the next one to begin; so long for a handshake; and
+    /// so long to take a part of the answer.
+    patience: Duration,
+    /// How often the files of the web configuration are looked at.
+    look_again: Duration,
+}
+
+const WAITS: Waits = Waits { patience: Duration::from_secs(10), look_again: Duration::from_secs(10) };
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +120,7 @@ pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Re
     let runtime = runtime.map_err(Error::System)?;
     let served = runtime.block_on(async {
         let end = signals().map_err(Error::System)?;
-        serve(options, Collector::live(span(options)), tell, end).await
+        serve(options, Collector::live(span(options)), WAITS, tell, end).await
     });
     // A reading that hangs in the kernel must not keep the program from its end.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -141,6 +147,7 @@ fn signals() -> std::io::Result<impl Future<Output = ()>> {
 async fn serve(
     options: &Options,
     collector: Collector,
+    waits: Waits,
     tell: impl Fn(News) + Send + Sync + 'static,
     end: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -154,7 +161,7 @@ async fn serve(
     let (ending, ended) = watch::channel(false);
     let app = App::new(collector, Arc::clone(&gates), address.ip().is_loopback(), ended.clone());
     let schedule = tokio::spawn(read_on_schedule(Arc::clone(&app), options.interval));
-    let renewal = tokio::spawn(renew(Arc::clone(&gates), options.clone(), tell));
+    let renewal = tokio::spawn(renew(Arc::clone(&gates), options.clone(), waits.look_again, tell));
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut end = pin!(end);
     loop {
@@ -170,7 +177,7 @@ async fn serve(
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection = connection(stream, Arc::clone(&app), gates.now(), ended.clone());
+                let connection = connection(stream, Arc::clone(&app), gates.now(), waits.patience, ended.clone());
                 tokio::spawn(async move {
                     connection.await;
                     drop(slot);
@@ -218,11 +225,11 @@ async fn read_on_schedule(app: Arc<App>, every: Duration) {
 }
 
 /// Certificates are renewed, passwords changed: what the files say holds for the next connection.
-async fn renew(gates: Arc<Gates>, options: Options, tell: impl Fn(News)) {
+async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl Fn(News)) {
     let Some(path) = options.web_config.clone() else { return };
     let mut complained = None;
     loop {
-        sleep(LOOK_AGAIN).await;
+        sleep(every).await;
         let from = path.clone();
         let Ok(opened) = tokio::task::spawn_blocking(move || Gate::open(Some(&from))).await else { continue };
         let opened = opened.and_then(|gate| match protected(&options, &gate) {
@@ -243,15 +250,21 @@ async fn renew(gates: Arc<Gates>, options: Options, tell: impl Fn(News)) {
     }
 }
 
-async fn connection(stream: TcpStream, app: Arc<App>, gate: Arc<Gate>, ended: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    app: Arc<App>,
+    gate: Arc<Gate>,
+    patience: Duration,
+    ended: watch::Receiver<bool>,
+) {
     // Answers are small and whole; waiting for more of them serves nobody.
     let _ = stream.set_nodelay(true);
-    let stream = Steady::new(stream, PATIENCE);
+    let stream = Steady::new(stream, patience);
     match &gate.tls {
-        None => converse(stream, app, ended).await,
+        None => converse(stream, app, patience, ended).await,
         Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await {
-                converse(stream, app, ended).await;
+            if let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await {
+                converse(stream, app, patience, ended).await;
             }
         }
     }
@@ -260,12 +273,13 @@ async fn connection(stream: TcpStream, app: Arc<App>, gate: Arc<Gate>, ended: wa
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     app: Arc<App>,
+    patience: Duration,
     mut ended: watch::Receiver<bool>,
 ) {
     let service = TowerToHyperService::new(app.routes());
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(patience)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEAD_LINES)
         .serve_connection(TokioIo::new(stream), service);
