@@ -28,6 +28,7 @@ mod oracle;
 mod postgresql;
 mod qemu;
 mod redis;
+mod serve;
 mod size;
 mod users;
 mod verify;

@@ -33,7 +33,7 @@ function pageSize(amount) {
 }
 
 const count = (number) => (number === null || number === undefined ? "unknown" : number.toLocaleString("en"));
-const plural = (number, word) => number + " " + word + (number === 1 ? "" : "s");
+const plural = (number, word) => count(number) + " " + word + (number === 1 ? "" : "s");
 const percent = (part) => (part * 100).toFixed(1) + " %";
 const hour = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
@@ -219,7 +219,9 @@ function draw(figure, chart) {
     return;
   }
   const [width, height, left, bottom] = [480, 150, 62, 18];
-  const most = Math.max(...values) * 1.05 || 1;
+  // Of things that are counted there are no halves.
+  const least = chart.unit === count ? 2 : 0;
+  const most = Math.max(...values, least) * 1.05 || 1;
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const x = (time) => left + ((time - from) / (to - from || 1)) * (width - left - 6);
   const y = (value) => height - bottom - (value / most) * (height - bottom - 8);
@@ -255,9 +257,10 @@ function draw(figure, chart) {
     svg.append(shape("path", { d: path, class: "line-" + (number + 1), "stroke-linecap": "round" }));
     const seen = line.map(([, value]) => value).filter(known);
     if (!seen.length) return;
-    const now = put(caption, "span", null, "now line-" + (number + 1));
-    now.textContent = name + " " + chart.unit(seen[seen.length - 1]);
-    said.push(`${name}: now ${chart.unit(seen[seen.length - 1])}, least ${chart.unit(Math.min(...seen))}, most ${chart.unit(Math.max(...seen))}`);
+    const last = line[line.length - 1][1];
+    const now = known(last) ? chart.unit(last) : "not known now";
+    put(caption, "span", name + " " + now, "now line-" + (number + 1));
+    said.push(`${name}: now ${now}, least ${chart.unit(Math.min(...seen))}, most ${chart.unit(Math.max(...seen))}`);
   });
   svg.setAttribute("aria-label", `${chart.title} from ${hour(from)} to ${hour(to)}. ${said.join(". ")}`);
   figure.append(svg);
@@ -334,12 +337,14 @@ function answer(told) {
     return;
   }
   const budget = told.budget;
-  const sessions = plural(budget.sessions, "session");
+  // Servers that are not used by anybody now, or don't tell: the forecast's first lines say what one more costs.
+  const at = Math.max(...told.forecast.map((row) => row.sessions).filter((sessions) => sessions <= Math.max(budget.sessions, 1)), 1);
+  const sessions = budget.sessions ? plural(budget.sessions, "session") : "what runs now";
   if (told.fits) {
     const pools = told.pools.map((pool) => `${count(pool.pages)} pages of ${pageSize(pool.page_bytes)}` + (pool.node === null ? "" : ` on node ${pool.node}`));
     put(made, "p", `Fits: ${pools.join(", ")} carry ${sessions}; ${bytes(budget.left_bytes)} are left.`, "good");
   } else {
-    put(made, "p", `Does not fit at ${sessions}: ${bytes(told.refusal.short_bytes)} are missing.`, "error");
+    put(made, "p", `Does not fit, for ${sessions}: ${bytes(told.refusal.short_bytes)} are missing.`, "error");
     for (const reason of told.refusal.reasons) put(made, "p", reason, "why");
   }
   const scroll = put(made, "div", null, "scroll");
@@ -350,8 +355,6 @@ function answer(told) {
   const head = put(put(table, "thead"), "tr");
   for (const name of ["pages", "sessions", "page tables", "a log-in takes", "memory left"]) put(head, "th", name).scope = "col";
   const body = put(table, "tbody");
-  const nearest = told.forecast.filter((row) => row.sessions <= budget.sessions).map((row) => row.sessions);
-  const at = told.forecast.some((row) => row.sessions === budget.sessions) ? budget.sessions : Math.max(...nearest);
   for (const row of told.forecast.filter((row) => row.sessions === at)) {
     const line = put(body, "tr");
     put(line, "td", pageSize(row.page_bytes));
