@@ -71,19 +71,22 @@ async fn tell(
     to: mpsc::Sender<Bytes>,
 ) {
     told.mark_changed();
-    let mut next = Bytes::from_static(COME_BACK);
+    let mut next = Some(Bytes::from_static(COME_BACK));
     let mut life = interval_at(Instant::now() + SIGN_OF_LIFE, SIGN_OF_LIFE);
     loop {
-        tokio::select! {
-            sent = to.send(next) => if sent.is_err() { return },
-            _ = ended.wait_for(|ended| *ended) => return,
+        if let Some(text) = next {
+            tokio::select! {
+                sent = to.send(text) => if sent.is_err() { return },
+                _ = ended.wait_for(|ended| *ended) => return,
+            }
         }
         next = tokio::select! {
             changed = told.changed() => match changed {
-                Ok(()) => told.borrow_and_update().as_ref().map(|event| event.text()).unwrap_or_default(),
+                // Before the first reading there is nothing to tell.
+                Ok(()) => told.borrow_and_update().as_ref().map(|event| event.text()),
                 Err(_) => return,
             },
-            _ = life.tick() => Bytes::from_static(b"event: alive\ndata:\n\n"),
+            _ = life.tick() => Some(Bytes::from_static(b"event: alive\ndata:\n\n")),
             _ = ended.wait_for(|ended| *ended) => return,
             () = to.closed() => return,
         };
