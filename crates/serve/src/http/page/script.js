@@ -76,7 +76,8 @@ function glance(check) {
 function verdictOf(check) {
   const { error, warn } = check.summary;
   if (error || warn) return [error && plural(error, "error"), warn && plural(warn, "warning")].filter(Boolean).join(", ");
-  return check.unknown.length ? "Nothing wrong as far as could be read" : "Nothing wrong";
+  const fine = check.unknown.length ? "Nothing wrong as far as could be read" : "Nothing wrong";
+  return fine + (check.summary.info ? ", " + plural(check.summary.info, "note") : "");
 }
 
 // Puts new content in place only where it is other content, and keeps what is open and what has the focus.
@@ -219,9 +220,9 @@ function draw(figure, chart) {
     return;
   }
   const [width, height, left, bottom] = [480, 150, 62, 18];
-  // Of things that are counted there are no halves.
-  const least = chart.unit === count ? 2 : 0;
-  const most = Math.max(...values, least) * 1.05 || 1;
+  // Of things that are counted there are no halves, at the line in the middle neither.
+  const highest = Math.max(...values);
+  const most = (chart.unit === count ? Math.max(2 * Math.ceil(highest / 2), 2) : highest) * 1.05 || 1;
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const x = (time) => left + ((time - from) / (to - from || 1)) * (width - left - 6);
   const y = (value) => height - bottom - (value / most) * (height - bottom - 8);
