@@ -24,6 +24,7 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/zstd", "zstd"),
     ("/usr/bin/sadf", "sysstat"),
     ("/usr/bin/atop", "atop"),
+    ("/usr/bin/promtool", "prometheus"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
 ];

@@ -17,6 +17,8 @@ mod outcome;
 mod plan;
 mod rules;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod size;
 mod terminal;
 mod undo;
@@ -72,6 +74,10 @@ enum Command {
     /// Start a program with its private memory on huge pages.
     #[command(after_help = run::AFTER_HELP)]
     Run(Box<run::Arguments>),
+    /// Metrics for Prometheus, a dashboard and a JSON API, live.
+    #[cfg(feature = "serve")]
+    #[command(after_help = serve::AFTER_HELP)]
+    Serve(serve::Arguments),
     /// List the rules, or print the page of one.
     Rules(rules::Arguments),
     /// Print completions for a shell.
@@ -108,6 +114,8 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Investigate(arguments)) => investigate::run(&arguments),
         Some(Command::Lab(arguments)) => lab::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
+        #[cfg(feature = "serve")]
+        Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),
     }

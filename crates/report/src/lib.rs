@@ -17,6 +17,7 @@ pub mod html;
 pub mod json;
 pub mod lab;
 pub mod nagios;
+pub mod openmetrics;
 pub mod palette;
 pub mod plain;
 pub mod rules;

@@ -29,6 +29,7 @@ mod plans;
 mod postgresql;
 mod qemu;
 mod redis;
+mod serve;
 mod size;
 mod users;
 mod verify;

@@ -13,6 +13,7 @@ pub mod number;
 pub mod online;
 pub mod release;
 pub mod settings;
+pub mod stat;
 pub mod swaps;
 pub mod sysvipc_shm;
 mod text;

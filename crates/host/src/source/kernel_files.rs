@@ -31,6 +31,7 @@ pub(crate) fn is_known(path: &str) -> bool {
                     | "cpuinfo"
                     | "meminfo"
                     | "mounts"
+                    | "stat"
                     | "swaps"
                     | "version"
                     | "vmstat"

@@ -12,8 +12,10 @@ use serde::Serialize;
 
 use crate::Checked;
 
+pub mod api;
 pub mod applied;
 mod finding;
+pub mod history;
 mod host;
 mod instance;
 pub mod investigate;

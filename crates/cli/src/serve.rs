@@ -1,0 +1,94 @@
+//! `hugewise serve`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hugewise_serve::http::{self, News, Options};
+use hugewise_serve::{Collector, Span, textfile};
+
+use crate::outcome::{self, Failure, Outcome};
+
+pub(crate) const AFTER_HELP: &str = "\
+Metrics are at /metrics, the dashboard at /, the JSON API below /api/v1/ (described at /api/v1/openapi.json).
+Every address but loopback needs a --web-config with TLS and a credential, or --insecure-bind.
+
+  hugewise serve
+  hugewise serve --listen 0.0.0.0:9752 --web-config /etc/hugewise/web.yml
+  hugewise serve --textfile /var/lib/prometheus/node-exporter/hugewise.prom --once
+
+Exit codes: 0 ended by SIGTERM or SIGINT, or the file is written; 2 it could not do its work.";
+
+/// Where it listens if nobody says.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9752);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Address and port to listen at; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL)]
+    listen: SocketAddr,
+    /// Who may ask, and how: TLS and passwords, in the format of the exporter-toolkit (web.yml).
+    #[arg(long, value_name = "FILE")]
+    web_config: Option<PathBuf>,
+    /// Listen for other hosts without TLS or without a credential: everybody who can reach it can read it.
+    #[arg(long)]
+    insecure_bind: bool,
+    /// Read the host so often when nobody asks, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    interval: u64,
+    /// Listen nowhere, and write the metrics to this file for node_exporter's textfile collector at each interval.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "web_config", "insecure_bind"])]
+    textfile: Option<PathBuf>,
+    /// Write the file once.
+    #[arg(long, requires = "textfile", conflicts_with = "interval")]
+    once: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    if let Some(path) = &arguments.textfile {
+        return write(path, if arguments.once { None } else { Some(Duration::from_secs(arguments.interval)) });
+    }
+    let options = Options {
+        listen: arguments.listen,
+        interval: Duration::from_secs(arguments.interval),
+        web_config: arguments.web_config.clone(),
+        insecure_bind: arguments.insecure_bind,
+    };
+    if options.insecure_bind && !options.listen.ip().is_loopback() {
+        let what = "--insecure-bind: whoever reaches this address can read what is served, or listen in";
+        outcome::complain(what, Outcome::Fine)?;
+    }
+    http::run(&options, tell).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Outcome::Fine)
+}
+
+/// Where it listens goes to standard output, for whoever started it; trouble to standard error.
+fn tell(news: News) {
+    match news {
+        News::Listening(address, tls) => {
+            let scheme = if tls { "https" } else { "http" };
+            // A server whose standard output is closed serves all the same.
+            let _ = outcome::print(format!("listening at {scheme}://{address}\n").as_bytes());
+        }
+        News::KeptConfig(what) => {
+            let _ = outcome::complain(&format!("the web configuration before holds: {what}"), Outcome::Fine);
+        }
+    }
+}
+
+/// Without an interval once. A file that cannot be written at first never will be; later a full disk may become
+/// less full.
+fn write(path: &Path, interval: Option<Duration>) -> Result<Outcome, Failure> {
+    let collector = Collector::live(Span { points: 1, ..Span::default() });
+    let wrong = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+    let put = |age: Duration| textfile::write(&collector.no_older_than(age), path);
+    put(Duration::ZERO).map_err(wrong)?;
+    let Some(interval) = interval else { return Ok(Outcome::Fine) };
+    loop {
+        // Nothing is half done at any moment: SIGTERM may end it as it ends any program.
+        std::thread::sleep(interval);
+        if let Err(error) = put(interval / 2) {
+            outcome::complain(wrong(error).message(), Outcome::Fine)?;
+        }
+    }
+}

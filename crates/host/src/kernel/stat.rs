@@ -1,0 +1,83 @@
+//! /proc/stat (Documentation/filesystems/proc.rst): what all processors together have done, and the run queue.
+
+use crate::ParseError;
+
+/// Where it stands.
+pub const PATH: &str = "/proc/stat";
+
+/// What /proc/stat tells of all processors together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Time of all kinds, in ticks. Guests' time is within the user's.
+    pub all: u64,
+    /// Time in the kernel: system, interrupts and soft interrupts.
+    pub system: u64,
+    /// Time spent idle or waiting for a disk.
+    pub idle: u64,
+    /// Tasks that run or want to.
+    pub running: u64,
+}
+
+/// Reads the sum of all processors and the run queue.
+///
+/// # Errors
+/// Where a number is missing or none.
+pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut stat = None;
+    let mut running = None;
+    for (line, content) in (1..).zip(text.lines()) {
+        let number = |word: &str| word.parse::<u64>().map_err(|error| ParseError::at(line, error.to_string()));
+        if let Some(numbers) = content.strip_prefix("cpu ") {
+            let ticks: Vec<u64> = numbers.split_ascii_whitespace().map(number).collect::<Result<_, _>>()?;
+            let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
+            if ticks.len() < 4 {
+                return Err(ParseError::at(line, "too few numbers"));
+            }
+            stat = Some(Stat {
+                // user, nice, system, idle, iowait, irq, softirq, steal; the guests' two are within user and nice.
+                all: ticks.iter().take(8).fold(0, |sum, ticks| sum.saturating_add(*ticks)),
+                system: at(2).saturating_add(at(5)).saturating_add(at(6)),
+                idle: at(3).saturating_add(at(4)),
+                running: 0,
+            });
+        } else if let Some(count) = content.strip_prefix("procs_running ") {
+            running = Some(number(count.trim())?);
+        }
+    }
+    match (stat, running) {
+        (Some(stat), Some(running)) => Ok(Stat { running, ..stat }),
+        _ => Err(ParseError::whole("no sum of all processors, or no run queue")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "cpu  100 1 20 800 9 3 2 5 50 0\ncpu0 50 0 10 400 4 1 1 2 25 0\nintr 5 0\nctxt 9\nbtime 1\n\
+        processes 7\nprocs_running 3\nprocs_blocked 0\n";
+
+    #[test]
+    fn the_sum_of_all_processors() {
+        let stat = parse(TEXT.as_bytes()).unwrap();
+        assert_eq!(stat, Stat { all: 940, system: 25, idle: 809, running: 3 });
+        assert!(parse(b"cpu  1 2 3\nprocs_running 1\n").is_err());
+        assert!(parse(b"cpu  1 2 3 x\nprocs_running 1\n").is_err());
+        assert!(parse(b"procs_running 1\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn truncated_real_input_never_panics(length in 0..TEXT.len()) {
+            let _ = parse(&TEXT.as_bytes()[..length]);
+        }
+    }
+}

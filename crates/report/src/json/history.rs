@@ -1,0 +1,132 @@
+//! What `/api/v1/history` of `hugewise serve` answers: schema `hugewise.history/1`.
+
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::date::rfc3339;
+
+/// Name and version of the format.
+pub const HISTORY_SCHEMA: &str = "hugewise.history/1";
+
+/// How a host's memory went over the last hours, oldest point first.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.history/1")]
+pub struct History<'a> {
+    /// Name and version of this format.
+    #[schemars(extend("const" = HISTORY_SCHEMA))]
+    pub schema: &'static str,
+    /// The least time between two points.
+    pub gap_seconds: u64,
+    /// No more points than this are kept; the oldest go first.
+    pub most_points: usize,
+    /// Oldest first.
+    pub points: Vec<&'a Point>,
+}
+
+/// A host at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Point {
+    /// When it was read, RFC 3339; null where the host's clock does not say.
+    #[serde(serialize_with = "moment")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub at: Option<i64>,
+    /// Page tables of all processes.
+    pub page_tables_bytes: Option<u64>,
+    /// `MemAvailable`.
+    pub memory_available_bytes: Option<u64>,
+    /// Part of all processors' time since the point before that the kernel took, from 0 to 1.
+    pub kernel_cpu: Option<f64>,
+    /// Client sessions of all instances that tell; null where none does.
+    pub sessions: Option<u64>,
+    /// The host's pools, by page size.
+    pub pools: Vec<PoolPoint>,
+    /// Its instances, by engine and name; the first of them where there are very many.
+    pub instances: Vec<InstancePoint>,
+}
+
+/// A pool at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PoolPoint {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Pages in the pool.
+    pub total_pages: Option<u64>,
+    /// total - free + reserved.
+    pub committed_pages: Option<u64>,
+    /// free - reserved.
+    pub available_pages: Option<u64>,
+}
+
+/// An instance at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InstancePoint {
+    /// `oracle PROD`.
+    #[serde(serialize_with = "title")]
+    #[schemars(with = "String")]
+    pub instance: std::sync::Arc<str>,
+    /// Client sessions.
+    pub sessions: Option<u64>,
+    /// Page tables of all its processes.
+    pub page_tables_bytes: Option<u64>,
+}
+
+fn moment<S: Serializer>(seconds: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
+    seconds.and_then(rfc3339).serialize(to)
+}
+
+fn title<S: Serializer>(title: &std::sync::Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(title)
+}
+
+impl<'a> History<'a> {
+    /// These points, oldest first.
+    pub fn new(gap_seconds: u64, most_points: usize, points: Vec<&'a Point>) -> Self {
+        Self { schema: HISTORY_SCHEMA, gap_seconds, most_points, points }
+    }
+
+    /// Writes it as one line.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, self)?;
+        writeln!(out)
+    }
+}
+
+/// The JSON Schema (2020-12) of `/api/v1/history`, as docs/schema/history.json keeps it.
+pub fn history_schema() -> String {
+    super::schema_of::<History<'static>>()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_history_obeys_its_schema() {
+        let point = Point {
+            at: Some(1_700_000_000),
+            page_tables_bytes: Some(4096),
+            kernel_cpu: Some(0.25),
+            pools: vec![PoolPoint { page_bytes: 2 << 20, total_pages: Some(7), ..PoolPoint::default() }],
+            instances: vec![InstancePoint { instance: "oracle PROD".into(), ..InstancePoint::default() }],
+            ..Point::default()
+        };
+        let unknown = Point::default();
+        let mut out = Vec::new();
+        History::new(15, 1440, vec![&unknown, &point]).write_json(&mut out).unwrap();
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        let schema: Value = serde_json::from_str(&history_schema()).unwrap();
+        let errors: Vec<String> =
+            jsonschema::validator_for(&schema).unwrap().iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(value["points"][0]["at"], Value::Null);
+        assert_eq!(value["points"][1]["at"], "2023-11-14T22:13:20Z");
+        assert_eq!(value["points"][1]["pools"][0]["available_pages"], json!(null));
+    }
+}

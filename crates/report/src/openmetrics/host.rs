@@ -1,0 +1,151 @@
+//! Metrics of the host: memory, page tables, pools, THP, compaction, processors.
+
+use hugewise_advice::need;
+use hugewise_model::host::NodePool;
+use hugewise_model::{Bytes, Host, Instance, Observed, PageCount, Pool};
+
+use super::CpuSeconds;
+use super::families::{Families, Kind, Labels};
+
+/// Counters of /proc/vmstat: the kernel's name, the metric's, and what it counts
+/// (Documentation/admin-guide/mm/transhuge.rst, hugetlbpage.rst).
+const COUNTERS: [(&str, &str, &str); 17] = [
+    ("thp_fault_alloc", "hugewise_thp_fault_alloc_total", "Transparent huge pages given at a page fault."),
+    ("thp_fault_fallback", "hugewise_thp_fault_fallback_total", "Page faults that fell back to base pages."),
+    ("thp_collapse_alloc", "hugewise_thp_collapse_alloc_total", "Huge pages that khugepaged made of base pages."),
+    (
+        "thp_collapse_alloc_failed",
+        "hugewise_thp_collapse_alloc_failed_total",
+        "Times that khugepaged found no huge page.",
+    ),
+    ("thp_split_page", "hugewise_thp_split_page_total", "Huge pages split into base pages."),
+    ("thp_split_pmd", "hugewise_thp_split_pmd_total", "Mappings of a huge page split."),
+    ("thp_file_alloc", "hugewise_thp_file_alloc_total", "Huge pages given for shared memory and files."),
+    ("thp_zero_page_alloc", "hugewise_thp_zero_page_alloc_total", "Huge zero pages made."),
+    ("compact_stall", "hugewise_compact_stall_total", "Times that a process had to wait for compaction."),
+    ("compact_success", "hugewise_compact_success_total", "Compactions that made a huge page."),
+    ("compact_fail", "hugewise_compact_fail_total", "Compactions that made none."),
+    ("compact_daemon_wake", "hugewise_compact_daemon_wake_total", "Times that kcompactd was woken."),
+    ("htlb_buddy_alloc_success", "hugewise_pool_alloc_success_total", "Pages got for the pools."),
+    ("htlb_buddy_alloc_fail", "hugewise_pool_alloc_fail_total", "Pages for the pools that were not to be had."),
+    ("pswpin", "hugewise_swap_in_pages_total", "Base pages read from swap."),
+    ("pswpout", "hugewise_swap_out_pages_total", "Base pages written to swap."),
+    ("oom_kill", "hugewise_oom_kill_total", "Processes killed for want of memory."),
+];
+
+pub(super) fn write(out: &mut Families, host: &Host, instances: &[Instance], cpu: Option<CpuSeconds>) {
+    about(out, host);
+    memory(out, host);
+    pools(out, host, instances);
+    node_pools(out, host);
+    thp(out, host);
+    if let Some(counters) = host.memory.vmstat.known() {
+        for (kernels, name, help) in COUNTERS {
+            out.family(name, Kind::Counter, help);
+            out.known(&Labels::none(), counters.get(kernels).copied());
+        }
+    }
+    out.family("hugewise_cpu_seconds_total", Kind::Counter, "Time of all processors together since the boot.");
+    if let Some(cpu) = cpu {
+        for (mode, seconds) in [("idle", cpu.idle), ("kernel", cpu.kernel), ("user", cpu.user)] {
+            out.sample(&Labels::of([("mode", mode)]), seconds);
+        }
+    }
+}
+
+fn about(out: &mut Families, host: &Host) {
+    out.family("hugewise_host_info", Kind::Info, "The host.");
+    let text = |fact: &Observed<String>| fact.known().cloned().unwrap_or_default();
+    let kernel = host.kernel.known().map_or("", |kernel| kernel.text.as_str());
+    let labels = [("architecture", &*text(&host.architecture)), ("kernel", kernel), ("os", &*text(&host.os))];
+    out.sample(&Labels::of(labels), 1_u64);
+}
+
+fn memory(out: &mut Families, host: &Host) {
+    let memory = &host.memory;
+    let facts: [(&'static str, &str, &Observed<Bytes>); 9] = [
+        ("hugewise_memory_bytes", "Memory of the host (MemTotal).", &memory.total),
+        ("hugewise_memory_free_bytes", "Free memory (MemFree).", &memory.free),
+        ("hugewise_memory_available_bytes", "Memory to be had without swapping (MemAvailable).", &memory.available),
+        ("hugewise_page_tables_bytes", "Page tables of all processes (PageTables).", &memory.page_tables),
+        ("hugewise_pools_bytes", "Memory of all pools of all page sizes (Hugetlb).", &memory.hugetlb),
+        ("hugewise_thp_anonymous_bytes", "Private memory on transparent huge pages.", &memory.anonymous_huge),
+        ("hugewise_thp_shmem_bytes", "Shared memory on transparent huge pages.", &memory.shmem_huge),
+        ("hugewise_swap_bytes", "Swap space (SwapTotal).", &memory.swap_total),
+        ("hugewise_swap_free_bytes", "Free swap space (SwapFree).", &memory.swap_free),
+    ];
+    for (name, help, fact) in facts {
+        out.family(name, Kind::Gauge, help);
+        out.known(&Labels::none(), fact.get().map(Bytes::get));
+    }
+}
+
+/// Pages that servers which ask for them lack beyond what the pool still has for them.
+fn shortfall(pool: &Pool, rooms: &[need::Room]) -> Option<u64> {
+    let wants: PageCount = rooms.iter().filter(|room| room.page_size == pool.page_size).map(|room| room.wants).sum();
+    Some(wants.saturating_sub(need::obtainable(pool)?).get())
+}
+
+type PoolFact<'a> = (&'static str, &'static str, &'a dyn Fn(&Pool) -> Option<u64>);
+
+fn pools(out: &mut Families, host: &Host, instances: &[Instance]) {
+    let Some(pools) = host.pools.known() else { return };
+    let rooms = need::rooms(host, instances);
+    let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
+    let facts: [PoolFact<'_>; 8] = [
+        ("hugewise_pool_pages", "Pages in the pool, surplus ones included.", &|pool| pages(&pool.total)),
+        ("hugewise_pool_free_pages", "Pages not handed out, reserved ones included.", &|pool| pages(&pool.free)),
+        ("hugewise_pool_reserved_pages", "Pages promised and not yet touched.", &|pool| pages(&pool.reserved)),
+        ("hugewise_pool_surplus_pages", "Pages above the configured number.", &|pool| pages(&pool.surplus)),
+        ("hugewise_pool_overcommit_pages", "Surplus pages that may be had on demand.", &|pool| pages(&pool.overcommit)),
+        ("hugewise_pool_committed_pages", "Pages spoken for: total - free + reserved.", &|pool| {
+            pool.committed().map(PageCount::get)
+        }),
+        ("hugewise_pool_available_pages", "Pages that a new mapping can have: free - reserved.", &|pool| {
+            pool.available().map(PageCount::get)
+        }),
+        ("hugewise_pool_shortfall_pages", "Pages that servers ask for and the pool does not have.", &|pool| {
+            shortfall(pool, &rooms)
+        }),
+    ];
+    for (name, help, fact) in facts {
+        out.family(name, Kind::Gauge, help);
+        for pool in pools {
+            out.known(&Labels::of([("page_bytes", &*page_bytes(pool))]), fact(pool));
+        }
+    }
+}
+
+type NodeFact<'a> = (&'static str, &'static str, &'a dyn Fn(&NodePool) -> Option<u64>);
+
+/// Names of their own: a sum over a pool's metric must not count a page twice.
+fn node_pools(out: &mut Families, host: &Host) {
+    let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
+    let facts: [NodeFact<'_>; 3] = [
+        ("hugewise_pool_node_pages", "Pages of the pool on a NUMA node.", &|part| pages(&part.total)),
+        ("hugewise_pool_node_free_pages", "Of these, pages not handed out.", &|part| pages(&part.free)),
+        ("hugewise_pool_node_surplus_pages", "Of these, surplus pages.", &|part| pages(&part.surplus)),
+    ];
+    for (name, help, fact) in facts {
+        out.family(name, Kind::Gauge, help);
+        for pool in host.pools.known().into_iter().flatten() {
+            let labels = Labels::of([("page_bytes", &*page_bytes(pool))]);
+            for part in &pool.nodes {
+                out.known(&labels.and("node", &part.node.to_string()), fact(part));
+            }
+        }
+    }
+}
+
+fn page_bytes(pool: &Pool) -> String {
+    u64::from(pool.page_size).to_string()
+}
+
+fn thp(out: &mut Families, host: &Host) {
+    out.family("hugewise_thp_mode", Kind::Gauge, "The switch of transparent huge pages: 1 for the mode that is set.");
+    if let Some(set) = host.thp.enabled.known() {
+        for mode in ["always", "madvise", "never"] {
+            out.sample(&Labels::of([("mode", mode)]), set == mode);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Metrics of each instance.
+
+use std::collections::BTreeSet;
+
+use hugewise_advice::forecast::per_process;
+use hugewise_advice::need::{self, Room};
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Limit, LinkName, LinkState, PageCount};
+
+use super::families::{Families, Kind, Labels, Value};
+use super::number;
+use crate::Checked;
+
+/// No more instances than this have series of their own; a host with more of them is told by `hugewise_instances`.
+pub(super) const MOST_INSTANCES: usize = 200;
+
+/// An instance with the labels that name it.
+struct Named<'a> {
+    instance: &'a Instance,
+    labels: Labels,
+}
+
+pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
+    out.family("hugewise_instances", Kind::Gauge, "Running database servers.");
+    out.sample(&Labels::none(), number(checked.instances.len()));
+    let named = named(checked.instances);
+    about(out, &named);
+    states(out, checked, &named);
+    amounts(out, checked, &named);
+    pages(out, checked, &named);
+}
+
+/// Names are cut where they are very long; what then bears the name of another is numbered.
+fn named(instances: &[Instance]) -> Vec<Named<'_>> {
+    let mut taken = BTreeSet::new();
+    let mut all = Vec::new();
+    for instance in instances.iter().take(MOST_INSTANCES) {
+        let name: String = instance.name.chars().take(80).collect();
+        let numbered = (2_u64..).map(|number| format!("{name} {number}"));
+        let name =
+            std::iter::once(name.clone()).chain(numbered).find(|name| taken.insert((instance.engine, name.clone())));
+        let name = name.unwrap_or_default();
+        let labels = Labels::of([("engine", instance.engine.as_str()), ("instance_name", &name)]);
+        all.push(Named { instance, labels });
+    }
+    all
+}
+
+fn about(out: &mut Families, named: &[Named<'_>]) {
+    out.family("hugewise_instance_info", Kind::Info, "A running database server.");
+    for Named { instance, labels } in named {
+        let version = instance.version.known().map_or("", String::as_str);
+        out.sample(&labels.and("version", version), 1_u64);
+    }
+}
+
+fn states(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
+    use HugePageUse::{All, None, Partly, Unknown};
+    out.family(
+        "hugewise_instance_huge_page_state",
+        Kind::Gauge,
+        "How much of its memory is on huge pages: 1 for the state that holds.",
+    );
+    for Named { instance, labels } in named {
+        for state in [All, Partly, None, Unknown] {
+            out.sample(&labels.and("state", state.as_str()), instance.huge_pages == state);
+        }
+    }
+    out.family(
+        "hugewise_instance_broken_link",
+        Kind::Gauge,
+        "The chain between the server and its huge pages: 1 for the link that is broken first.",
+    );
+    for Named { instance, labels } in named {
+        let title = instance.title();
+        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == title);
+        let broken = chain.and_then(|chain| chain.links.iter().find(|link| link.state == LinkState::Broken));
+        for link in
+            [LinkName::Asked, LinkName::Pool, LinkName::Room, LinkName::Permission, LinkName::Cgroup, LinkName::Mapped]
+        {
+            out.sample(&labels.and("link", link.as_str()), broken.is_some_and(|broken| broken.name == link));
+        }
+    }
+}
+
+type Amount<'a> = (&'static str, &'static str, &'a dyn Fn(&Instance) -> Option<Value>);
+
+fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
+    let bytes = |bytes: Bytes| Value::from(bytes.get());
+    let memlock = |instance: &Instance| match checked.host.process(instance.pid)?.memlock.get()?.soft {
+        Limit::At(limit) => Some(bytes(limit)),
+        Limit::Unlimited => Some(f64::INFINITY.into()),
+    };
+    let each = |instance: &Instance| match instance.session_model {
+        SessionModel::Processes => per_process(instance).map(bytes),
+        SessionModel::Threads => None,
+    };
+    let facts: [Amount<'_>; 8] = [
+        ("hugewise_instance_segment_bytes", "Its memory that huge pages could back.", &|instance| {
+            Some(bytes(instance.segment_bytes()))
+        }),
+        ("hugewise_instance_huge_bytes", "Of that, memory on huge pages.", &|instance| {
+            (instance.huge_pages != HugePageUse::Unknown).then(|| bytes(instance.huge_bytes()))
+        }),
+        ("hugewise_instance_page_tables_bytes", "Page tables of all its processes.", &|instance| {
+            instance.page_tables.get().map(bytes)
+        }),
+        ("hugewise_instance_session_page_tables_bytes", "Page tables of one process, on average.", &each),
+        ("hugewise_instance_processes", "Its processes.", &|instance| Some(number(instance.pids.len()).into())),
+        ("hugewise_instance_sessions", "Client sessions.", &|instance| instance.sessions.get().map(Value::from)),
+        ("hugewise_instance_sessions_limit", "Sessions that its settings allow.", &|instance| {
+            instance.max_sessions.get().map(Value::from)
+        }),
+        ("hugewise_instance_memlock_bytes", "Soft limit of locked memory of its main process.", &memlock),
+    ];
+    for (name, help, fact) in facts {
+        out.family(name, Kind::Gauge, help);
+        for Named { instance, labels } in named {
+            out.known(labels, fact(instance));
+        }
+    }
+}
+
+/// Pages that it asks for and cannot have. Nothing for one that does not ask.
+fn shortfall(checked: &Checked<'_>, instance: &Instance, rooms: &[Room]) -> Option<PageCount> {
+    if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
+        return None;
+    }
+    let more = need::more(checked.host, instance)?.pages;
+    let title = instance.title();
+    let left = rooms.iter().find(|room| room.instance == title).map(|room| room.left).unwrap_or_default();
+    Some(more.saturating_sub(left))
+}
+
+fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
+    let rooms = need::rooms(checked.host, checked.instances);
+    let sized: Vec<_> = named
+        .iter()
+        .filter_map(|Named { instance, labels }| {
+            let demand = need::demand(checked.host, instance)?;
+            let labels = labels.and("page_bytes", &u64::from(demand.page_size).to_string());
+            Some((*instance, demand, labels))
+        })
+        .collect();
+    out.family("hugewise_instance_demand_pages", Kind::Gauge, "Pages that it needs to be wholly on huge pages.");
+    for (_, demand, labels) in &sized {
+        out.sample(labels, demand.pages.get());
+    }
+    out.family("hugewise_instance_mapped_pages", Kind::Gauge, "Huge pages of that size that it maps.");
+    for (instance, demand, labels) in &sized {
+        if instance.huge_pages != HugePageUse::Unknown {
+            out.sample(labels, need::held(instance, demand.page_size).get());
+        }
+    }
+    out.family("hugewise_instance_missing_pages", Kind::Gauge, "Pages that it needs beyond those that it maps.");
+    for (instance, _, labels) in &sized {
+        out.known(labels, need::more(checked.host, instance).map(|more| more.pages.get()));
+    }
+    out.family(
+        "hugewise_instance_shortfall_pages",
+        Kind::Gauge,
+        "Pages that its settings ask for and the pool does not have for it.",
+    );
+    for (instance, _, labels) in &sized {
+        out.known(labels, shortfall(checked, instance, &rooms).map(PageCount::get));
+    }
+}

@@ -1,0 +1,264 @@
+//! What is answered to whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing::get};
+use hugewise_report::json::api;
+use hugewise_report::json::history::History;
+use hugewise_report::openmetrics;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use super::credentials::Verdict;
+use super::events::{Event, Events};
+use super::gate::Gates;
+use super::{negotiate, page, query};
+use crate::Collector;
+use crate::collect::{LEAST_AGE, Reading};
+
+/// A reading takes a small part of a second; where it takes this long, the kernel has lost its way.
+const READING: Duration = Duration::from_secs(30);
+/// Dashboards at once.
+const STREAMS: usize = 100;
+/// The answer to a scrape or a question is no older than this.
+const FRESH: Duration = LEAST_AGE;
+
+/// What every connection shares.
+pub(super) struct App {
+    collector: Arc<Collector>,
+    gates: Arc<Gates>,
+    /// Whether only this host can ask.
+    loopback: bool,
+    /// One at a time asks for a reading; the others find it made.
+    turn: tokio::sync::Mutex<()>,
+    told: watch::Receiver<Option<Arc<Event>>>,
+    streams: Arc<Semaphore>,
+    ended: watch::Receiver<bool>,
+}
+
+/// There is no answer: the status, and why.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut text = Vec::new();
+        // Writing to memory cannot fail.
+        let _ = api::write_error(&self.1, &mut text);
+        (self.0, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    }
+}
+
+type Answer = Result<Response, Refusal>;
+
+impl App {
+    pub(super) fn new(
+        collector: Collector,
+        gates: Arc<Gates>,
+        loopback: bool,
+        ended: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let (tell, told) = watch::channel(None);
+        let collector = collector.telling(move |reading, point| {
+            tell.send_replace(Some(Arc::new(Event::new(reading, point))));
+        });
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        let turn = tokio::sync::Mutex::new(());
+        Arc::new(Self { collector: Arc::new(collector), gates, loopback, turn, told, streams, ended })
+    }
+
+    pub(super) fn routes(self: &Arc<Self>) -> Router {
+        Router::new()
+            .route("/", get(|| async { page::page() }))
+            .route("/script.js", get(|| async { page::script() }))
+            .route("/style.css", get(|| async { page::style() }))
+            .route("/icon.svg", get(|| async { page::icon() }))
+            .route("/metrics", get(metrics))
+            .route("/api/v1/check", get(check))
+            .route("/api/v1/size", get(size))
+            .route("/api/v1/history", get(history))
+            .route("/api/v1/events", get(events))
+            .route("/api/v1/openapi.json", get(|| async { json(crate::openapi::openapi().into_bytes()) }))
+            .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "there is no such page; / has them all".into()) })
+            .layer(middleware::from_fn_with_state(Arc::clone(self), guard))
+            .with_state(Arc::clone(self))
+    }
+
+    /// A reading no older than that. However many ask, one thread reads.
+    pub(super) async fn reading(&self, age: Duration) -> Result<Arc<Reading>, String> {
+        let age = age.max(LEAST_AGE);
+        let fresh = || self.collector.latest().filter(|reading| reading.taken.elapsed() < age);
+        let read = async {
+            if let Some(reading) = fresh() {
+                return Ok(reading);
+            }
+            let _turn = self.turn.lock().await;
+            if let Some(reading) = fresh() {
+                return Ok(reading);
+            }
+            let collector = Arc::clone(&self.collector);
+            let reading = tokio::task::spawn_blocking(move || collector.no_older_than(age)).await;
+            reading.map_err(|_| "reading the host went wrong".to_owned())
+        };
+        timeout(READING, read).await.unwrap_or_else(|_| Err("reading the host takes too long".into()))
+    }
+
+    async fn fresh(&self) -> Result<Arc<Reading>, Refusal> {
+        self.reading(FRESH).await.map_err(|what| Refusal(StatusCode::SERVICE_UNAVAILABLE, what))
+    }
+}
+
+fn json(text: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+fn written(result: std::io::Result<()>, text: Vec<u8>) -> Answer {
+    match result {
+        Ok(()) => Ok(json(text)),
+        Err(error) => Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
+    let format = negotiate::format(&headers);
+    let reading = app.fresh().await?;
+    let text = openmetrics::write(&reading.metered(), format);
+    Ok(([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")], text).into_response())
+}
+
+async fn check(State(app): State<Arc<App>>) -> Answer {
+    let reading = app.fresh().await?;
+    let mut text = Vec::new();
+    let result = reading.checked().write_json(&mut text);
+    written(result, text)
+}
+
+async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, String)>>, QueryRejection>) -> Answer {
+    let bad = |what: String| Refusal(StatusCode::BAD_REQUEST, what);
+    let Query(asked) = asked.map_err(|error| bad(error.body_text()))?;
+    let request = query::size(&asked).map_err(bad)?;
+    let reading = app.fresh().await?;
+    let mut text = Vec::new();
+    let result = reading.size(&request, |report| report.write_json(&mut text));
+    written(result.map_err(|error| Refusal(query::status(&error), error.to_string()))?, text)
+}
+
+async fn history(State(app): State<Arc<App>>) -> Answer {
+    let (span, points) = (app.collector.span(), app.collector.history());
+    let points = points.iter().map(AsRef::as_ref).collect();
+    let mut text = Vec::new();
+    let result = History::new(span.gap.as_secs(), span.points, points).write_json(&mut text);
+    written(result, text)
+}
+
+async fn events(State(app): State<Arc<App>>) -> Answer {
+    let Ok(place) = Arc::clone(&app.streams).try_acquire_owned() else {
+        return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, format!("{STREAMS} dashboards are open already")));
+    };
+    let events = Events::start(app.told.clone(), app.ended.clone(), place);
+    Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(events)).into_response())
+}
+
+/// Headers of every answer. The page uses nothing but what this server gives it, and is in no other page's frame.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let gate = app.gates.now();
+    let verdict = match &gate.credentials {
+        Some(credentials) => credentials.judge(request.headers()).await,
+        None => Verdict::Welcome,
+    };
+    let mut response = match verdict {
+        Verdict::Refused => {
+            let mut response = Refusal(StatusCode::UNAUTHORIZED, "who asks?".into()).into_response();
+            let challenge = HeaderValue::from_static("Basic realm=\"hugewise\", charset=\"UTF-8\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            response
+        }
+        Verdict::Busy => {
+            let what = "too many passwords are being checked".to_owned();
+            let mut response = Refusal(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            response
+        }
+        Verdict::Welcome if has_body(request.headers()) => {
+            let what = "nothing that is sent here is read".to_owned();
+            let mut response = Refusal(StatusCode::PAYLOAD_TOO_LARGE, what).into_response();
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+        Verdict::Welcome if app.loopback && gate.credentials.is_none() && !names_this_host(&request) => {
+            let what = "the Host header names another host; ask by 127.0.0.1, [::1] or localhost".to_owned();
+            Refusal(StatusCode::MISDIRECTED_REQUEST, what).into_response()
+        }
+        Verdict::Welcome => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for (name, value) in &gate.headers {
+        headers.insert(name, value.clone());
+    }
+    response
+}
+
+/// RFC 9112 6.3: a request has a body if it says so.
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get_all(header::CONTENT_LENGTH).iter().any(|length| length != "0");
+    length || headers.contains_key(header::TRANSFER_ENCODING)
+}
+
+/// A page from elsewhere can have its own name lead to 127.0.0.1 and then ask this server as if it were its own.
+/// Its browser still sends that name.
+fn names_this_host(request: &Request) -> bool {
+    let said = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    let Some(host) = request.uri().authority().map(|it| it.as_str()).or(said).filter(|host| !host.is_empty()) else {
+        // No browser leaves it out.
+        return true;
+    };
+    let Ok(uri) = host.parse::<Uri>() else { return false };
+    let name = uri.host().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.ends_with(".localhost") || address.parse::<std::net::IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(host: &str) -> bool {
+        names_this_host(&Request::builder().uri("/").header(header::HOST, host).body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn only_names_that_nobody_can_claim_are_this_hosts() {
+        for host in ["127.0.0.1", "127.0.0.1:9752", "[::1]:9752", "localhost", "LOCALHOST:1", "localhost.", "10.1.2.3"]
+        {
+            assert!(asked(host), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:9752", "a b", "@", "evil@x"] {
+            assert!(!asked(host), "{host}");
+        }
+        assert!(names_this_host(&Request::builder().uri("/").body(Body::empty()).unwrap()));
+        assert!(!names_this_host(&Request::builder().uri("http://evil.example/").body(Body::empty()).unwrap()));
+    }
+}

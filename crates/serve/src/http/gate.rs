@@ -1,0 +1,130 @@
+//! Who may come in: TLS and credentials as the web configuration has them, renewed while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use hugewise_host::Source;
+use hugewise_host::source::Live;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, version};
+
+use super::credentials::Credentials;
+use crate::web_config::{Clients, Tls, WebConfig};
+
+/// What a web configuration comes to.
+pub(super) struct Gate {
+    /// The files as they were read: what has not changed is not built anew.
+    files: Vec<Vec<u8>>,
+    /// TLS, where it is spoken.
+    pub(super) tls: Option<TlsAcceptor>,
+    /// Whether everybody has to show a certificate that is verified.
+    certificates: bool,
+    /// Names and passwords, where they are asked for.
+    pub(super) credentials: Option<Credentials>,
+    /// Headers of every answer.
+    pub(super) headers: HeaderMap,
+}
+
+impl Gate {
+    /// Reads the web configuration and the files that it names; without one, everybody may come in.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, String> {
+        let mut files = Vec::new();
+        let config = match path {
+            None => WebConfig::default(),
+            Some(path) => {
+                let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text = String::from_utf8(read(&path, &mut files)?)
+                    .map_err(|_| format!("{}: not UTF-8", path.display()))?;
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        let tls = config.tls.as_ref().map(|tls| acceptor(tls, &mut files)).transpose()?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &config.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
+            headers.insert(name, HeaderValue::from_str(value).map_err(|error| format!("{value}: {error}"))?);
+        }
+        let certificates = config.tls.is_some_and(|tls| tls.clients == Clients::Required);
+        let credentials = Credentials::new(config.users)?;
+        Ok(Self { files, tls, certificates, credentials, headers })
+    }
+
+    /// Whether nobody comes in without a password or a certificate.
+    pub(super) const fn asks_for_a_credential(&self) -> bool {
+        self.certificates || self.credentials.is_some()
+    }
+}
+
+/// The gate that holds for the next connection.
+pub(super) struct Gates(Mutex<Arc<Gate>>);
+
+impl Gates {
+    pub(super) fn new(gate: Gate) -> Self {
+        Self(Mutex::new(Arc::new(gate)))
+    }
+
+    pub(super) fn now(&self) -> Arc<Gate> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another in its place, if its files are others: passwords that were checked stay checked.
+    pub(super) fn replace(&self, gate: Gate) {
+        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.files != gate.files {
+            *now = Arc::new(gate);
+        }
+    }
+}
+
+fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, String> {
+    let name = path.to_str().ok_or_else(|| format!("{}: not UTF-8, which is not read", path.display()))?;
+    let fact = Live::new().read(name);
+    let why = fact.reason();
+    let bytes = fact.into_known().ok_or_else(|| format!("{name}: {}", why.unwrap_or_default()))?;
+    files.push(bytes.clone());
+    Ok(bytes)
+}
+
+fn certificates(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = read(path, files)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let found = read.map_err(|error| format!("{}: {error}", path.display()))?;
+    if found.is_empty() { Err(format!("{}: no certificate in there", path.display())) } else { Ok(found) }
+}
+
+fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, String> {
+    let of = |path: &PathBuf, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let chain = certificates(&tls.certificate, files)?;
+    let key = read(&tls.key, files)?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| of(&tls.key, &error))?;
+    let provider = Arc::new(ring::default_provider());
+    let versions = match (tls.only_12, tls.only_13) {
+        (true, _) => &[&version::TLS12][..],
+        (_, true) => &[&version::TLS13],
+        _ => &[&version::TLS13, &version::TLS12],
+    };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| error.to_string())?;
+    let builder = match &tls.client_authority {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path, files)? {
+                roots.add(certificate).map_err(|error| of(path, &error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = if tls.clients == Clients::Required { verifier } else { verifier.allow_unauthenticated() };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| of(path, &error))?)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| of(&tls.certificate, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

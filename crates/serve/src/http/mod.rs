@@ -1,0 +1,294 @@
+//! What listens: metrics, JSON API, dashboard.
+//!
+//! Nothing here writes: GET and HEAD are all there is. The number of connections, the time that each may take and
+//! the size of what is asked are bounded; one thread serves them all, and another reads the host.
+
+mod app;
+mod credentials;
+mod events;
+mod gate;
+mod negotiate;
+mod page;
+mod query;
+mod steady;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::Collector;
+use crate::history::Span;
+use app::App;
+use gate::{Gate, Gates};
+use steady::Steady;
+
+/// Connections at once; those beyond wait for their turn in the kernel's queue.
+const CONNECTIONS: usize = 512;
+/// Connections that wait there.
+const BACKLOG: u32 = 1024;
+/// The largest head of a request.
+const HEAD_BYTES: usize = 16 << 10;
+/// The most headers in it.
+const HEAD_LINES: usize = 64;
+/// What is being answered when the end comes has so long.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long the server waits.
+#[derive(Clone, Copy)]
+struct Waits {
+    /// A client has so long for its request's head, and for the next one to begin; so long for a handshake; and
+    /// so long to take a part of the answer.
+    patience: Duration,
+    /// How often the files of the web configuration are looked at.
+    look_again: Duration,
+}
+
+const WAITS: Waits = Waits { patience: Duration::from_secs(10), look_again: Duration::from_secs(10) };
+
+/// How to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// How often the host is read when nobody asks.
+    pub interval: Duration,
+    /// Who may ask, and how: a file in the format of the exporter-toolkit.
+    pub web_config: Option<PathBuf>,
+    /// Listen for other hosts without TLS or without a credential.
+    pub insecure_bind: bool,
+}
+
+/// Why nothing is served.
+#[derive(Debug)]
+pub enum Error {
+    /// The address is no loopback address, and what would protect it is missing.
+    Unprotected(SocketAddr),
+    /// The address cannot be listened at.
+    Bind(SocketAddr, std::io::Error),
+    /// The web configuration, or a file that it names.
+    Config(String),
+    /// The runtime or a signal's handler is not to be had.
+    System(std::io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unprotected(address) => write!(
+                f,
+                "{address} can be reached from other hosts: give a --web-config with tls_server_config and \
+                 basic_auth_users (or client certificates), listen at 127.0.0.1, or say --insecure-bind"
+            ),
+            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            Self::Config(what) => f.write_str(what),
+            Self::System(error) => write!(f, "cannot serve: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What is worth telling whoever started the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It listens there: the address as the kernel gave it, by TLS or without.
+    Listening(SocketAddr, bool),
+    /// The web configuration has changed and cannot be used; the one before holds.
+    KeptConfig(String),
+}
+
+/// Serves the running machine until SIGTERM or SIGINT; what is being answered then is answered to its end.
+///
+/// # Errors
+/// Where it cannot begin.
+pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Result<(), Error> {
+    // Two threads at the most read files: the host's, and the hashing of passwords.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
+    let runtime = runtime.map_err(Error::System)?;
+    let served = runtime.block_on(async {
+        let end = signals().map_err(Error::System)?;
+        serve(options, Collector::live(span(options)), WAITS, tell, end).await
+    });
+    // A reading that hangs in the kernel must not keep the program from its end.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+/// A slower schedule gives a longer history, not a thinner one.
+fn span(options: &Options) -> Span {
+    let usual = Span::default();
+    Span { gap: usual.gap.max(options.interval), ..usual }
+}
+
+fn signals() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+async fn serve(
+    options: &Options,
+    collector: Collector,
+    waits: Waits,
+    tell: impl Fn(News) + Send + Sync + 'static,
+    end: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let gate = Gate::open(options.web_config.as_deref()).map_err(Error::Config)?;
+    protected(options, &gate)?;
+    let listener = listen(options.listen)?;
+    let address = listener.local_addr().map_err(Error::System)?;
+    tell(News::Listening(address, gate.tls.is_some()));
+
+    let gates = Arc::new(Gates::new(gate));
+    let (ending, ended) = watch::channel(false);
+    let app = App::new(collector, Arc::clone(&gates), address.ip().is_loopback(), ended.clone());
+    let schedule = tokio::spawn(read_on_schedule(Arc::clone(&app), options.interval));
+    let renewal = tokio::spawn(renew(Arc::clone(&gates), options.clone(), waits.look_again, tell));
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut end = pin!(end);
+    loop {
+        let slot = tokio::select! {
+            () = &mut end => break,
+            slot = Arc::clone(&slots).acquire_owned() => slot,
+        };
+        // The semaphore is never closed.
+        let Ok(slot) = slot else { break };
+        let accepted = tokio::select! {
+            () = &mut end => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(stream, Arc::clone(&app), gates.now(), waits.patience, ended.clone());
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(slot);
+                });
+            }
+            // No descriptor is left, or the client is gone already: neither is a reason to end.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+    drop(listener);
+    ending.send_replace(true);
+    schedule.abort();
+    renewal.abort();
+    let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
+    let _ = timeout(GRACE, slots.acquire_many(all)).await;
+    Ok(())
+}
+
+/// Loopback, or TLS with a credential, or said aloud.
+fn protected(options: &Options, gate: &Gate) -> Result<(), Error> {
+    let safe = options.listen.ip().is_loopback() || (gate.tls.is_some() && gate.asks_for_a_credential());
+    if safe || options.insecure_bind { Ok(()) } else { Err(Error::Unprotected(options.listen)) }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    use tokio::net::TcpSocket;
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A server that was just ended leaves connections behind; its successor need not wait for them.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bind().map_err(|error| Error::Bind(address, error))
+}
+
+async fn read_on_schedule(app: Arc<App>, every: Duration) {
+    let mut ticks = interval(every.max(crate::collect::LEAST_AGE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // A reading that failed is tried again; whoever asks meanwhile is told.
+        let _ = app.reading(every / 2).await;
+    }
+}
+
+/// Certificates are renewed, passwords changed: what the files say holds for the next connection.
+async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl Fn(News)) {
+    let Some(path) = options.web_config.clone() else { return };
+    let mut complained = None;
+    loop {
+        sleep(every).await;
+        let from = path.clone();
+        let Ok(opened) = tokio::task::spawn_blocking(move || Gate::open(Some(&from))).await else { continue };
+        let opened = opened.and_then(|gate| match protected(&options, &gate) {
+            Ok(()) => Ok(gate),
+            Err(error) => Err(error.to_string()),
+        });
+        match opened {
+            Ok(gate) => {
+                gates.replace(gate);
+                complained = None;
+            }
+            Err(what) if complained.as_ref() != Some(&what) => {
+                tell(News::KeptConfig(what.clone()));
+                complained = Some(what);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: Arc<App>,
+    gate: Arc<Gate>,
+    patience: Duration,
+    ended: watch::Receiver<bool>,
+) {
+    // Answers are small and whole; waiting for more of them serves nobody.
+    let _ = stream.set_nodelay(true);
+    let stream = Steady::new(stream, patience);
+    match &gate.tls {
+        None => converse(stream, app, patience, ended).await,
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await {
+                converse(stream, app, patience, ended).await;
+            }
+        }
+    }
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    app: Arc<App>,
+    patience: Duration,
+    mut ended: watch::Receiver<bool>,
+) {
+    let service = TowerToHyperService::new(app.routes());
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEAD_LINES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    // What goes wrong on a connection is the client's to know; it is closed either way.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = ended.wait_for(|ended| *ended) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}

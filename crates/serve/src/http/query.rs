@@ -1,0 +1,85 @@
+//! What if: the question in a request for a size.
+
+use axum::http::StatusCode;
+use hugewise_advice::sizing::{PageSizeChoice, Request, SizeError};
+use hugewise_model::{Bytes, PageSize};
+
+/// The question as its parameters have it: `sessions`, `page_size`, `headroom`, `memory`, as `hugewise size` takes them.
+pub(super) fn size(asked: &[(String, String)]) -> Result<Request, String> {
+    let mut request = Request::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for (name, value) in asked {
+        if seen.contains(&name.as_str()) {
+            return Err(format!("{name} is there twice"));
+        }
+        seen.push(name);
+        let wrong = |expected: &str| format!("{name}: {value:?} is not {expected}");
+        match name.as_str() {
+            "sessions" => {
+                let sessions = value.parse().ok().filter(|sessions| *sessions > 0);
+                request.sessions = Some(sessions.ok_or_else(|| wrong("a number from 1 up"))?);
+            }
+            "headroom" => {
+                let percent = value.parse().ok().filter(|percent| *percent <= 100);
+                request.headroom_percent = percent.ok_or_else(|| wrong("a whole number of percent from 0 to 100"))?;
+            }
+            "memory" => request.memory = Some(Bytes::parse(value).map_err(|error| format!("{name}: {error}"))?),
+            "page_size" if value == "auto" => {}
+            "page_size" => {
+                let page = Bytes::parse(value).ok().and_then(|bytes| PageSize::new(bytes.get()));
+                let page = page.ok_or_else(|| wrong("auto or a page size such as 2M or 1G"))?;
+                request.page_size = PageSizeChoice::Size(page);
+            }
+            other => return Err(format!("{other:?} is not asked for here: sessions, page_size, headroom, memory are")),
+        }
+    }
+    Ok(request)
+}
+
+/// Whether the question is wrong, or this host has no answer to it.
+pub(super) const fn status(error: &SizeError) -> StatusCode {
+    match error {
+        SizeError::NothingToSize | SizeError::NoSuchPageSize { .. } => StatusCode::NOT_FOUND,
+        SizeError::Headroom(_) | SizeError::NoMemory | SizeError::Sessions(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(asked: &[(&str, &str)]) -> Result<Request, String> {
+        size(&asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_question_is_that_of_the_command_line() {
+        assert_eq!(ask(&[]), Ok(Request::default()));
+        let all = [("sessions", "500"), ("page_size", "1G"), ("headroom", "10"), ("memory", "128G")];
+        let request = ask(&all).unwrap();
+        assert_eq!((request.sessions, request.headroom_percent), (Some(500), 10));
+        assert_eq!(request.page_size, PageSizeChoice::Size(PageSize::GIB_1));
+        assert_eq!(request.memory, Some(Bytes::from_gib(128)));
+        assert_eq!(ask(&[("page_size", "auto")]), Ok(Request::default()));
+    }
+
+    #[test]
+    fn a_wrong_question_is_named() {
+        for (name, value) in [
+            ("sessions", "0"),
+            ("sessions", "-1"),
+            ("sessions", "many"),
+            ("sessions", ""),
+            ("headroom", "101"),
+            ("headroom", "256"),
+            ("memory", "much"),
+            ("memory", "-1G"),
+            ("page_size", "3M"),
+            ("page_size", "1K"),
+            ("root", "/etc/passwd"),
+        ] {
+            assert!(ask(&[(name, value)]).unwrap_err().contains(name), "{name}={value}");
+        }
+        assert!(ask(&[("sessions", "1"), ("sessions", "1")]).unwrap_err().contains("twice"));
+    }
+}

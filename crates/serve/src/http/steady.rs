@@ -1,0 +1,112 @@
+//! A connection that gives up on a client which takes nothing of what is sent.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A stream whose writes fail when they have stood still for so long.
+pub(super) struct Steady<T> {
+    stream: T,
+    patience: Duration,
+    alarm: Pin<Box<Sleep>>,
+    waiting: bool,
+}
+
+impl<T> Steady<T> {
+    pub(super) fn new(stream: T, patience: Duration) -> Self {
+        Self { stream, patience, alarm: Box::pin(sleep(patience)), waiting: false }
+    }
+
+    /// Lets a finished write through, and an unfinished one as long as there is patience.
+    fn watch<R>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.waiting = false;
+            return written;
+        }
+        if !self.waiting {
+            self.waiting = true;
+            self.alarm.as_mut().reset(Instant::now() + self.patience);
+        }
+        ready!(self.alarm.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Steady<T> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Steady<T> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.watch(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch(context, closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn a_reader_who_takes_nothing_is_given_up() {
+        run(async {
+            let (ours, _theirs) = duplex(16);
+            let mut ours = Steady::new(ours, Duration::from_millis(50));
+            let error = ours.write_all(&[0; 64]).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_slow_reader_who_takes_something_is_served() {
+        run(async {
+            let (ours, mut theirs) = duplex(16);
+            let mut ours = Steady::new(ours, Duration::from_secs(60));
+            let reader = tokio::spawn(async move {
+                let mut read = 0;
+                while read < 64 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    let mut some = [0; 8];
+                    read += theirs.read(&mut some).await.unwrap();
+                }
+            });
+            ours.write_all(&[0; 64]).await.unwrap();
+            reader.await.unwrap();
+        });
+    }
+}

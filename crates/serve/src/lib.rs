@@ -1,0 +1,22 @@
+//! The long-running ones.
+//!
+//! [`collect`] reads the host on a schedule and shares each reading with everybody who wants one; [`history`] keeps
+//! how it went. Neither knows of the network. What listens stands behind the feature `http`: metrics, JSON
+//! API, dashboard.
+
+pub mod collect;
+pub mod history;
+pub mod textfile;
+
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "http")]
+pub mod openapi;
+#[cfg(feature = "http")]
+pub mod web_config;
+
+#[cfg(test)]
+mod testing;
+
+pub use collect::{Collector, Reading};
+pub use history::{History, Span};

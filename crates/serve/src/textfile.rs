@@ -1,0 +1,71 @@
+//! Metrics as a file for node_exporter's textfile collector.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use hugewise_report::openmetrics::{self, Format};
+
+use crate::Reading;
+
+/// The collector reads files that everybody can read.
+const MODE: u32 = 0o644;
+
+/// Writes a reading's metrics, in the text format that the collector knows. Who reads the file meanwhile sees the
+/// one before or this one, never a part; a link in its place is replaced, not followed.
+///
+/// # Errors
+/// Where the folder cannot be written. What stood there before is there still.
+pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
+    let text = openmetrics::write(&reading.metered(), Format::Prometheus);
+    // The collector passes over what does not end in .prom.
+    let mut beside: OsString = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = Path::new(&beside);
+    let written = put(beside, text.as_bytes()).and_then(|()| fs::rename(beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    written
+}
+
+fn put(path: &Path, text: &[u8]) -> io::Result<()> {
+    // What a killed run with this process's number has left.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
+    file.write_all(text)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what is on the disk, past the code under test")]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_file_is_whole_readable_and_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hugewise.prom");
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "kept").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        for _ in 0..2 {
+            write(&testing::reading(), &path).unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.contains("\nhugewise_page_tables_bytes 65536\n"), "{text}");
+            assert!(!text.contains("# EOF"));
+            assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o7777, MODE);
+        }
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert!(write(&testing::reading(), &folder.path().join("nowhere/hugewise.prom")).is_err());
+        assert!(write(&testing::reading(), folder.path()).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,318 @@
+//! The file that says who may ask, and how: the exporter-toolkit's web.yml
+//! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), which node_exporter and Prometheus read too.
+//!
+//! What is not understood is refused: a setting that is passed over in silence is a door that somebody believes shut.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use bcrypt::HashParts;
+use saphyr::{LoadableYamlNode, Scalar, Yaml};
+
+/// Checking a password against a costlier hash takes seconds, and is meant for nobody who scrapes.
+const MOST_COST: u32 = 16;
+
+/// Headers that the toolkit lets a file set.
+const HEADERS: [&str; 5] = [
+    "Content-Security-Policy",
+    "Strict-Transport-Security",
+    "X-Content-Type-Options",
+    "X-Frame-Options",
+    "X-XSS-Protection",
+];
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebConfig {
+    /// `tls_server_config`.
+    pub tls: Option<Tls>,
+    /// `basic_auth_users`: bcrypt hashes by name.
+    pub users: BTreeMap<String, String>,
+    /// `http_server_config: headers`.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// `tls_server_config`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate with those above it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Who signs the certificates of those who ask.
+    pub client_authority: Option<PathBuf>,
+    /// Whether those who ask show a certificate.
+    pub clients: Clients,
+    /// Not below TLS 1.3.
+    pub only_13: bool,
+    /// Not above TLS 1.2.
+    pub only_12: bool,
+}
+
+/// `client_auth_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// Nobody is asked for a certificate.
+    NotAsked,
+    /// Whoever shows one shows a good one.
+    IfGiven,
+    /// Everybody shows one.
+    Required,
+}
+
+/// What is wrong with the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+type Parsed<T> = Result<T, ConfigError>;
+
+fn wrong<T>(what: impl Into<String>) -> Parsed<T> {
+    Err(ConfigError(what.into()))
+}
+
+impl WebConfig {
+    /// Reads the file's text; paths in it start from `folder`, where it stands.
+    ///
+    /// # Errors
+    /// Where it is no YAML, or says what is not known here.
+    pub fn parse(text: &str, folder: &Path) -> Parsed<Self> {
+        let documents = Yaml::load_from_str(text).map_err(|error| ConfigError(error.to_string()))?;
+        let mut config = Self::default();
+        let document = match documents.as_slice() {
+            [] => return Ok(config),
+            [one] => one,
+            _ => return wrong("more than one document"),
+        };
+        for (name, value) in entries("the file", document)? {
+            match name {
+                "tls_server_config" => config.tls = tls(value, folder)?,
+                "http_server_config" => config.headers = http(value)?,
+                "basic_auth_users" => config.users = users(value)?,
+                other => return wrong(unknown(other, &["rate_limit"])),
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn unknown(name: &str, known_elsewhere: &[&str]) -> String {
+    let why = if known_elsewhere.contains(&name) { "is not supported here" } else { "is not known" };
+    format!("{name}: {why}; leave it out")
+}
+
+fn entries<'a>(of: &str, value: &'a Yaml<'_>) -> Parsed<Vec<(&'a str, &'a Yaml<'a>)>> {
+    let mapping = match value {
+        Yaml::Value(Scalar::Null) => return Ok(Vec::new()),
+        Yaml::Mapping(mapping) => mapping,
+        _ => return wrong(format!("{of}: names and values are expected")),
+    };
+    let named = mapping.iter().map(|(name, value)| match name.as_str() {
+        Some(name) => Ok((name, value)),
+        None => wrong(format!("{of}: a name is no text; write it in quotes")),
+    });
+    named.collect()
+}
+
+fn text<'a>(name: &str, value: &'a Yaml<'_>) -> Parsed<&'a str> {
+    value.as_str().map_or_else(|| wrong(format!("{name}: a text is expected")), Ok)
+}
+
+fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
+    const ELSEWHERE: [&str; 6] =
+        ["cert", "key", "client_ca", "client_allowed_sans", "cipher_suites", "curve_preferences"];
+    let (mut certificate, mut key, mut client_authority) = (None, None, None);
+    let mut clients = Clients::NotAsked;
+    let (mut least, mut most) = (12, 13);
+    let entries = entries("tls_server_config", value)?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    for (name, value) in entries {
+        match name {
+            "cert_file" => certificate = Some(folder.join(text(name, value)?)),
+            "key_file" => key = Some(folder.join(text(name, value)?)),
+            "client_ca_file" => client_authority = Some(folder.join(text(name, value)?)),
+            "client_auth_type" => clients = clients_of(text(name, value)?)?,
+            "min_version" => least = version(name, text(name, value)?)?,
+            "max_version" => most = version(name, text(name, value)?)?,
+            // The order of suites is the server's here in any case.
+            "prefer_server_cipher_suites" if value.as_bool() == Some(true) => {}
+            other => return wrong(unknown(other, &[&ELSEWHERE[..], &["prefer_server_cipher_suites"]].concat())),
+        }
+    }
+    let (Some(certificate), Some(key)) = (certificate, key) else {
+        return wrong("tls_server_config: cert_file and key_file are needed");
+    };
+    if (clients != Clients::NotAsked) != client_authority.is_some() {
+        return wrong("tls_server_config: client_ca_file and a client_auth_type that verifies belong together");
+    }
+    if least > most {
+        return wrong("tls_server_config: min_version is above max_version");
+    }
+    Ok(Some(Tls { certificate, key, client_authority, clients, only_13: least == 13, only_12: most == 12 }))
+}
+
+fn clients_of(name: &str) -> Parsed<Clients> {
+    match name {
+        "" | "NoClientCert" => Ok(Clients::NotAsked),
+        "VerifyClientCertIfGiven" => Ok(Clients::IfGiven),
+        "RequireAndVerifyClientCert" => Ok(Clients::Required),
+        // A certificate that nobody verifies keeps nobody out.
+        other => wrong(format!(
+            "client_auth_type: {other} is not supported here; RequireAndVerifyClientCert, VerifyClientCertIfGiven and \
+             NoClientCert are"
+        )),
+    }
+}
+
+fn version(name: &str, value: &str) -> Parsed<u8> {
+    match value {
+        "TLS12" => Ok(12),
+        "TLS13" => Ok(13),
+        other => wrong(format!("{name}: {other} is not supported here; TLS12 and TLS13 are")),
+    }
+}
+
+fn http(value: &Yaml<'_>) -> Parsed<Vec<(&'static str, String)>> {
+    let mut headers = Vec::new();
+    for (name, value) in entries("http_server_config", value)? {
+        match name {
+            // Allowed, not demanded: who asks by HTTP/2 is answered by HTTP/1.1.
+            "http2" if value.as_bool().is_some() => {}
+            "headers" => {
+                for (name, value) in entries("headers", value)? {
+                    let known = HEADERS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
+                    let Some(known) = known else { return wrong(unknown(name, &[])) };
+                    let value = text(name, value)?;
+                    if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+                        return wrong(format!("{name}: only printable ASCII can be sent"));
+                    }
+                    headers.push((known, value.to_owned()));
+                }
+            }
+            other => return wrong(unknown(other, &[])),
+        }
+    }
+    Ok(headers)
+}
+
+fn users(value: &Yaml<'_>) -> Parsed<BTreeMap<String, String>> {
+    let mut users = BTreeMap::new();
+    for (name, value) in entries("basic_auth_users", value)? {
+        if name.is_empty() || name.contains(':') {
+            return wrong(format!("basic_auth_users: {name:?} cannot be sent as a user's name"));
+        }
+        let hash = text(name, value)?;
+        // The hash itself is no business of whoever reads the message.
+        let Ok(parts) = HashParts::from_str(hash) else {
+            return wrong(format!("basic_auth_users: {name}: no bcrypt hash; `htpasswd -nBC 10 {name}` makes one"));
+        };
+        if parts.get_cost() > MOST_COST {
+            return wrong(format!("basic_auth_users: {name}: a cost of {} is too slow, use 10", parts.get_cost()));
+        }
+        users.insert(name.to_owned(), hash.to_owned());
+    }
+    Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Of `secret`, by crypt(3) of Debian's libxcrypt.
+    const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+    fn parse(text: &str) -> Parsed<WebConfig> {
+        WebConfig::parse(text, Path::new("/etc/hugewise"))
+    }
+
+    #[test]
+    fn a_file_as_node_exporter_reads_it() {
+        let text = format!(
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: /keys/server.key\n  min_version: TLS13\n\
+             http_server_config:\n  http2: true\n  headers:\n    strict-transport-security: max-age=60\n\
+             basic_auth_users:\n  scraper: {HASH}\n"
+        );
+        let config = parse(&text).unwrap();
+        let tls = config.tls.unwrap();
+        assert_eq!(tls.certificate, Path::new("/etc/hugewise/server.crt"));
+        assert_eq!(tls.key, Path::new("/keys/server.key"));
+        assert_eq!((tls.clients, tls.only_13, tls.only_12), (Clients::NotAsked, true, false));
+        assert_eq!(config.users.get("scraper").map(String::as_str), Some(HASH));
+        assert_eq!(config.headers, [("Strict-Transport-Security", "max-age=60".to_owned())]);
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_asks_for_nothing() {
+        for text in
+            ["", "\n", "---\n", "# nothing\n", "tls_server_config:\nbasic_auth_users:\n", "basic_auth_users: {}\n"]
+        {
+            assert_eq!(parse(text), Ok(WebConfig::default()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_by_name() {
+        let cases = [
+            ("rate_limit:\n  burst: 1\n", "rate_limit"),
+            ("basic_auth_user:\n  a: b\n", "basic_auth_user"),
+            ("basic_auth_users:\n  a: plain\n", "no bcrypt hash"),
+            ("basic_auth_users:\n  1: x\n", "in quotes"),
+            ("basic_auth_users: [a]\n", "names and values"),
+            ("tls_server_config:\n  cert_file: a\n", "key_file"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: [x]\n", "cipher_suites"),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",
+                "client_auth_type",
+            ),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_ca_file: c\n", "belong together"),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequireAndVerifyClientCert\n",
+                "belong together",
+            ),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: TLS10\n", "TLS10"),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: TLS13\n  max_version: TLS12\n",
+                "above max_version",
+            ),
+            ("http_server_config:\n  headers:\n    Server: x\n", "Server"),
+            ("http_server_config:\n  headers:\n    X-Frame-Options: \"a\\r\\nb\"\n", "printable"),
+            ("a: [\n", ""),
+            ("---\na: b\n---\n", "more than one document"),
+            ("text\n", "names and values"),
+        ];
+        for (text, what) in cases {
+            let error = parse(text).unwrap_err();
+            assert!(error.0.contains(what), "{text:?}: {error}");
+        }
+        let costly = HASH.replace("$04$", "$31$");
+        assert!(parse(&format!("basic_auth_users:\n  a: {costly}\n")).unwrap_err().0.contains("too slow"));
+        assert!(!parse("basic_auth_users:\n  a: hunter2\n").unwrap_err().0.contains("hunter2"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in any::<String>()) {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn any_words(words in prop::collection::vec(
+            prop::sample::select(vec!["tls_server_config", "basic_auth_users", ":", "\n", "  ", "- ", "&a", "*a", "{", "}", "[", "]", "a", "!!x "]), 0..40)
+        ) {
+            let _ = parse(&words.concat());
+        }
+    }
+}
