@@ -1,8 +1,8 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
-use super::rows::{MINUTE, Rows, apart, bytes};
+use super::rows::{MINUTE, Rows, SECOND, apart, bytes};
 use super::sight::Sight;
-use super::{MOST_EVIDENCE, hides, weaker};
+use super::{MOST_EVIDENCE, weaker};
 use crate::baseline::percentile;
 use crate::{Kind, Metric, Signature, Strength};
 
@@ -83,7 +83,11 @@ fn follow(last: &mut Signature, next: Signature) {
 fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64) -> Signature {
     let leap = high.1 - low.1;
     let mut strength = Strength::Clear;
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let mut caveats = Vec::new();
+    if rows.usual >= MINUTE {
+        let seconds = rows.usual / SECOND;
+        caveats.push(format!("readings {seconds} s apart: how low it was between them is not told"));
+    }
     let caches = |row| Some(rows.value(Metric::Cached, row)? + rows.value(Metric::Buffers, row).unwrap_or(0.0));
     if let Some(given) = caches(low.0).zip(caches(high.0)).map(|(before, after)| before - after)
         && given >= FROM_CACHE * leap
