@@ -57,7 +57,10 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     let from = signatures.iter().map(|one| one.from).min().unwrap_or_default();
     let to = signatures.iter().map(|one| one.to).max().unwrap_or_default();
     let facts = Facts::of(sight, from, to, &signatures);
-    let mut summary = facts.tables.map_or_else(String::new, words::share);
+    // Without the memory they are of, there is the amount.
+    let amount =
+        || signatures.iter().flat_map(|one| &one.evidence).next().map_or_else(String::new, |row| row.what.clone());
+    let mut summary = facts.tables.map_or_else(amount, words::share);
     if let Some(pool) = facts.pool {
         summary = format!("{summary}; {}", words::pool(pool));
     }
