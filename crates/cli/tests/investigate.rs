@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::panic,
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
@@ -206,7 +207,7 @@ fn a_folder_and_its_tars_are_read_alike() {
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
-    assert!(passed.contains("1 file in archive are of no format") || passed.contains("1 file in archive"), "{passed}");
+    assert!(passed.contains("1 file in archive is of no format"), "{passed}");
     assert!(passed.contains("compress or zip"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
@@ -331,7 +332,7 @@ fn hostile(entries: &[(&str, u8, &str, &[u8])]) -> Vec<u8> {
         block[148..156].fill(b' ');
         block[156] = *kind;
         block[157..157 + target.len()].copy_from_slice(target.as_bytes());
-        block[257..263].copy_from_slice(b"ustar\0");
+        block[257..265].copy_from_slice(b"ustar  \0");
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
         block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
         bytes.extend(block);

@@ -56,7 +56,7 @@ fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
     } else if by_kswapd {
         (true, Confidence::Medium)
     } else if consistent {
-        let high = facts.system.is_some_and(|(peak, _)| peak >= HIGH);
+        let high = facts.system.is_some_and(|peak| peak >= HIGH);
         let agree = facts.clear(Kind::Starved) || high;
         (false, if agree { Confidence::Medium } else { Confidence::Low })
     } else {

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::baseline::median;
-use crate::signatures::page_tables;
 use crate::signatures::rows::Rows;
-use crate::signatures::starved;
+use crate::signatures::sight::Sight;
+use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 
 /// %system that is much for an interval of any length.
@@ -29,7 +28,7 @@ impl Tables {
     }
 }
 
-/// A pool of the default page size.
+/// A pool of the default page size, or all that were captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
     pub(super) total: f64,
@@ -49,8 +48,10 @@ pub(super) enum Scans {
 
 pub(super) struct Facts<'a> {
     pub(super) signatures: &'a [Signature],
-    /// Highest %system, and what is usual.
-    pub(super) system: Option<(f64, f64)>,
+    /// Highest %system.
+    pub(super) system: Option<f64>,
+    /// What is usual of it, where it stands out.
+    pub(super) usual: Option<f64>,
     /// %user where %system is highest.
     pub(super) user: Option<f64>,
     /// The lowest %idle with %iowait.
@@ -70,6 +71,8 @@ pub(super) struct Facts<'a> {
     pub(super) load: Option<(f64, f64)>,
     /// How late a collector was, in seconds.
     pub(super) late: Option<i64>,
+    /// Where the host was captured, for other commands to look at.
+    pub(super) root: Option<String>,
     /// Time between samples of the coarsest source that shows it, in milliseconds.
     pub(super) coarsest: i64,
 }
@@ -81,6 +84,7 @@ fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
 }
 
 struct Window<'a> {
+    sight: &'a Sight<'a>,
     history: &'a History,
     from: Moment,
     to: Moment,
@@ -103,10 +107,9 @@ impl Window<'_> {
         inside.max_by(|one, other| one.2.total_cmp(&other.2))
     }
 
-    fn system(&self) -> Option<(f64, f64, Option<f64>)> {
+    fn system(&self) -> Option<(f64, Option<f64>)> {
         let (series, row, peak) = self.highest(Metric::CpuSystem)?;
-        let mut all: Vec<f64> = series.column(Metric::CpuSystem)?.iter().map(|(_, value)| value).collect();
-        Some((peak, median(&mut all)?, series.value(Metric::CpuUser, row)))
+        Some((peak, series.value(Metric::CpuUser, row)))
     }
 
     fn idle(&self) -> Option<f64> {
@@ -124,16 +127,19 @@ impl Window<'_> {
     }
 
     fn tables(&self) -> Option<Tables> {
-        let total = page_tables::memory(self.history)?;
+        let total = self.sight.memory?;
         if let Some((.., bytes)) = self.values(Metric::PageTables).max_by(|one, other| one.2.total_cmp(&other.2)) {
             return Some(Tables { bytes, total, then: true });
         }
         let all = self.history.series.iter().filter_map(|series| Some((series, series.column(Metric::PageTables)?)));
+        let read = all.flat_map(|(series, column)| {
+            column.iter().filter_map(|(row, bytes)| Some((series.samples().get(row)?.at, bytes)))
+        });
+        let facts = self.history.facts.as_ref();
+        let captured = facts.and_then(|facts| Some((facts.at?, facts.page_tables?.as_f64())));
         let apart = |at: Moment| (at.0 - self.to.0).max(self.from.0 - at.0);
-        let nearest = all
-            .flat_map(|(series, column)| column.iter().map(move |(row, bytes)| (series.samples().get(row), bytes)))
-            .min_by_key(|(sample, _)| sample.map_or(i64::MAX, |sample| apart(sample.at)))?;
-        Some(Tables { bytes: nearest.1, total, then: false })
+        let (at, bytes) = read.chain(captured).min_by_key(|(at, _)| apart(*at))?;
+        Some(Tables { bytes, total, then: apart(at) <= 0 })
     }
 
     fn pool(&self) -> Option<Pool> {
@@ -142,9 +148,23 @@ impl Window<'_> {
             let columns = self.history.series.iter().filter_map(|one| Some((one, one.column(Metric::HugeTotal)?)));
             columns.flat_map(|(series, column)| column.iter().map(move |(row, total)| (series, row, total))).last()
         };
-        let (series, row, total) = inside.or_else(anywhere)?;
+        let Some((series, row, total)) = inside.or_else(anywhere) else {
+            return self.captured_pools();
+        };
         let free = series.value(Metric::HugeFree, row)?;
         Some(Pool { total, available: free - series.value(Metric::HugeReserved, row).unwrap_or(0.0) })
+    }
+
+    /// Pools of every size, as they were when the host was captured.
+    fn captured_pools(&self) -> Option<Pool> {
+        let pools = self.history.facts.as_ref()?.pools.as_ref()?;
+        let mut all = Pool { total: 0.0, available: 0.0 };
+        for pool in pools {
+            let bytes = |pages: u64| pool.page.bytes().times(pages).as_f64();
+            all.total += bytes(pool.total?);
+            all.available += bytes(pool.free?.saturating_sub(pool.reserved.unwrap_or(0)));
+        }
+        Some(all)
     }
 
     fn scans(&self) -> Scans {
@@ -185,19 +205,23 @@ impl Window<'_> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(history: &History, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
-        let window = Window { history, from, to };
+    pub(super) fn of(sight: &Sight<'_>, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
+        let history = sight.history;
+        let window = Window { sight, history, from, to };
         let system = window.system();
-        let shows = |series: &&Series| {
+        let shows = |rows: &&Rows<'_>| {
             let mut sources = signatures.iter().flat_map(|signature| &signature.evidence);
-            sources.any(|evidence| evidence.source == series.source)
+            sources.any(|evidence| evidence.source == rows.source())
         };
-        let involved: Vec<Rows<'_>> = history.series.iter().filter(shows).map(Rows::of).collect();
-        let late = || involved.iter().filter_map(|rows| starved::latest(rows, from, to)).max();
+        let involved = sight.rows.iter().filter(shows);
+        // Around these all rows are there, even where others were thinned away.
+        let starved = signatures.iter().filter(|one| one.kind == Kind::Starved);
+        let late = starved.filter_map(|one| sight.latest(one.from, one.to));
         Self {
             signatures,
-            system: system.map(|(peak, usual, _)| (peak, usual)),
-            user: system.and_then(|(.., user)| user),
+            system: system.map(|(peak, _)| peak),
+            usual: signatures.iter().filter(|one| one.kind == Kind::KernelCpu).find_map(kernel_cpu::usual),
+            user: system.and_then(|(_, user)| user),
             idle: window.idle(),
             free: window.free(),
             tables: window.tables(),
@@ -210,8 +234,9 @@ impl<'a> Facts<'a> {
             count: window.count(),
             grown: window.extremes(Metric::PageTables),
             load: window.load(),
-            late: signatures.iter().any(|one| one.kind == Kind::Starved).then(late).flatten(),
-            coarsest: involved.iter().map(|rows| rows.usual).max().unwrap_or(0),
+            late: late.max(),
+            root: history.facts.as_ref().map(|facts| facts.source.clone()),
+            coarsest: involved.map(|rows| rows.usual).max().unwrap_or(0),
         }
     }
 
@@ -239,18 +264,18 @@ impl<'a> Facts<'a> {
 
     /// Whether the kernel took more than the programs, and much.
     pub(super) fn kernel_rules(&self) -> bool {
-        self.kernel_is_high() && self.system.zip(self.user).is_none_or(|((peak, _), user)| peak > user)
+        self.kernel_is_high() && self.system.zip(self.user).is_none_or(|(peak, user)| peak > user)
     }
 
     /// Whether the kernel took much of the processors.
     pub(super) fn kernel_is_high(&self) -> bool {
-        self.system.is_some_and(|(peak, _)| peak >= MUCH)
+        self.system.is_some_and(|peak| peak >= MUCH)
     }
 
     /// Whether the kernel took much, or more than the programs.
     pub(super) fn kernel_leads(&self) -> bool {
         let user = self.user.unwrap_or(100.0);
-        self.kernel_is_high() || self.system.is_some_and(|(peak, _)| peak > user)
+        self.kernel_is_high() || self.system.is_some_and(|peak| peak > user)
     }
 
     /// Whether page tables take a large part of memory, as far as it was read.

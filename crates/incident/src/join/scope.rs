@@ -2,7 +2,8 @@
 
 use crate::baseline::FEWEST;
 use crate::signatures::rows::Rows;
-use crate::{History, Metric, Series};
+use crate::signatures::sight::Sight;
+use crate::{History, Metric};
 
 /// Samples farther apart than this hide much, in milliseconds.
 const COARSE: i64 = 120_000;
@@ -22,8 +23,14 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ("compaction", &[Metric::CompactStall, Metric::ThpFaultFallback, Metric::KcompactdCpu, Metric::KhugepagedCpu]),
 ];
 
-pub(super) fn fill(history: &mut History) {
-    history.looked = history.series.iter().filter(|series| !series.samples().is_empty()).map(looked).collect();
+/// What was looked at: for a quiet archive that is the whole answer.
+pub(super) fn looked(sight: &Sight<'_>) -> Vec<String> {
+    sight.rows.iter().filter(|rows| !rows.samples().is_empty()).map(of_series).collect()
+}
+
+/// What the sources cannot tell.
+pub(super) fn unknown(sight: &Sight<'_>) -> Vec<String> {
+    let history = sight.history;
     let mut unknown = Vec::new();
     let has = |metrics: &[Metric]| {
         history.series.iter().any(|series| metrics.iter().any(|metric| series.column(*metric).is_some()))
@@ -41,7 +48,9 @@ pub(super) fn fill(history: &mut History) {
     if !has(LOOKED.get(2).map_or(&[], |(_, metrics)| metrics)) {
         unknown.push("reclaim: no source counts what the kernel scanned for pages to take back".to_owned());
     }
-    if !has(&[Metric::HugeTotal]) {
+    if history.facts.as_ref().is_some_and(|facts| facts.pools.is_some()) {
+        // Pools of all sizes are known, if of one moment.
+    } else if !has(&[Metric::HugeTotal]) {
         unknown.push("the pool: no source has HugePages_Total".to_owned());
     } else if !has(&[Metric::HugetlbAll]) {
         unknown.push(
@@ -54,8 +63,8 @@ pub(super) fn fill(history: &mut History) {
                 .to_owned(),
         );
     }
-    for series in &history.series {
-        let (rows, pace) = (series.rows(), Rows::of(series).usual);
+    for (series, pace) in history.series.iter().zip(sight.rows.iter().map(|rows| rows.usual)) {
+        let rows = series.rows();
         if rows > 0 && rows < FEWEST {
             unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));
         } else if pace >= COARSE {
@@ -68,15 +77,16 @@ pub(super) fn fill(history: &mut History) {
         }
     }
     unknown.dedup();
-    history.unknown.extend(unknown);
+    unknown
 }
 
-fn looked(series: &Series) -> String {
+fn of_series(rows: &Rows<'_>) -> String {
+    let series = rows.series;
     let has = |metrics: &[Metric]| metrics.iter().any(|metric| series.column(*metric).is_some());
     let mut subjects: Vec<&str> = LOOKED.iter().filter(|(_, metrics)| has(metrics)).map(|(name, _)| *name).collect();
     subjects.push("the collector's own pace");
-    let pace = Rows::of(series).usual as f64 / 1000.0;
-    let count = series.samples().len();
+    let pace = rows.usual as f64 / 1000.0;
+    let count = series.rows();
     format!(
         "{} ({}): {count} samples, usually {pace:.0} s apart: {}",
         series.source,
@@ -87,9 +97,11 @@ fn looked(series: &Series) -> String {
 
 fn page_tables(history: &History) -> String {
     let collector = history.series.iter().find(|series| series.format == "sysstat");
+    let once = history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some());
     match collector.and_then(|series| series.version.as_deref()) {
+        _ if once => "page tables over time: they were read once, when the host was captured".to_owned(),
         Some(version) => format!(
-            "page tables: sysstat {version} does not store them, 11.1.3 and later do; a log of /proc/meminfo has them"
+            "page tables: sysstat {version} has none of them here, 11.1.3 and later store them; a log of /proc/meminfo has them"
         ),
         None if history.series.iter().any(|series| series.format == "sar") => {
             "page tables: sar prints them with -r ALL, of what sysstat 11.1.3 and later stored".to_owned()

@@ -3,7 +3,8 @@
 use super::facts::Facts;
 use super::words;
 use crate::signatures::page_tables;
-use crate::signatures::rows::{Rows, bytes};
+use crate::signatures::rows::bytes;
+use crate::signatures::sight::Sight;
 use crate::{Confidence, History, Incident, Kind, Metric, Signature, Strength, Verdict};
 
 /// Page tables that were large for less than this, in milliseconds, in an archive that is longer do not stand.
@@ -11,7 +12,7 @@ const STANDS: i64 = 30 * 60_000;
 
 /// Findings, and the signatures that make none and are told by no incident.
 pub(super) fn findings(
-    history: &History,
+    sight: &Sight<'_>,
     lasting: &[Signature],
     found: &[Incident],
 ) -> (Vec<Incident>, Vec<Signature>) {
@@ -21,19 +22,19 @@ pub(super) fn findings(
     let tables = lasting.iter().filter(|one| one.kind == Kind::PageTables && one.strength >= Strength::Clear);
     let pools = || lasting.iter().filter(|one| one.kind == Kind::Pool && one.strength >= Strength::Clear);
     if !told(Kind::PageTables) {
-        for signature in tables.filter(|signature| stands(history, signature)) {
+        for signature in tables.filter(|signature| stands(sight.history, signature)) {
             let mut signatures = vec![signature.clone()];
             signatures.extend(pools().cloned());
             used.extend(signatures.iter().map(|one| (one.kind, one.from)));
-            incidents.push(large(history, signatures));
+            incidents.push(large(sight, signatures));
         }
     }
     if incidents.is_empty() && !told(Kind::Pool) {
         for signature in pools() {
-            let facts = Facts::of(history, signature.from, signature.to, std::slice::from_ref(signature));
+            let facts = Facts::of(sight, signature.from, signature.to, std::slice::from_ref(signature));
             if facts.pool.is_some_and(|pool| pool.total > 0.0) {
                 used.push((signature.kind, signature.from));
-                incidents.push(unused(history, signature));
+                incidents.push(unused(sight, signature));
             }
         }
     }
@@ -52,22 +53,19 @@ fn stands(history: &History, signature: &Signature) -> bool {
     long || longest.max().unwrap_or(0) <= 2 * (signature.to.0 - signature.from.0)
 }
 
-fn large(history: &History, signatures: Vec<Signature>) -> Incident {
+fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     let from = signatures.iter().map(|one| one.from).min().unwrap_or_default();
     let to = signatures.iter().map(|one| one.to).max().unwrap_or_default();
-    let facts = Facts::of(history, from, to, &signatures);
+    let facts = Facts::of(sight, from, to, &signatures);
     let mut summary = facts.tables.map_or_else(String::new, words::share);
     if let Some(pool) = facts.pool {
         summary = format!("{summary}; {}", words::pool(pool));
     }
-    let slope = history.series.iter().find_map(|series| {
-        let rows = Rows::of(series);
-        page_tables::growth(&rows, rows.column(Metric::PageTables)?)
-    });
+    let slope = sight.rows.iter().find_map(|rows| page_tables::growth(rows, rows.column(Metric::PageTables)?));
     if let Some((by, slope)) = slope {
-        summary = format!("{summary}; {}", page_tables::slope_words(history, by, slope));
+        summary = format!("{summary}; {}", page_tables::slope_words(sight.history, by, slope));
     }
-    let readings = history.series.iter().filter_map(|series| series.column(Metric::PageTables));
+    let readings = sight.history.series.iter().filter_map(|series| series.column(Metric::PageTables));
     let readings = readings.map(|column| column.iter().count()).sum::<usize>();
     let used = facts.pool.filter(|pool| pool.total > 0.0 && pool.available < 0.1 * pool.total);
     let against: Vec<String> = used
@@ -75,7 +73,7 @@ fn large(history: &History, signatures: Vec<Signature>) -> Incident {
         .into_iter()
         .collect();
     let mut raised_by = Vec::new();
-    if readings == 1 {
+    if readings <= 1 {
         raised_by.push("more than one reading: sar -r ALL, or a log of /proc/meminfo over a day".to_owned());
     }
     if slope.is_none() {
@@ -94,10 +92,10 @@ fn large(history: &History, signatures: Vec<Signature>) -> Incident {
     }
 }
 
-fn unused(history: &History, signature: &Signature) -> Incident {
+fn unused(sight: &Sight<'_>, signature: &Signature) -> Incident {
     let signatures = vec![signature.clone()];
-    let facts = Facts::of(history, signature.from, signature.to, &signatures);
-    let reserved = history.series.iter().any(|series| series.column(Metric::HugeReserved).is_some());
+    let facts = Facts::of(sight, signature.from, signature.to, &signatures);
+    let reserved = sight.history.series.iter().any(|series| series.column(Metric::HugeReserved).is_some());
     let raised = "how many pages are reserved: sysstat 12.1.1 and later, or a log of /proc/meminfo";
     Incident {
         from: signature.from,

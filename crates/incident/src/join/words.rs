@@ -73,7 +73,7 @@ pub(super) fn pool(pool: Pool) -> String {
 }
 
 fn processors(facts: &Facts<'_>) -> Option<String> {
-    let (peak, usual) = facts.system.filter(|_| facts.strength(Kind::KernelCpu).is_some())?;
+    let (peak, usual) = facts.system.zip(facts.usual)?;
     Some(format!("%system rose from {usual:.0} to {peak:.0}"))
 }
 
@@ -123,24 +123,24 @@ fn sessions(facts: &Facts<'_>) -> Vec<String> {
 pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     let mut next = Vec::new();
     let no_pool = facts.pool.is_none_or(|pool| pool.total <= 0.0);
+    let root = facts.root.as_ref().map(|root| format!(" --root {root}")).unwrap_or_default();
+    let check = format!("hugewise check{root}: page tables, pools and memory of the host as it was set up");
     match verdict {
         Verdict::ReclaimByPageTables | Verdict::PageTablesStanding | Verdict::LoginStorm => {
-            next.extend(sizing(no_pool))
+            next.extend(sizing(&root, no_pool));
         }
         Verdict::PoolUnused => {
             next.push("hugewise verify: which server should use the pool, and what keeps it from it".to_owned());
-            next.push("hugewise size: how many pages are needed; what is too much can be given back".to_owned());
+            next.push(format!("hugewise size{root}: how many pages are needed; what is too much can be given back"));
         }
         Verdict::CompactionStall => {
-            next.push("hugewise check: whether transparent huge pages are what its servers ask for".to_owned());
+            next.push(format!("hugewise check{root}: whether transparent huge pages are what its servers ask for"))
         }
         Verdict::ReclaimStorm | Verdict::SwapStorm => {
-            next.push("hugewise check: page tables, pools and memory of the host as it is now".to_owned());
-            next.extend(sizing(no_pool));
+            next.push(check);
+            next.extend(sizing(&root, no_pool));
         }
-        Verdict::KernelCpu | Verdict::Starved => {
-            next.push("hugewise check: page tables, pools and memory of the host as it is now".to_owned());
-        }
+        Verdict::KernelCpu | Verdict::Starved => next.push(check),
     }
     if facts.tables.is_none() {
         next.push("sar -r ALL shows page tables (kbpgtbl) where sysstat 11.1.3 or later stores them".to_owned());
@@ -151,12 +151,10 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     next
 }
 
-fn sizing(no_pool: bool) -> Vec<String> {
-    let size = "hugewise size: how many huge pages the host's servers need";
-    let plan = if no_pool {
-        "hugewise plan: the changes that give it a pool, as a diff"
-    } else {
-        "hugewise plan: the changes that let its servers use the pool, as a diff"
-    };
-    vec![size.to_owned(), plan.to_owned()]
+fn sizing(root: &str, no_pool: bool) -> Vec<String> {
+    let plan = if no_pool { "that give it a pool" } else { "that let its servers use the pool" };
+    vec![
+        format!("hugewise size{root}: how many huge pages the host's servers need"),
+        format!("hugewise plan{root}: the changes {plan}, as a diff"),
+    ]
 }

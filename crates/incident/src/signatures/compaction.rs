@@ -3,7 +3,8 @@
 
 use super::hides;
 use super::rows::{Rows, Spike};
-use crate::{History, Kind, Metric, Signature, Strength};
+use super::sight::Sight;
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Allocations a second that waited for compaction and stand out; each takes milliseconds, so ten are some percent of a
 /// processor.
@@ -20,8 +21,8 @@ const THREADS: f64 = 20.0;
 /// And for how long, times that: half a minute.
 const THREADS_EXCESS: f64 = 600.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -1,13 +1,16 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
 use super::rows::{MINUTE, Rows, bytes};
+use super::sight::Sight;
 use super::{MOST_EVIDENCE, hides, weaker};
 use crate::baseline::percentile;
-use crate::{History, Kind, Metric, Signature, Strength};
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Parts of memory below which free memory is low, whatever is usual. kswapd's watermarks are some tenths of a percent;
 /// hosts in trouble had 0.1 to 0.6 % (78 MB of 20 GB, 75 MB of 64 GB, 3.4 of 528 GB).
 const LOW: f64 = 0.015;
+/// Or below so many times vm.min_free_kbytes, where it is known: kswapd wakes at 1.25 times and rests at 1.5.
+const RESERVES: f64 = 2.0;
 /// Or among the lowest of the archive, and below this part: a host with room to spare is never low.
 const LOWEST: f64 = 0.05;
 const LOWEST_PART: f64 = 0.05;
@@ -21,11 +24,12 @@ const LONG: i64 = 60 * MINUTE;
 /// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
 const FROM_CACHE: f64 = 0.7;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    let reserve = sight.history.facts.as_ref().and_then(|facts| facts.min_free).map_or(0.0, |reserve| reserve.as_f64());
+    sight.rows.iter().flat_map(|rows| of(rows, reserve)).collect()
 }
 
-fn of(rows: &Rows<'_>) -> Vec<Signature> {
+fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {
     let (Some(free), Some(total)) = (rows.column(Metric::MemFree), rows.column(Metric::MemTotal)) else {
         return Vec::new();
     };
@@ -49,7 +53,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
                 low = None;
             }
         }
-        let is_low = now <= LOW * total || (now <= lowest && now <= LOWEST * total);
+        let is_low = now <= (LOW * total).max(RESERVES * reserve) || (now <= lowest && now <= LOWEST * total);
         // Of a long low the last row counts, for time, and the least.
         if is_low {
             let near = low.filter(|(before, _)| rows.at(row).0 - rows.at(*before).0 <= soon);

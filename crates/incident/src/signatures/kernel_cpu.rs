@@ -1,9 +1,10 @@
 //! Time in the kernel far above what the archive has otherwise.
 
 use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, bytes};
+use super::sight::Sight;
 use super::{hides, weaker};
 use crate::baseline::Baseline;
-use crate::{History, Kind, Metric, Signature, Strength};
+use crate::{Kind, Metric, Signature, Strength};
 
 /// %system below this is no trouble, whatever is usual. Of five quiet series, 453 intervals, none had this and stood out
 /// by six spreads; system above user alone was there 129 times, on idle hosts.
@@ -27,8 +28,17 @@ const STEAL: f64 = 10.0;
 /// Pages a second: what moves to and from swap is the trouble itself and explains nothing.
 const SWAPS: f64 = 500.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+/// What stands before the usual %system in evidence.
+const USUAL: &str = "; usual here ";
+
+/// The usual %system that a signature tells: of all rows, those among them that were thinned away since.
+pub(crate) fn usual(signature: &Signature) -> Option<f64> {
+    let words = signature.evidence.iter().filter_map(|evidence| evidence.what.split_once(USUAL));
+    words.filter_map(|(_, usual)| usual.parse().ok()).next()
+}
+
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
@@ -59,7 +69,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     let evidence = spike.rows().into_iter().filter_map(|row| {
         let system = rows.value(Metric::CpuSystem, row)?;
         let user = rows.value(Metric::CpuUser, row).map(|user| format!(", %user {user:.1}")).unwrap_or_default();
-        Some(rows.evidence(row, format!("%system {system:.1}{user}; usual here {:.1}", spike.usual)))
+        Some(rows.evidence(row, format!("%system {system:.1}{user}{USUAL}{:.1}", spike.usual)))
     });
     Signature {
         kind: Kind::KernelCpu,

@@ -1,9 +1,11 @@
 //! Many processes or connections began or ended within an interval.
 
 use super::rows::{MINUTE, Rows, Spike, bytes};
+use super::sight::Sight;
 use super::{hides, stronger};
+use crate::baseline::Baseline;
 use crate::series::Column;
-use crate::{History, Kind, Metric, Signature, Strength};
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Counts are compared with those of so long ago, in milliseconds: a farm of clients starts within minutes, and a finer
 /// source shows the same storm as sysstat's default does.
@@ -28,8 +30,8 @@ const QUEUE: f64 = 4.0;
 /// Page tables that came with a step: what 26 sessions of a 5 GB segment take, and this part of what there was.
 const TABLES: f64 = 256.0 * 1_048_576.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
@@ -37,8 +39,9 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let counts = [(Metric::Sessions, "sessions"), (Metric::Processes, "processes"), (Metric::Tasks, "tasks")];
     for (metric, name) in counts {
         let Some(column) = rows.column(metric) else { continue };
+        let pairs = Pairs::of(rows, column);
         for direction in [1.0, -1.0] {
-            found.extend(steps(rows, column, direction).iter().map(|step| stepped(rows, step, metric, name)));
+            found.extend(steps(rows, &pairs, direction).iter().map(|step| stepped(rows, step, metric, name)));
         }
     }
     found.extend(rates(rows, Metric::Forks, FORKS, FORKED, Strength::Weak, "processes and threads began"));
@@ -54,23 +57,39 @@ struct Step {
     to: f64,
 }
 
-fn steps(rows: &Rows<'_>, column: &Column, direction: f64) -> Vec<Step> {
-    let present: Vec<(usize, f64)> = column.iter().collect();
-    let mut behind = 0;
-    // The difference to the last value that is at least so old, or the value before in coarser sources.
-    let lagged: Vec<(usize, usize)> = (1..present.len())
-        .filter_map(|place| {
+/// A count's rows, and each with the last that is at least so old as counts are compared with, or the one before in
+/// coarser sources.
+struct Pairs {
+    present: Vec<(usize, f64)>,
+    lagged: Vec<(usize, usize)>,
+}
+
+impl Pairs {
+    fn of(rows: &Rows<'_>, column: &Column) -> Self {
+        let present: Vec<(usize, f64)> = column.iter().collect();
+        let mut behind = 0;
+        let lagged = (1..present.len()).filter_map(|place| {
             let now = rows.at(present.get(place)?.0).0;
             while behind + 1 < place && present.get(behind + 1).is_some_and(|next| now - rows.at(next.0).0 >= WITHIN) {
                 behind += 1;
             }
             Some((behind, place))
-        })
-        .collect();
-    let change = |(old, new): (usize, usize)| Some((present.get(new)?.1 - present.get(old)?.1) * direction);
-    let usual = rows.baseline(|row| lagged.get(row).copied().and_then(change), 0..lagged.len(), FLOOR);
+        });
+        let lagged = lagged.collect();
+        Self { present, lagged }
+    }
+}
+
+fn steps(rows: &Rows<'_>, pairs: &Pairs, direction: f64) -> Vec<Step> {
+    let Pairs { present, lagged } = pairs;
+    let change = |(old, new): (usize, usize)| {
+        let ((_, old), (row, new)) = present.get(old).zip(present.get(new))?;
+        rows.settled(*row).then_some((new - old) * direction)
+    };
+    let mut changes: Vec<f64> = lagged.iter().copied().filter_map(change).collect();
+    let usual = Baseline::of(&mut changes, FLOOR);
     let mut found: Vec<Step> = Vec::new();
-    for pair in &lagged {
+    for pair in lagged {
         let Some(((old_row, old), (new_row, new))) = present.get(pair.0).copied().zip(present.get(pair.1).copied())
         else {
             continue;

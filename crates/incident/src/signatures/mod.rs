@@ -5,18 +5,20 @@
 
 mod compaction;
 mod free_memory;
-mod kernel_cpu;
+pub(crate) mod kernel_cpu;
 mod logins;
 pub(crate) mod page_tables;
 mod pool;
 mod reclaim;
 mod restart;
 pub(crate) mod rows;
-pub(crate) mod starved;
+pub(crate) mod sight;
+mod starved;
 mod swap;
 
 use std::cmp::Reverse;
 
+use self::sight::Sight;
 use crate::{Evidence, History, Moment, Signature, Strength};
 
 /// Signatures of one kind that are kept.
@@ -39,7 +41,8 @@ pub fn find(history: &History) -> Vec<Signature> {
         starved::find,
         restart::find,
     ];
-    let mut all: Vec<Signature> = finders.iter().flat_map(|find| foremost(merged(find(history)))).collect();
+    let sight = Sight::of(history);
+    let mut all: Vec<Signature> = finders.iter().flat_map(|find| foremost(merged(find(&sight)))).collect();
     all.sort_by_key(|signature| (signature.from, signature.kind));
     all
 }

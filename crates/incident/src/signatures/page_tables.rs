@@ -1,7 +1,10 @@
 //! Page tables large against memory, or growing with sessions.
 
+use hugewise_model::Bytes;
+
 use super::later;
 use super::rows::{Rows, bytes};
+use super::sight::Sight;
 use crate::baseline::{Slope, median, slope};
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
@@ -19,37 +22,67 @@ const CLEAR_BYTES: f64 = 4.0 * NOTICE_BYTES;
 /// process has some 100 KiB of page tables.
 const EXPLAINS: f64 = 0.8;
 const LEAST_SLOPE: f64 = 512.0 * 1024.0;
+const ONE_READING: &str = "one reading: whether it is so always is not told";
 /// A table of 4 KiB maps 2 MiB with base pages of 4 KiB.
 const MAPPED: f64 = 512.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    let total = memory(history);
-    history.series.iter().filter_map(|series| of(history, &Rows::of(series), total)).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    let told = sight.rows.iter().filter_map(|rows| of(sight.history, rows, sight.memory));
+    told.chain(captured(sight.history, sight.memory)).collect()
 }
 
 /// MemTotal, from whichever source has it.
 pub(crate) fn memory(history: &History) -> Option<f64> {
-    let of = |column: &Column| column.iter().last().map(|(_, total)| total);
-    history.series.iter().filter_map(|series| of(series.column(Metric::MemTotal)?)).find(|total| *total > 0.0)
+    let of = |column: &Column| column.iter().next().map(|(_, total)| total);
+    let told = history.series.iter().filter_map(|series| of(series.column(Metric::MemTotal)?));
+    let captured = history.facts.as_ref().and_then(|facts| facts.memory).map(Bytes::as_f64);
+    told.chain(captured).find(|total| *total > 0.0)
+}
+
+/// What was read when the host was captured, where no collector has it.
+fn captured(history: &History, total: Option<f64>) -> Option<Signature> {
+    let facts = history.facts.as_ref()?;
+    if history.series.iter().any(|series| series.column(Metric::PageTables).is_some()) {
+        return None;
+    }
+    let (at, tables) = (facts.at?, facts.page_tables?.as_f64());
+    Some(Signature {
+        kind: Kind::PageTables,
+        from: at,
+        to: at,
+        strength: strength(tables, total)?,
+        evidence: vec![Evidence { source: facts.source.clone(), at, what: words(tables, total) }],
+        caveats: vec![ONE_READING.to_owned()],
+    })
+}
+
+/// How far page tables of a size stand out; `None` where they don't.
+fn strength(tables: f64, total: Option<f64>) -> Option<Strength> {
+    let part = total.map_or(0.0, |total| tables / total);
+    if part >= STRONG {
+        Some(Strength::Strong)
+    } else if part >= CLEAR || (tables >= CLEAR_BYTES && (part >= NOTICE || total.is_none())) {
+        Some(Strength::Clear)
+    } else if part >= NOTICE || tables >= NOTICE_BYTES {
+        Some(Strength::Weak)
+    } else {
+        None
+    }
+}
+
+fn words(tables: f64, total: Option<f64>) -> String {
+    match total {
+        Some(total) => {
+            format!("page tables {}, {:.1} % of {}", bytes(tables), tables / total * 100.0, bytes(total))
+        }
+        None => format!("page tables {}", bytes(tables)),
+    }
 }
 
 fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signature> {
     let tables = rows.column(Metric::PageTables)?;
-    let of_memory = |value: f64| total.map(|total| value / total);
-    let strength = |value: f64| {
-        let part = of_memory(value).unwrap_or(0.0);
-        if part >= STRONG {
-            Some(Strength::Strong)
-        } else if part >= CLEAR || (value >= CLEAR_BYTES && (part >= NOTICE || total.is_none())) {
-            Some(Strength::Clear)
-        } else if part >= NOTICE || value >= NOTICE_BYTES {
-            Some(Strength::Weak)
-        } else {
-            None
-        }
-    };
     let (mut first, mut last, mut largest, mut many) = (None, (0, 0.0), (0, 0.0), 0usize);
-    for (row, value) in tables.iter().filter(|(_, value)| strength(*value).is_some()) {
+    for (row, value) in tables.iter().filter(|(_, value)| strength(*value, total).is_some()) {
         first = first.or(Some((row, value)));
         last = (row, value);
         many += 1;
@@ -59,15 +92,11 @@ fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signatur
     }
     let first = first?;
     let readings = tables.iter().count();
-    let what = |value: f64| match of_memory(value).zip(total) {
-        Some((part, total)) => format!("page tables {}, {:.1} % of {}", bytes(value), part * 100.0, bytes(total)),
-        None => format!("page tables {}", bytes(value)),
-    };
     let mut evidence: Vec<Evidence> =
-        [first, largest, last].into_iter().map(|(row, value)| rows.evidence(row, what(value))).collect();
+        [first, largest, last].into_iter().map(|(row, value)| rows.evidence(row, words(value, total))).collect();
     let mut caveats = Vec::new();
     if readings == 1 {
-        caveats.push("one reading: whether it is so always is not told".to_owned());
+        caveats.push(ONE_READING.to_owned());
     } else if many < readings {
         caveats.push(format!("{many} of {readings} readings are as large as that"));
     }
@@ -78,7 +107,7 @@ fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signatur
         kind: Kind::PageTables,
         from: rows.at(first.0),
         to: later(rows.at(last.0), rows.at(first.0)),
-        strength: strength(largest.1)?,
+        strength: strength(largest.1, total)?,
         evidence,
         caveats,
     })
@@ -107,11 +136,22 @@ pub(crate) fn slope_words(history: &History, by: Metric, slope: Slope) -> String
         bytes(slope.each),
         bytes(touched)
     );
-    let shared = |column: &Column| median(&mut column.iter().map(|(_, value)| value).collect::<Vec<_>>());
-    let shared = history.series.iter().find_map(|series| shared(series.column(Metric::Shmem)?));
-    if let Some(shared) = shared.filter(|shared| *shared > 0.0) {
-        let part = touched / shared * 100.0;
-        words += &format!("; shared memory is {}, of which each touched about {part:.0} %", bytes(shared));
+    if let Some((name, segment)) = segment(history) {
+        let part = touched / segment * 100.0;
+        words += &format!("; {name} {}, of which each touched about {part:.0} %", bytes(segment));
     }
     words
+}
+
+/// What sessions map on base pages: segments of the servers that were captured, or shared memory altogether.
+fn segment(history: &History) -> Option<(&'static str, f64)> {
+    let servers = history.facts.as_ref().and_then(|facts| facts.instances.as_ref()).into_iter().flatten();
+    let segments = servers.filter(|server| server.processes);
+    let segments = segments.map(|server| server.segments.saturating_sub(server.huge).as_f64()).sum::<f64>();
+    if segments > 0.0 {
+        return Some(("servers' segments on base pages are", segments));
+    }
+    let shared = |column: &Column| median(&mut column.iter().map(|(_, value)| value).collect::<Vec<_>>());
+    let shared = history.series.iter().find_map(|series| shared(series.column(Metric::Shmem)?));
+    shared.filter(|shared| *shared > 0.0).map(|shared| ("shared memory is", shared))
 }

@@ -1,7 +1,8 @@
 //! A pool that is unused, too small, or missing while page tables are large.
 
-use super::page_tables::{self, CLEAR, NOTICE};
+use super::page_tables::{CLEAR, NOTICE};
 use super::rows::{MINUTE, Rows, bytes};
+use super::sight::Sight;
 use crate::baseline::percentile;
 use crate::{History, Kind, Metric, Signature, Strength};
 
@@ -16,10 +17,10 @@ const USED_UP: f64 = 0.02;
 const READINGS: usize = 3;
 const LONG: i64 = 30 * MINUTE;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    let total = page_tables::memory(history);
-    let tables = largest(history, Metric::PageTables).zip(total).map(|(tables, total)| tables / total);
-    history.series.iter().filter_map(|series| of(&Rows::of(series), total, tables)).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    let total = sight.memory;
+    let tables = largest(sight.history, Metric::PageTables).zip(total).map(|(tables, total)| tables / total);
+    sight.rows.iter().filter_map(|rows| of(rows, total, tables)).collect()
 }
 
 fn largest(history: &History, metric: Metric) -> Option<f64> {

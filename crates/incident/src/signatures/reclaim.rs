@@ -5,7 +5,8 @@
 
 use super::hides;
 use super::rows::{Rows, bytes};
-use crate::{History, Kind, Metric, Signature, Strength};
+use super::sight::Sight;
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Counters are of base pages; where those are larger than this, the thresholds are reached later.
 const PAGE: f64 = 4096.0;
@@ -33,8 +34,8 @@ const PRESSURE_EXCESS: f64 = 300.0;
 const STALLS: f64 = 10.0;
 const STALLED: f64 = 1000.0;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 /// One counter with what is clear and what is strong in it.

@@ -1,10 +1,11 @@
 //! The host or the collector began anew.
 
 use super::rows::Rows;
-use crate::{Evidence, History, Kind, Signature, Strength};
+use super::sight::Sight;
+use crate::{Evidence, Kind, Signature, Strength};
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -24,7 +24,7 @@ pub(super) const OUTSTANDING: f64 = 6.0;
 
 /// A series with what its rows have in common.
 pub(crate) struct Rows<'a> {
-    pub(super) series: &'a Series,
+    pub(crate) series: &'a Series,
     /// The usual time between two rows in milliseconds; 0 for fewer than two.
     pub(crate) usual: i64,
     restarts: Vec<Moment>,
@@ -53,6 +53,10 @@ impl<'a> Rows<'a> {
         }
     }
 
+    pub(crate) fn source(&self) -> &'a str {
+        &self.series.source
+    }
+
     pub(crate) fn samples(&self) -> &'a [Sample] {
         self.series.samples()
     }
@@ -71,8 +75,9 @@ impl<'a> Rows<'a> {
 
     /// When a row's interval began.
     pub(crate) fn from(&self, row: usize) -> Moment {
-        let interval = self.samples().get(row).and_then(|sample| sample.interval);
-        let interval = interval.map_or(0, |interval| i64::try_from(interval.as_millis()).unwrap_or(0));
+        let interval = self.samples().get(row).and_then(|sample| sample.interval).unwrap_or_default();
+        let seconds = i64::try_from(interval.as_secs()).unwrap_or(0);
+        let interval = seconds.saturating_mul(SECOND).saturating_add(i64::from(interval.subsec_millis()));
         Moment(self.at(row).0.saturating_sub(interval))
     }
 
@@ -97,6 +102,9 @@ impl<'a> Rows<'a> {
 
     /// Whether the host had time to settle behind its last start.
     pub(super) fn settled(&self, row: usize) -> bool {
+        if self.restarts.is_empty() {
+            return true;
+        }
         let from = self.from(row);
         self.last_restart(self.at(row)).is_none_or(|restart| from.0 - restart.0 >= SETTLES.max(self.usual))
     }

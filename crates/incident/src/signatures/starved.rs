@@ -7,9 +7,10 @@
 use std::ops::Range;
 
 use super::rows::{MINUTE, Rows, SECOND, whole};
+use super::sight::Sight;
 use super::{stronger, weaker};
 use crate::baseline::{FEWEST, median};
-use crate::{History, Kind, Metric, Moment, Signature, Strength};
+use crate::{Kind, Metric, Moment, Signature, Strength};
 
 /// Samples of cron were up to 3 s late, those of systemd's timers 9, on hosts at ease.
 const TOLERANCE: i64 = 15 * SECOND;
@@ -30,9 +31,9 @@ const STEAL: f64 = 20.0;
 const OFTEN: f64 = 0.05;
 const FEW: usize = 5;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
     let all: Vec<(String, Vec<Signature>)> =
-        history.series.iter().map(|series| (family(series.format).to_owned(), of(&Rows::of(series)))).collect();
+        sight.rows.iter().map(|rows| (family(rows.series.format).to_owned(), of(rows))).collect();
     let mut found = Vec::new();
     for (family, own) in &all {
         let others = || all.iter().filter(|(other, _)| other != family).flat_map(|(_, theirs)| theirs);
@@ -94,10 +95,9 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     .collect()
 }
 
-/// The most seconds that a row in a window came late.
-pub(crate) fn latest(rows: &Rows<'_>, from: Moment, to: Moment) -> Option<i64> {
-    let inside = late(rows).into_iter().filter(|late| from < rows.at(late.row) && rows.at(late.row) <= to);
-    inside.map(|late| late.by / SECOND).max()
+/// When rows came late, and by how many seconds.
+pub(super) fn lateness(rows: &Rows<'_>) -> Vec<(Moment, i64)> {
+    late(rows).into_iter().map(|late| (rows.at(late.row), late.by / SECOND)).collect()
 }
 
 /// Rows that came late.

@@ -2,7 +2,8 @@
 
 use super::hides;
 use super::rows::{MINUTE, Rows, Spike, bytes};
-use crate::{History, Kind, Metric, Signature, Strength};
+use super::sight::Sight;
+use crate::{Kind, Metric, Signature, Strength};
 
 /// Pages of 4 KiB.
 const PAGE: f64 = 4096.0;
@@ -18,8 +19,8 @@ const MOVED: f64 = 16_384.0;
 const GROWN: f64 = 0.05;
 const SOON: i64 = 10 * MINUTE;
 
-pub(super) fn find(history: &History) -> Vec<Signature> {
-    history.series.iter().flat_map(|series| of(&Rows::of(series))).collect()
+pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+    sight.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

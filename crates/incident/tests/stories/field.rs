@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use hugewise_incident::{Confidence, Kind, Moment, Series, Strength, Verdict, readers};
+use hugewise_incident::{
+    Confidence, Facts, InstanceFacts, Kind, Moment, PoolFacts, Series, Strength, Verdict, readers,
+};
+use hugewise_model::{Bytes, Engine, PageSize};
 
 use super::made::{self, DAY, GIB, Keeps, MIB, MIDNIGHT, Second, every, investigated, says, seen, verdicts, window};
 
@@ -172,6 +175,50 @@ fn hosts_whose_page_tables_are_large_all_day() {
         assert_eq!(verdicts(&history), [Verdict::PageTablesStanding]);
         assert_eq!(history.incidents[0].confidence, Confidence::Medium);
     }
+}
+
+/// The second of them as a sosreport: sar of RHEL 7, which has no page tables, and what was read when it was made.
+#[test]
+fn a_capture_tells_what_its_collector_could_not() {
+    let calm = |second| Second {
+        system: 3.0 + made::noise(3, second, 1),
+        free: 0.6 * GIB + 20.0 * MIB * made::noise(3, second, 2),
+        tasks: 900.0,
+        ..Second::default()
+    };
+    let old = Keeps { tables: false, total: 126.0 * GIB, ..Keeps::default() };
+    let collected = || {
+        let mut series = seen(&calm, &every(600, 0, DAY), old);
+        series.version = Some("10.1.5".to_owned());
+        vec![series]
+    };
+    let oracle = InstanceFacts {
+        engine: Engine::Oracle,
+        name: "PROD".to_owned(),
+        processes: true,
+        sessions: Some(400),
+        most_sessions: Some(1000),
+        segments: Bytes::from_gib(34),
+        huge: Bytes::ZERO,
+        page_tables: None,
+    };
+    let facts = Facts {
+        source: "sosreport-db7.tar.xz".to_owned(),
+        at: Some(Moment::from_seconds(MIDNIGHT + 50_000)),
+        memory: Some(Bytes::from_kib(132_102_884)),
+        page_tables: Some(Bytes::from_kib(12_023_792)),
+        pools: Some(vec![PoolFacts { page: PageSize::MIB_2, total: Some(0), free: Some(0), reserved: Some(0) }]),
+        instances: Some(vec![oracle]),
+        ..Facts::default()
+    };
+    let history = made::investigated_with(collected(), Some(facts));
+    assert_eq!(verdicts(&history), [Verdict::PageTablesStanding]);
+    let incident = &history.incidents[0];
+    assert_eq!(incident.confidence, Confidence::Medium);
+    says(&incident.summary, &["9 % of memory was page tables (11.5 GiB of 126.0 GiB)", "not configured"]);
+    says(&incident.next.join("\n"), &["hugewise size --root sosreport-db7.tar.xz"]);
+    says(&history.unknown.join("\n"), &["page tables over time: they were read once"]);
+    assert_eq!(verdicts(&investigated(collected())), []);
 }
 
 /// 25 web servers with 25 connections each come up at once, on 4 processors and 16 GB with a segment of 5 GB: a log-in

@@ -147,7 +147,7 @@ fn what_is_looked_at_and_what_cannot_be_told() {
         &history.unknown.join("\n"),
         &[
             "scan_direct_per_second is not to be trusted: sysstat 11.1.5 writes 0",
-            "sysstat 10.1.5 does not store them",
+            "sysstat 10.1.5 has none of them",
             "another than the default page size",
             "sar never",
             "600 s apart: what was shorter than 60 s may not show",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hugewise_incident::series::{Mark, MarkKind};
-use hugewise_incident::{History, Incident, Metric, Moment, Series, Verdict, join, signatures};
+use hugewise_incident::{Facts, History, Incident, Metric, Moment, Series, Verdict, join, signatures};
 
 pub(crate) const GIB: f64 = 1_073_741_824.0;
 pub(crate) const MIB: f64 = 1_048_576.0;
@@ -155,7 +155,12 @@ pub(crate) fn started(mut series: Series, at: i64) -> Series {
 
 /// Looks for incidents, as an investigation does.
 pub(crate) fn investigated(series: Vec<Series>) -> History {
-    let mut history = History { series, ..History::default() };
+    investigated_with(series, None)
+}
+
+/// The same of a host that was captured.
+pub(crate) fn investigated_with(series: Vec<Series>, facts: Option<Facts>) -> History {
+    let mut history = History { series, facts, ..History::default() };
     history.signatures = signatures::find(&history);
     join::incidents(&mut history);
     history

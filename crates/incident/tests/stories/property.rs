@@ -98,7 +98,7 @@ fn moments(interval: i64, around: (i64, i64), trouble: &Range<i64>, late: bool) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_trouble_is_lost(

@@ -1,0 +1,34 @@
+//! A host's series as signatures and incidents look at them: what is asked of them again and again is reckoned once.
+
+use std::cell::OnceCell;
+
+use super::rows::Rows;
+use super::{page_tables, starved};
+use crate::{History, Moment};
+
+/// All that is known of a host, made ready.
+pub(crate) struct Sight<'a> {
+    pub(crate) history: &'a History,
+    /// Of each series.
+    pub(crate) rows: Vec<Rows<'a>>,
+    /// MemTotal.
+    pub(crate) memory: Option<f64>,
+    late: OnceCell<Vec<(Moment, i64)>>,
+}
+
+impl<'a> Sight<'a> {
+    pub(crate) fn of(history: &'a History) -> Self {
+        Self {
+            history,
+            rows: history.series.iter().map(Rows::of).collect(),
+            memory: page_tables::memory(history),
+            late: OnceCell::new(),
+        }
+    }
+
+    /// The most seconds that a row of any collector came late in a window.
+    pub(crate) fn latest(&self, from: Moment, to: Moment) -> Option<i64> {
+        let late = self.late.get_or_init(|| self.rows.iter().flat_map(starved::lateness).collect());
+        late.iter().filter(|(at, _)| from < *at && *at <= to).map(|(_, by)| *by).max()
+    }
+}
