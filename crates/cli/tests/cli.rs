@@ -265,6 +265,20 @@ fn an_instance_that_does_not_run_is_named() {
 }
 
 #[test]
+fn a_page_says_the_same_as_text_and_exits_as_it_does() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/oracle-many-sessions");
+    for (subcommand, said) in
+        [("check", "HW201"), ("size", "17,410 pages of 2 MiB"), ("verify", "not wholly on huge pages")]
+    {
+        let [text, page] = ["text", "html"].map(|format| hugewise([subcommand, "--root", root, "--format", format]));
+        assert_eq!(page.status.code(), text.status.code(), "{subcommand}: {}", err(&page));
+        let page = out(&page);
+        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{subcommand}");
+        assert!(page.contains(said) && !page.contains("<script"), "{subcommand}");
+    }
+}
+
+#[test]
 fn every_rule_has_a_page_and_a_line() {
     let list = hugewise(["rules"]);
     assert_eq!(list.status.code(), Some(0));

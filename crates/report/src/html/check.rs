@@ -66,7 +66,7 @@ fn finding(checked: &Checked<'_>, finding: &Finding, with_chain: bool) -> Markup
     let of = |title: &String| chains.iter().find(|chain| &chain.instance == title);
     let broken = finding.instance.as_ref().and_then(of).filter(|_| with_chain);
     html! {
-        article.finding class=(finding.level.as_str()) id=(finding.code) {
+        article class={ "finding " (finding.level.as_str()) } id=(finding.code) {
             p.head {
                 span class=(class(Role::from(finding.level))) { (finding.level.as_str()) }
                 span.faint { (finding.code) }
@@ -108,6 +108,7 @@ mod tests {
             assert!(page.contains(&format!("id=\"{}\"", finding.code)), "{}", finding.code);
         }
         assert_eq!(page.matches("<article class=\"finding").count(), sample.assessment.findings.len());
+        assert!(page.contains("<article class=\"finding error\" id="), "{page}");
         for words in ["HW201", "no-pool", "17,411", "oracle PROD", "<ol class=\"chain\">", "128.0 GiB"] {
             assert!(page.contains(words), "{words}");
         }

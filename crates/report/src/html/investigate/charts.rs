@@ -165,6 +165,9 @@ pub(super) fn axis(history: &History, span: (Moment, Moment)) -> Axis {
     marks.truncate(200);
     let offset = history.clock.offset_at(span.0).unwrap_or(0);
     let bands = bands.map(|(incident, number)| Band { window: (incident.from, incident.to), number });
+    // What lasts from end to end stands out from nothing.
+    let length = |(from, to): (Moment, Moment)| i128::from(to.0) - i128::from(from.0);
+    let bands = bands.filter(|band| length(band.window) * 20 < length(span) * 19);
     Axis { span, offset, bands: bands.collect(), marks }
 }
 

@@ -53,6 +53,14 @@ fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
     }
     let drawn = page.matches("<svg class=\"chart time\"").count();
     assert_eq!((drawn, page.matches("<rect class=\"shade\"").count()), (9, 9));
+    // An incident that lasts from end to end would shade all and set apart nothing.
+    let mut standing = stories::storm();
+    let history = &mut standing.hosts[0];
+    let (from, to) = span(history).unwrap();
+    (history.incidents[0].from, history.incidents[0].to) = (from, to);
+    history.incidents[0].summary.clear();
+    let all = super::page(&standing);
+    assert!(!all.contains("class=\"shade\"") && all.contains("<h3>Reclaim by page tables</h3>"));
     // Without the script there is nothing to press.
     assert!(page.matches("<button").count() == page.matches("hidden data-from").count() + 5);
     assert!(page.contains("<div class=\"tools\" hidden>"));

@@ -87,11 +87,12 @@ pub(super) fn sentence(text: &str) -> String {
     }
 }
 
-/// Words with commands in them: what stands between backticks, or is a command line of our own as a whole.
+/// Words with commands in them: what stands between backticks, or a command line of our own before what it is for.
 fn step(text: &str) -> Markup {
     let text = clean(text);
     if text.starts_with("hugewise ") {
-        return html! { code.command { (text) } };
+        let (command, what_for) = text.split_once(": ").unwrap_or((&text, ""));
+        return html! { code.command { (command) } (what_for) };
     }
     html! {
         @for (at, part) in text.split('`').enumerate() {
@@ -160,7 +161,13 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
                 " " (window(incident.from, incident.to, clock)) " "
                 button type="button" hidden data-from=(incident.from.0) data-to=(incident.to.0) { "Show in the charts" }
             }
-            h3 { (sentence(&incident.summary)) }
+            h3 {
+                @if incident.summary.is_empty() {
+                    (sentence(&incident.verdict.name().replace('-', " ")))
+                } @else {
+                    (sentence(&incident.summary))
+                }
+            }
             p { span.tag { (incident.verdict.name()) } " " span.tag { (incident.confidence) " confidence" } }
             @for one in &incident.signatures { (signature(one, history, days)) }
             (list("What this does not prove", &caveats(&incident.signatures)))
