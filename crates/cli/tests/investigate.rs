@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::panic,
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
@@ -206,7 +207,7 @@ fn a_folder_and_its_tars_are_read_alike() {
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
-    assert!(passed.contains("1 file in archive are of no format") || passed.contains("1 file in archive"), "{passed}");
+    assert!(passed.contains("1 file in archive is of no format"), "{passed}");
     assert!(passed.contains("compress or zip"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),

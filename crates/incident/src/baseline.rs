@@ -8,7 +8,7 @@ pub(crate) const FEWEST: usize = 12;
 /// MAD times this is the standard deviation of a normal distribution (Hampel 1974).
 const MAD_TO_SIGMA: f64 = 1.4826;
 /// Points of a regression; their pairs are a few ten thousand.
-const MOST_POINTS: usize = 240;
+pub(crate) const MOST_POINTS: usize = 240;
 
 /// What is usual.
 #[derive(Clone, Copy, Debug, PartialEq)]

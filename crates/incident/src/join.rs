@@ -11,6 +11,7 @@ mod standing;
 mod words;
 
 use self::facts::Facts;
+use crate::signatures::rows::apart;
 use crate::signatures::sight::Sight;
 use crate::{History, Incident, Kind, Moment, Signature, Strength};
 
@@ -72,7 +73,7 @@ fn clusters(moments: Vec<Signature>, paces: &[(&str, i64)]) -> (Vec<Cluster>, Ve
     for signature in clear {
         let own = slack(&signature);
         match clusters.last_mut() {
-            Some((cluster, wide)) if signature.from.0 - cluster.to.0 <= own.max(*wide) => {
+            Some((cluster, wide)) if apart(cluster.to, signature.from) <= own.max(*wide) => {
                 cluster.to = cluster.to.max(signature.to);
                 *wide = own.max(*wide);
                 cluster.signatures.push(signature);
@@ -86,7 +87,7 @@ fn clusters(moments: Vec<Signature>, paces: &[(&str, i64)]) -> (Vec<Cluster>, Ve
         let wide = slack(&signature);
         let meets = |(cluster, own): &&mut (Cluster, i64)| {
             let slack = wide.max(*own);
-            signature.from.0 - cluster.to.0 <= slack && cluster.from.0 - signature.to.0 <= slack
+            apart(cluster.to, signature.from) <= slack && apart(signature.to, cluster.from) <= slack
         };
         match clusters.iter_mut().find(meets) {
             Some((cluster, _)) => cluster.signatures.push(signature),

@@ -335,23 +335,35 @@ fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<
 fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize>) -> Vec<String> {
     let mut lines = Vec::new();
     let files = |count: usize| format!("{count} {}", if count == 1 { "file" } else { "files" });
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
     let unknown: usize = passed.values().map(|passed| passed.unknown).sum();
     if unknown > 0 {
         let most = passed.iter().max_by_key(|(_, passed)| passed.unknown).map(|(folder, _)| folder.as_str());
         let others = passed.values().filter(|passed| passed.unknown > 0).count() - 1;
-        let and = if others > 0 { format!(" and {others} more places") } else { String::new() };
-        lines.push(format!("{} in {}{and} are of no format that is known", files(unknown), most.unwrap_or_default()));
+        let and = match others {
+            0 => String::new(),
+            1 => " and another place".into(),
+            _ => format!(" and {others} other places"),
+        };
+        lines.push(format!(
+            "{} in {}{and} {} of no format that is known",
+            files(unknown),
+            most.unwrap_or_default(),
+            be(unknown)
+        ));
     }
     for (folder, Passed { packed, .. }) in passed {
         if *packed > 0 {
             lines.push(format!(
-                "{} in {folder} are packed by compress or zip, which are not read: unpack them first",
-                files(*packed)
+                "{} in {folder} {} packed by compress or zip, which is not read: unpack first",
+                files(*packed),
+                be(*packed)
             ));
         }
     }
     for (folder, count) in links {
-        lines.push(format!("{count} links in {folder} are not followed"));
+        let links = if *count == 1 { "link" } else { "links" };
+        lines.push(format!("{count} {links} in {folder} {} not followed", be(*count)));
     }
     lines
 }

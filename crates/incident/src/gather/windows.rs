@@ -11,7 +11,7 @@ use super::hosts::{Host, Placed};
 use crate::{History, Moment, Problem, Series, Signature, rotation, signatures};
 
 /// Rows of a window, in bytes.
-const WINDOW: usize = 64 << 20;
+const WINDOW: usize = 40 << 20;
 /// How far a window reaches into its neighbours.
 const OVERLAP: i64 = 12 * 3_600_000;
 /// Windows at once: each is held in memory.
@@ -396,12 +396,13 @@ mod tests {
     #[test]
     fn rows_are_handed_on_once_each_and_in_order() {
         let mut seen: Vec<Moment> = Vec::new();
-        let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
-            assert_eq!(host, Some("db1"));
-            seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
-        });
-        told(5, day(0, 9).weight(), false, Some(&rows));
-        drop(rows);
+        {
+            let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
+                assert_eq!(host, Some("db1"));
+                seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
+            });
+            told(5, day(0, 9).weight(), false, Some(&rows));
+        }
         assert_eq!(seen.len(), 5 * 1440);
         assert!(seen.is_sorted());
     }

@@ -47,7 +47,7 @@ fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
     let left_behind = facts.low_while_busy();
     // kswapd's scans speak for reclaim where the rest does.
     let by_kswapd = left_behind && facts.strength(Kind::Reclaim).is_some();
-    let not_counted = !matches!(facts.scans, Scans::Counted { .. });
+    let not_counted = !matches!(facts.scans, Scans::Counted { .. } | Scans::Stalls(_));
     let consistent = left_behind && not_counted && (facts.kernel_leads() || facts.clear(Kind::Starved));
     let (counted, confidence) = if scanned || swapped {
         // Where reclaim itself was counted, time in the kernel beside it needs no other proof.
@@ -151,7 +151,7 @@ impl Decision {
         );
         if storm {
             match &facts.scans {
-                Scans::Counted { .. } => {}
+                Scans::Counted { .. } | Scans::Stalls(_) => {}
                 Scans::Untrusted(why) => raised.push(format!(
                     "scans by kswapd and by processes themselves, which are not to be trusted here ({why}): a newer sysstat, or a log of /proc/vmstat"
                 )),

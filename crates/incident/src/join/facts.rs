@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::signatures::rows::Rows;
+use crate::signatures::rows::{Rows, apart};
 use crate::signatures::sight::Sight;
 use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
@@ -40,6 +40,8 @@ pub(super) struct Pool {
 pub(super) enum Scans {
     /// Counted; the highest rates of processes themselves and of kswapd.
     Counted { direct: f64, kswapd: f64 },
+    /// Not counted, but how many allocations a second had to reclaim, at the highest.
+    Stalls(f64),
     /// Counters that are there and false, with the reason.
     Untrusted(String),
     /// Nobody counted.
@@ -61,6 +63,8 @@ pub(super) struct Facts<'a> {
     pub(super) tables: Option<Tables>,
     pub(super) pool: Option<Pool>,
     pub(super) scans: Scans,
+    /// Percent of the time in which all tasks waited for memory, at its highest.
+    pub(super) pressure: Option<f64>,
     /// Pages a second out to swap and back, at their highest.
     pub(super) swap: Option<(f64, f64)>,
     /// Sessions, or tasks, at the window's begin and at their highest or lowest.
@@ -137,9 +141,9 @@ impl Window<'_> {
         });
         let facts = self.history.facts.as_ref();
         let captured = facts.and_then(|facts| Some((facts.at?, facts.page_tables?.as_f64())));
-        let apart = |at: Moment| (at.0 - self.to.0).max(self.from.0 - at.0);
-        let (at, bytes) = read.chain(captured).min_by_key(|(at, _)| apart(*at))?;
-        Some(Tables { bytes, total, then: apart(at) <= 0 })
+        let outside = |at: Moment| apart(self.to, at).max(apart(at, self.from));
+        let (at, bytes) = read.chain(captured).min_by_key(|(at, _)| outside(*at))?;
+        Some(Tables { bytes, total, then: outside(at) <= 0 })
     }
 
     fn pool(&self) -> Option<Pool> {
@@ -169,10 +173,11 @@ impl Window<'_> {
 
     fn scans(&self) -> Scans {
         let highest = |metric| self.highest(metric).map(|(.., rate)| rate);
-        let direct = highest(Metric::ScanDirect).or_else(|| highest(Metric::AllocStall));
-        if direct.is_some() || highest(Metric::ScanKswapd).is_some() {
-            let kswapd = highest(Metric::ScanKswapd).unwrap_or(0.0);
-            return Scans::Counted { direct: direct.unwrap_or(0.0), kswapd };
+        if let Some((direct, kswapd)) = highest(Metric::ScanDirect).zip(highest(Metric::ScanKswapd)) {
+            return Scans::Counted { direct, kswapd };
+        }
+        if let Some(stalls) = highest(Metric::AllocStall) {
+            return Scans::Stalls(stalls);
         }
         let mut lies = self.history.series.iter().flat_map(|series| &series.untrusted);
         let lie = lies.find(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd));
@@ -227,6 +232,7 @@ impl<'a> Facts<'a> {
             tables: window.tables(),
             pool: window.pool(),
             scans: window.scans(),
+            pressure: window.highest(Metric::PressureMemoryFull).map(|(.., percent)| percent.min(100.0)),
             swap: window
                 .highest(Metric::SwapOut)
                 .zip(window.highest(Metric::SwapIn))
@@ -257,7 +263,7 @@ impl<'a> Facts<'a> {
     /// memory with the kernel's time. Where a minute and more lies between samples, that takes too little of it to be seen.
     pub(super) fn low_while_busy(&self) -> bool {
         let of = |kind| self.signatures.iter().filter(move |one| one.kind == kind && one.strength >= Strength::Clear);
-        let earliest = |busy: &Signature| busy.from.0 + i64::from(self.coarsest < COARSE);
+        let earliest = |busy: &Signature| busy.from.0.saturating_add(i64::from(self.coarsest < COARSE));
         of(Kind::FreeMemory)
             .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
     }

@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::words;
 use crate::signatures::page_tables;
-use crate::signatures::rows::bytes;
+use crate::signatures::rows::{apart, bytes};
 use crate::signatures::sight::Sight;
 use crate::{Confidence, History, Incident, Kind, Metric, Signature, Strength, Verdict};
 
@@ -44,13 +44,13 @@ pub(super) fn findings(
 
 /// Whether page tables were large for long, or in all there is.
 fn stands(history: &History, signature: &Signature) -> bool {
-    let long = signature.to.0 - signature.from.0 >= STANDS;
+    let stood = apart(signature.from, signature.to);
     let spans = history.series.iter().filter(|series| series.column(Metric::PageTables).is_some());
     let longest = spans.filter_map(|series| {
         let (first, last) = (series.samples().first()?, series.samples().last()?);
-        Some(last.at.0 - first.at.0)
+        Some(apart(first.at, last.at))
     });
-    long || longest.max().unwrap_or(0) <= 2 * (signature.to.0 - signature.from.0)
+    stood >= STANDS || longest.max().unwrap_or(0) <= 2 * stood
 }
 
 fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {

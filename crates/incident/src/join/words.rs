@@ -82,11 +82,21 @@ fn free(facts: &Facts<'_>) -> Option<String> {
     Some(format!("free memory leapt from {} to {}", bytes(low), bytes(high)))
 }
 
-fn scans(facts: &Facts<'_>) -> Option<String> {
-    let Scans::Counted { direct, kswapd } = facts.scans else { return None };
-    facts.strength(Kind::Reclaim)?;
+fn scans(facts: &Facts<'_>) -> Vec<String> {
+    if facts.strength(Kind::Reclaim).is_none() {
+        return Vec::new();
+    }
     let rate = |pages: f64| bytes(pages * PAGE);
-    Some(format!("processes themselves scanned up to {} a second, kswapd {}", rate(direct), rate(kswapd)))
+    let counted = match facts.scans {
+        Scans::Counted { direct, kswapd } => {
+            Some(format!("processes themselves scanned up to {} a second, kswapd {}", rate(direct), rate(kswapd)))
+        }
+        Scans::Stalls(stalls) => Some(format!("up to {stalls:.0} allocations a second had to reclaim first")),
+        Scans::Untrusted(_) | Scans::Absent => None,
+    };
+    let waited = facts.pressure.filter(|percent| *percent >= 1.0);
+    let waited = waited.map(|percent| format!("all tasks waited for memory in up to {percent:.0} % of the time"));
+    counted.into_iter().chain(waited).collect()
 }
 
 fn swap(verdict: Verdict, facts: &Facts<'_>) -> Option<String> {

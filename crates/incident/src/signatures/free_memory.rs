@@ -1,8 +1,8 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
-use super::rows::{MINUTE, Rows, bytes};
+use super::rows::{MINUTE, Rows, SECOND, apart, bytes};
 use super::sight::Sight;
-use super::{MOST_EVIDENCE, hides, weaker};
+use super::{MOST_EVIDENCE, weaker};
 use crate::baseline::percentile;
 use crate::{Kind, Metric, Signature, Strength};
 
@@ -44,10 +44,10 @@ fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {
         low = low.filter(|(before, _)| !rows.restarted(*before, row));
         if let Some((before, least)) = low {
             let leapt = now - least >= LEAP * total && now >= TIMES * least;
-            if leapt && rows.at(row).0 - rows.at(before).0 <= soon {
+            if leapt && apart(rows.at(before), rows.at(row)) <= soon {
                 let next = signature(rows, (before, least), (row, now), total);
                 match found.last_mut() {
-                    Some(last) if next.from.0 - last.to.0 <= soon => follow(last, next),
+                    Some(last) if apart(last.to, next.from) <= soon => follow(last, next),
                     _ => found.push(next),
                 }
                 low = None;
@@ -56,12 +56,12 @@ fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {
         let is_low = now <= (LOW * total).max(RESERVES * reserve) || (now <= lowest && now <= LOWEST * total);
         // Of a long low the last row counts, for time, and the least.
         if is_low {
-            let near = low.filter(|(before, _)| rows.at(row).0 - rows.at(*before).0 <= soon);
+            let near = low.filter(|(before, _)| apart(rows.at(*before), rows.at(row)) <= soon);
             low = Some((row, near.map_or(now, |(_, least)| least.min(now))));
         }
     }
     for signature in &mut found {
-        let long = signature.to.0 - signature.from.0;
+        let long = apart(signature.from, signature.to);
         if long > LONG {
             signature.strength = Strength::Weak;
             signature.caveats.push(format!("it went on for {} hours: it is this host's way", long / LONG));
@@ -83,7 +83,11 @@ fn follow(last: &mut Signature, next: Signature) {
 fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64) -> Signature {
     let leap = high.1 - low.1;
     let mut strength = Strength::Clear;
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let mut caveats = Vec::new();
+    if rows.usual >= MINUTE {
+        let seconds = rows.usual / SECOND;
+        caveats.push(format!("readings {seconds} s apart: how low it was between them is not told"));
+    }
     let caches = |row| Some(rows.value(Metric::Cached, row)? + rows.value(Metric::Buffers, row).unwrap_or(0.0));
     if let Some(given) = caches(low.0).zip(caches(high.0)).map(|(before, after)| before - after)
         && given >= FROM_CACHE * leap

@@ -1,6 +1,6 @@
 //! Time in the kernel far above what the archive has otherwise.
 
-use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, bytes};
+use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart, bytes};
 use super::sight::Sight;
 use super::{hides, weaker};
 use crate::baseline::Baseline;
@@ -127,6 +127,6 @@ fn stolen(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
 
 /// A day's work is no spike.
 fn lasting(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
-    let long = rows.at(spike.last).0 - rows.from(spike.first).0;
+    let long = apart(rows.from(spike.first), rows.at(spike.last));
     (long > LONG).then(|| format!("it lasted {} hours: it may be what the day's work takes", long / HOUR))
 }

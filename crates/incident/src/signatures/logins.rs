@@ -1,6 +1,6 @@
 //! Many processes or connections began or ended within an interval.
 
-use super::rows::{MINUTE, Rows, Spike, bytes};
+use super::rows::{MINUTE, Rows, Spike, apart, bytes};
 use super::sight::Sight;
 use super::{hides, stronger};
 use crate::baseline::Baseline;
@@ -69,8 +69,10 @@ impl Pairs {
         let present: Vec<(usize, f64)> = column.iter().collect();
         let mut behind = 0;
         let lagged = (1..present.len()).filter_map(|place| {
-            let now = rows.at(present.get(place)?.0).0;
-            while behind + 1 < place && present.get(behind + 1).is_some_and(|next| now - rows.at(next.0).0 >= WITHIN) {
+            let now = rows.at(present.get(place)?.0);
+            while behind + 1 < place
+                && present.get(behind + 1).is_some_and(|next| apart(rows.at(next.0), now) >= WITHIN)
+            {
                 behind += 1;
             }
             Some((behind, place))
@@ -96,7 +98,7 @@ fn steps(rows: &Rows<'_>, pairs: &Pairs, direction: f64) -> Vec<Step> {
         };
         let grown = (new - old) * direction;
         let large = grown >= STEP && grown >= STEP_PART * old.min(new);
-        let torn = rows.at(new_row).0 - rows.at(old_row).0 > WITHIN.max(2 * rows.usual);
+        let torn = apart(rows.at(old_row), rows.at(new_row)) > WITHIN.max(2 * rows.usual);
         if !large || torn || usual.is_some_and(|usual| usual.z(grown) <= 6.0) || !rows.settled(new_row) {
             continue;
         }

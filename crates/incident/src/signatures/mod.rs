@@ -51,7 +51,8 @@ pub fn find(history: &History) -> Vec<Signature> {
 fn foremost(mut found: Vec<Signature>) -> Vec<Signature> {
     let more = found.len().saturating_sub(MOST_OF_A_KIND);
     if more > 0 {
-        found.sort_by_key(|signature| (Reverse(signature.strength), Reverse(signature.to.0 - signature.from.0)));
+        found
+            .sort_by_key(|signature| (Reverse(signature.strength), Reverse(rows::apart(signature.from, signature.to))));
         found.truncate(MOST_OF_A_KIND);
         found.sort_by_key(|signature| signature.from);
         if let Some(last) = found.last_mut() {

@@ -5,7 +5,7 @@ use hugewise_model::Bytes;
 use super::later;
 use super::rows::{Rows, bytes};
 use super::sight::Sight;
-use crate::baseline::{Slope, median, slope};
+use crate::baseline::{MOST_POINTS, Slope, median, slope};
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
 
@@ -117,7 +117,9 @@ fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signatur
 pub(crate) fn growth(rows: &Rows<'_>, tables: &Column) -> Option<(Metric, Slope)> {
     [Metric::Sessions, Metric::Processes, Metric::Tasks].into_iter().find_map(|metric| {
         let count = rows.column(metric)?;
-        let points: Vec<(f64, f64)> = tables.iter().filter_map(|(row, bytes)| Some((count.get(row)?, bytes))).collect();
+        let stride = rows.samples().len().div_ceil(MOST_POINTS).max(1);
+        let points: Vec<(f64, f64)> =
+            tables.iter().step_by(stride).filter_map(|(row, bytes)| Some((count.get(row)?, bytes))).collect();
         let slope = slope(&points)?;
         (slope.explains >= EXPLAINS && slope.each >= LEAST_SLOPE).then_some((metric, slope))
     })

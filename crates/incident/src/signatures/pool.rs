@@ -1,7 +1,7 @@
 //! A pool that is unused, too small, or missing while page tables are large.
 
 use super::page_tables::{CLEAR, NOTICE};
-use super::rows::{MINUTE, Rows, bytes};
+use super::rows::{MINUTE, Rows, apart, bytes};
 use super::sight::Sight;
 use crate::baseline::percentile;
 use crate::{History, Kind, Metric, Signature, Strength};
@@ -44,7 +44,7 @@ fn of(rows: &Rows<'_>, total: Option<f64>, tables: Option<f64>) -> Option<Signat
         parts.push(if pool > 0.0 { available / pool } else { 0.0 });
     }
     let first = first?;
-    let long = readings >= READINGS && rows.at(last).0 - rows.at(first).0 >= LONG;
+    let long = readings >= READINGS && apart(rows.at(first), rows.at(last)) >= LONG;
     // In nearly all readings: a restart of the server empties the pool for a while.
     let (little, much) = (percentile(&mut parts, 0.05)?, percentile(&mut parts, 0.95)?);
     let large = tables.is_some_and(|tables| tables >= NOTICE);

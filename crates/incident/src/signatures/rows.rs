@@ -17,6 +17,8 @@ const DAY: i64 = 24 * 60 * MINUTE;
 pub(super) const SECOND: i64 = 1000;
 /// Milliseconds.
 pub(super) const MINUTE: i64 = 60 * SECOND;
+/// No collector has a pace as slow as this, in milliseconds: a year.
+const LONGEST: i64 = 365 * DAY;
 /// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.
 const BRIDGE: i64 = MINUTE;
 /// How many spreads above the median stand out: of five quiet series of 10-minute samples, 453 intervals, none did.
@@ -36,10 +38,10 @@ impl<'a> Rows<'a> {
     pub(crate) fn of(series: &'a Series) -> Self {
         let samples = series.samples();
         let pairs = || samples.iter().zip(samples.iter().skip(1));
-        let mut apart: Vec<f64> = pairs().map(|(one, next)| (next.at.0 - one.at.0) as f64).collect();
+        let mut between: Vec<f64> = pairs().map(|(one, next)| apart(one.at, next.at) as f64).collect();
         let mut covered: Vec<f64> = pairs()
             .filter_map(|(one, next)| {
-                Some(next.interval?.as_secs_f64() * 1000.0 / (next.at.0 - one.at.0).max(1) as f64)
+                Some(next.interval?.as_secs_f64() * 1000.0 / apart(one.at, next.at).max(1) as f64)
             })
             .collect();
         let marks = series.marks.iter().filter(|mark| mark.kind == MarkKind::Restart);
@@ -47,7 +49,7 @@ impl<'a> Rows<'a> {
         restarts.sort_unstable();
         Self {
             series,
-            usual: median(&mut apart).map_or(0, whole),
+            usual: median(&mut between).map_or(0, whole).clamp(0, LONGEST),
             restarts,
             continuous: median(&mut covered).is_some_and(|part| part > 0.9),
         }
@@ -94,8 +96,8 @@ impl<'a> Rows<'a> {
         let before = row.checked_sub(1)?;
         let at = self.at(row);
         let restarted = self.restarted(before, row);
-        let apart = at.0 - self.at(before).0;
-        let told = (at.0 - self.from(row).0) as f64;
+        let apart = apart(self.at(before), at);
+        let told = self::apart(self.from(row), at) as f64;
         let torn = self.continuous && (told == 0.0 || told < 0.75 * apart as f64);
         (!restarted && !torn).then_some(apart)
     }
@@ -106,7 +108,7 @@ impl<'a> Rows<'a> {
             return true;
         }
         let from = self.from(row);
-        self.last_restart(self.at(row)).is_none_or(|restart| from.0 - restart.0 >= SETTLES.max(self.usual))
+        self.last_restart(self.at(row)).is_none_or(|restart| apart(restart, from) >= SETTLES.max(self.usual))
     }
 
     /// Whether the host or the collector began anew between two rows.
@@ -128,21 +130,21 @@ impl<'a> Rows<'a> {
         let samples = self.samples();
         let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Vec::new() };
         // Up to a day and a half is one piece: a rest of an hour has nothing to be judged by.
-        if last.at.0 - first.at.0 < DAY + DAY / 2 {
+        if apart(first.at, last.at) < DAY + DAY / 2 {
             return vec![(0..samples.len(), 0..samples.len())];
         }
         let place = |at: i64| samples.partition_point(|sample| sample.at.0 < at);
         let mut days = Vec::new();
         let mut begin = first.at.0;
-        while begin <= last.at.0 {
-            let judged = place(begin)..place(begin + DAY);
+        while begin <= last.at.0 && begin < i64::MAX {
+            let judged = place(begin)..place(begin.saturating_add(DAY));
             if judged.is_empty() {
                 // Nothing for days: on to what comes next.
                 begin = samples.get(judged.end).map_or(i64::MAX, |next| next.at.0);
                 continue;
             }
-            days.push((judged, place(begin - DAY)..place(begin + 2 * DAY)));
-            begin += DAY;
+            days.push((judged, place(begin.saturating_sub(DAY))..place(begin.saturating_add(2 * DAY))));
+            begin = begin.saturating_add(DAY);
         }
         days
     }
@@ -225,7 +227,7 @@ impl Spikes {
         let excess = (value - usual) * rows.seconds(row);
         let bridge = BRIDGE.max(rows.usual + rows.usual / 2);
         match self.0.last_mut() {
-            Some(spike) if rows.at(row).0 - rows.at(spike.last).0 <= bridge => {
+            Some(spike) if apart(rows.at(spike.last), rows.at(row)) <= bridge => {
                 spike.last = row;
                 spike.excess += excess;
                 if value > spike.peak {
@@ -241,6 +243,11 @@ impl Spikes {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount of memory below 2^53")]
 pub(crate) fn bytes(amount: f64) -> Bytes {
     Bytes(amount.max(0.0) as u64)
+}
+
+/// Milliseconds from one moment to another; negative where that is earlier.
+pub(crate) const fn apart(from: Moment, to: Moment) -> i64 {
+    to.0.saturating_sub(from.0)
 }
 
 /// Milliseconds without their fractions.

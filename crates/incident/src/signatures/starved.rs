@@ -109,7 +109,7 @@ fn late(rows: &Rows<'_>) -> Vec<Late> {
         if apart.len() < FEWEST {
             continue;
         }
-        let period = median(&mut apart).map_or(0, whole);
+        let period = median(&mut apart).map_or(0, whole).clamp(0, OFF);
         let schedule = Schedule::of(rows, learnt, period);
         for row in judged {
             found.extend(match &schedule {
@@ -160,8 +160,10 @@ impl Schedule {
         let apart = rows.since_before(row)?;
         let at = rows.at(row).0;
         // The row before may have been late itself, and is of the slot before it.
-        let slot = (at - apart - self.phase + self.tolerance).div_euclid(self.period);
-        let by = at - (self.phase + (slot + 1) * self.period);
+        let before = at.saturating_sub(apart).saturating_add(self.tolerance - self.phase);
+        let due =
+            before.div_euclid(self.period).saturating_add(1).saturating_mul(self.period).saturating_add(self.phase);
+        let by = at.saturating_sub(due);
         if by <= self.tolerance {
             return None;
         }
@@ -169,7 +171,7 @@ impl Schedule {
         let on_time = by.rem_euclid(self.period);
         let missed = on_time.min(self.period - on_time) <= self.tolerance && by >= self.period - self.tolerance;
         if missed {
-            let missing = (by + self.tolerance) / self.period;
+            let missing = by.saturating_add(self.tolerance) / self.period;
             return Some(Late {
                 row,
                 by,

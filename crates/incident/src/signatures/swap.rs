@@ -1,7 +1,7 @@
 //! Pages going out to swap and coming back.
 
 use super::hides;
-use super::rows::{MINUTE, Rows, Spike, bytes};
+use super::rows::{MINUTE, Rows, Spike, apart, bytes};
 use super::sight::Sight;
 use crate::{Kind, Metric, Signature, Strength};
 
@@ -71,7 +71,7 @@ fn grown(rows: &Rows<'_>) -> Vec<Signature> {
     let mut from: Option<(usize, f64)> = None;
     for (row, now) in used.iter() {
         let (before, least) = from.unwrap_or((row, now));
-        let late = rows.at(row).0 - rows.at(before).0 > SOON.max(rows.usual + rows.usual / 2);
+        let late = apart(rows.at(before), rows.at(row)) > SOON.max(rows.usual + rows.usual / 2);
         let enough = total.get(row).is_some_and(|total| now - least >= GROWN * total);
         if enough && !late {
             let what = |value: f64| format!("swap in use {}", bytes(value));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod field;
+mod harm;
 mod kinds;
 mod made;
 mod property;
