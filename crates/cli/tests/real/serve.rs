@@ -179,10 +179,9 @@ fn it_ends_in_good_order_and_its_memory_is_bounded() {
     let rss = || kernel::status(served.child.id(), "VmRSS:").unwrap();
     let mut before = 0;
     for round in 0..300 {
-        // The largest answer of all, and the one that is asked for most.
-        for path in ["/api/v1/openapi.json", "/metrics"] {
-            assert_eq!(get(served.address, path).unwrap().0, 200);
-        }
+        // The largest answer of all; now and then one for which the host is read.
+        let path = if round % 10 == 0 { "/metrics" } else { "/api/v1/openapi.json" };
+        assert_eq!(get(served.address, path).unwrap().0, 200);
         if round == 50 {
             before = rss();
         }
