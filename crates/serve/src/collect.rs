@@ -162,16 +162,22 @@ impl Collector {
         self.kept().latest.clone()
     }
 
-    /// A reading no older than that, or than [`LEAST_AGE`] where that is more. Reads the host where there is
-    /// none, which takes as long as `hugewise check`; of several callers one reads, and the others wait.
+    /// A reading no older than that, or than [`LEAST_AGE`] where that is more, at the moment of the call. Reads
+    /// the host where there is none, which takes as long as `hugewise check`; of several callers one reads, and
+    /// the others wait.
     pub fn no_older_than(&self, age: Duration) -> Arc<Reading> {
-        let age = age.max(LEAST_AGE);
-        if let Some(reading) = self.fresh(age) {
+        self.since(Instant::now(), age)
+    }
+
+    /// The same for somebody who asked at that moment and has waited since: what was read meanwhile is for
+    /// them too, however long they waited.
+    pub fn since(&self, asked: Instant, age: Duration) -> Arc<Reading> {
+        if let Some(reading) = self.fresh(asked, age) {
             return reading;
         }
         let mut count = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody else may have read it while this one waited for its turn.
-        if let Some(reading) = self.fresh(age) {
+        if let Some(reading) = self.fresh(asked, age) {
             return reading;
         }
         let number = count.saturating_add(1);
@@ -198,8 +204,10 @@ impl Collector {
         self.kept().history.span()
     }
 
-    fn fresh(&self, age: Duration) -> Option<Arc<Reading>> {
-        self.latest().filter(|reading| reading.taken.elapsed() < age)
+    /// The last reading, where it was no older than that, or than [`LEAST_AGE`], at that moment.
+    pub fn fresh(&self, asked: Instant, age: Duration) -> Option<Arc<Reading>> {
+        let age = age.max(LEAST_AGE);
+        self.latest().filter(|reading| asked.saturating_duration_since(reading.taken) < age)
     }
 
     /// A reader that panicked has left what was kept before it.
@@ -253,6 +261,19 @@ mod tests {
         }
         assert_eq!(collector.no_older_than(Duration::ZERO).number, 2);
         assert_eq!(collector.history().len(), 1, "the second is too near for a point of its own");
+    }
+
+    #[test]
+    fn what_was_read_while_somebody_waited_is_for_them_too() {
+        let collector = Collector::new(|| Box::new(testing::source()), Span::default());
+        let asked = Instant::now();
+        assert_eq!(collector.since(asked, Duration::ZERO).number, 1);
+        // As old as a queue of slow callers makes it.
+        while asked.elapsed() < LEAST_AGE + Duration::from_millis(100) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(collector.since(asked, Duration::ZERO).number, 1);
+        assert!(collector.fresh(asked + LEAST_AGE * 1000, Duration::ZERO).is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is answered to whom.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -93,8 +93,8 @@ impl App {
 
     /// A reading no older than that. However many ask, one thread reads.
     pub(super) async fn reading(&self, age: Duration) -> Result<Arc<Reading>, String> {
-        let age = age.max(LEAST_AGE);
-        let fresh = || self.collector.latest().filter(|reading| reading.taken.elapsed() < age);
+        let asked = Instant::now();
+        let fresh = || self.collector.fresh(asked, age);
         let read = async {
             if let Some(reading) = fresh() {
                 return Ok(reading);
@@ -104,7 +104,7 @@ impl App {
                 return Ok(reading);
             }
             let collector = Arc::clone(&self.collector);
-            let reading = tokio::task::spawn_blocking(move || collector.no_older_than(age)).await;
+            let reading = tokio::task::spawn_blocking(move || collector.since(asked, age)).await;
             reading.map_err(|_| "reading the host went wrong".to_owned())
         };
         timeout(READING, read).await.unwrap_or_else(|_| Err("reading the host takes too long".into()))
