@@ -96,6 +96,26 @@ fn several_segments_make_one_pool_and_a_headroom_is_added() {
 }
 
 #[test]
+fn sessions_of_a_bare_segment_share_tables_by_chance_and_the_report_says_what_one_address_would_cost() {
+    let words = |size| ["size", "--memory", "64G", "--only-described", "--segment", size, "--sessions", "300"];
+    let said = hugewise(&[&words("5GiB")[..], &["--format", "json"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = said.json();
+    let row = |row: &&Value| row["sessions"] == 300 && row["page_bytes"] == 2 << 20;
+    let row = report["forecast"].as_array().unwrap().iter().find(row).unwrap();
+    // 54 KiB, a table and a hundredth of one for each, and the four tables within the memory: once, or for each of the
+    // 227.19 offsets that 300 draws of 512 are expected to give.
+    let (each, inner) = (300 * (54 * 1024 + 4096 + 40), 4 * 4096);
+    assert_eq!(row["page_tables_least_bytes"], each + inner);
+    let sets = (row["page_tables_bytes"].as_f64().unwrap() - f64::from(each)) / f64::from(inner);
+    assert!((sets - 227.19).abs() < 0.01, "{sets}");
+    let note = "share tables where they map a segment at one address";
+    let said = |size| hugewise(&words(size)).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said("5GiB").contains(note));
+    assert!(!said("1GiB").contains(note));
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_numbers() {
     let words = ["size", "--memory", "8G", "--segment", "7G", "--page-size", "2M"];
     let said = hugewise(&words);
