@@ -422,7 +422,7 @@ fn a_plan_of_a_host_that_a_killed_apply_has_left() {
     }
     fs::write(GRUB_CFG, "# made by update-grub\n").unwrap();
     let _ = fs::remove_file(UPDATE_GRUB);
-    fs::write(UPDATE_GRUB, "#!/bin/sh\nkill -9 $PPID $$\n").unwrap();
+    fs::write(UPDATE_GRUB, "#!/bin/sh\necho half >/boot/grub/grub.cfg\nkill -9 $PPID $$\n").unwrap();
     fs::set_permissions(UPDATE_GRUB, fs::Permissions::from_mode(0o755)).unwrap();
     let before = State::etc();
     let step = Step::new("boot", "boot", Risk::Reboot, "why").change(FileChange::write(GRUB, GRUB_TEXT));
