@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use hugewise_lab::guard::{self, PoolGuard};
 use hugewise_lab::require;
+use hugewise_model::PageSize;
 use serde_json::Value;
 
 fn lab(arguments: &[&str]) -> Command {
@@ -78,6 +79,48 @@ fn a_plan_alone_does_nothing() {
     assert!(text.starts_with("lab sort  on memory\nmeasures  pages 4k") && text.contains("takes     about"), "{text}");
     assert!(output.stderr.is_empty());
     assert_eq!(pool(), before);
+}
+
+#[test]
+fn the_segment_lies_where_its_policy_says() {
+    let _alone = require!(guard::alone());
+    let before = pool();
+    let there = guard::available(PageSize::MIB_2).map_or(0, |pages| pages.get());
+    // 16 huge pages more than the pool has.
+    let size = format!("{}M", (there + 16) * 2);
+    let arguments =
+        |policy| ["page-tables", "--segment", &size, "--sessions", "1", "--policy", policy].map(str::to_owned);
+    let measure = |policy, more: &[&str]| {
+        let once = ["--runs", "1", "--warm-ups", "0", "--yes", "--format", "json"];
+        lab(&[]).args(arguments(policy)).args(once).args(more).output().unwrap()
+    };
+    let tables = |output: &Output| {
+        assert_eq!(output.status.code(), Some(0), "{}", errors(output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let runs = report["runs"].as_array().unwrap();
+        runs.iter().find(|run| run["metric"] == "session_page_tables").unwrap()["median"].as_f64().unwrap()
+    };
+    let short = measure("only", &["--pages", "2m"]);
+    assert_eq!(short.status.code(), Some(2));
+    assert!(errors(&short).contains("16 pages of 2 MiB are missing"), "{}", errors(&short));
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    let partly = tables(&measure("true", &["--pages", "2m", "--keep", kept.to_str().unwrap()]));
+    let base = tables(&measure("false", &["--pre-touch", "session"]));
+    if PoolGuard::may_change() {
+        let all = tables(&measure("auto", &["--pages", "2m", "--pre-touch", "none"]));
+        // A table of 4 KiB for each 2 MiB that are on base pages.
+        assert!(partly - all >= 60_000.0, "{partly} of a part, {all} of none");
+    }
+    assert!(base >= partly, "{base} of all, {partly} of a part");
+    assert_eq!(pool(), before);
+    let refused = measure("false", &["--pages", "2m"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("on base pages, not on 2m"), "{}", errors(&refused));
+
+    let read = |name: &str| fs::read_to_string(kept.join(name)).unwrap();
+    assert!(read("page-tables.html").starts_with("<!DOCTYPE html>") && read("page-tables-1.svg").starts_with("<svg "));
+    assert_eq!(serde_json::from_str::<Value>(&read("page-tables.json")).unwrap()["schema"], "hugewise.lab/1");
 }
 
 #[test]

@@ -134,7 +134,7 @@ pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, bool, &'a str)>, to
     let (mut x, mut y) = (6.0, top + 8.0);
     let mut entries = Vec::new();
     for (series, forecast, name) in names {
-        let width = 26.0 + LETTER * length(name);
+        let width = 34.0 + LETTER * length(name);
         if x > 6.0 && x + width > WIDTH {
             (x, y) = (6.0, y + ROW);
         }

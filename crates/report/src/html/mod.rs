@@ -21,10 +21,9 @@ use crate::chart;
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--faint:#59636e;--rule:#d8dee4;--good:#1a7f37;--bad:#b42318}
 @media (prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--faint:#9198a1;--rule:#30363d;--good:#4ac26b;--bad:#ff8a80}}
-@media print{:root{--ground:#fff;--ink:#000;--faint:#333;--rule:#bbb;--good:#000;--bad:#000}main{max-width:none}section,figure,tr{break-inside:avoid}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:52rem;margin:0 auto;padding:1rem}
+main{max-width:58rem;margin:0 auto;padding:1rem}
 h1{font-size:1.5rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 p{margin:.5rem 0}.faint{color:var(--faint)}.good{color:var(--good)}.bad{color:var(--bad)}
 figure{margin:1rem 0}figure svg{display:block;width:100%;max-width:40rem;height:auto}
@@ -32,6 +31,7 @@ figure{margin:1rem 0}figure svg{display:block;width:100%;max-width:40rem;height:
 th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--faint);font-weight:500}td.number,th.number{text-align:right}
 code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}
+@media print{:root{--ground:#fff;--ink:#000;--faint:#333;--rule:#bbb;--good:#000;--bad:#000}main{max-width:none}section,figure,tr{break-inside:avoid}.scroll{overflow:visible}table{font-size:.7rem}}
 ";
 
 /// What the page lets itself do: show what is in it.
