@@ -28,6 +28,9 @@ _hugewise() {
             hugewise,completions)
                 cmd="hugewise__subcmd__completions"
                 ;;
+            hugewise,investigate)
+                cmd="hugewise__subcmd__investigate"
+                ;;
             hugewise,lab)
                 cmd="hugewise__subcmd__lab"
                 ;;
@@ -39,6 +42,9 @@ _hugewise() {
                 ;;
             hugewise,run)
                 cmd="hugewise__subcmd__run"
+                ;;
+            hugewise,serve)
+                cmd="hugewise__subcmd__serve"
                 ;;
             hugewise,size)
                 cmd="hugewise__subcmd__size"
@@ -74,7 +80,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --connect --verbose --color --help --version check capture size plan apply undo verify lab run rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -85,7 +91,7 @@ _hugewise() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
                     return 0
                     ;;
                 --fail-on)
@@ -195,7 +201,7 @@ _hugewise() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
                     return 0
                     ;;
                 --fail-on)
@@ -231,6 +237,44 @@ _hugewise() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        hugewise__subcmd__investigate)
+            opts="-h --from --to --timezone --series --format --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timezone)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --series)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         hugewise__subcmd__lab)
             opts="-h --help page-tables logins sort access pool workload"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -246,7 +290,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__access)
-            opts="-y -h --segment --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --segment --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -284,6 +328,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -296,7 +344,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__logins)
-            opts="-y -h --sessions --paced --interval --segment --touch --kind --random --write --interleave --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --sessions --paced --interval --segment --touch --kind --random --write --interleave --policy --pre-touch --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -326,6 +374,14 @@ _hugewise() {
                     COMPREPLY=($(compgen -W "system-v mmap memfd" -- "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -W "auto only true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --pre-touch)
+                    COMPREPLY=($(compgen -W "none creator session" -- "${cur}"))
+                    return 0
+                    ;;
                 --pages)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -354,6 +410,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -366,7 +426,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__page__subcmd__tables)
-            opts="-y -h --engine --sessions --segment --touch --kind --random --write --interleave --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --engine --sessions --segment --touch --kind --random --write --interleave --policy --pre-touch --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -392,6 +452,14 @@ _hugewise() {
                     COMPREPLY=($(compgen -W "system-v mmap memfd" -- "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -W "auto only true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --pre-touch)
+                    COMPREPLY=($(compgen -W "none creator session" -- "${cur}"))
+                    return 0
+                    ;;
                 --pages)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -420,6 +488,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -432,7 +504,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__pool)
-            opts="-y -h --size --no-fragments --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --size --no-fragments --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -470,6 +542,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -482,7 +558,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__sort)
-            opts="-y -h --rows --row-bytes --extents --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --rows --row-bytes --extents --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -528,6 +604,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -540,7 +620,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__lab__subcmd__workload)
-            opts="-y -h --sessions --segment --seconds --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --color --help"
+            opts="-y -h --sessions --segment --seconds --pages --runs --warm-ups --seed --keep-free --plan --yes --format --out --keep --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -583,6 +663,10 @@ _hugewise() {
                     return 0
                     ;;
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -715,6 +799,36 @@ _hugewise() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        hugewise__subcmd__serve)
+            opts="-h --listen --web-config --insecure-bind --interval --textfile --once --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --web-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --textfile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         hugewise__subcmd__size)
             opts="-h --root --format --sessions --memory --page-size --headroom --instance --only-described --connect --color --engine --data-dir --config --server-binary --sga --sga-max --processes --asm --management-database --command --segment --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -727,7 +841,7 @@ _hugewise() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
                     return 0
                     ;;
                 --sessions)
@@ -847,7 +961,7 @@ _hugewise() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json nagios" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json html nagios" -- "${cur}"))
                     return 0
                     ;;
                 --color)

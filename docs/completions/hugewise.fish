@@ -25,8 +25,9 @@ function __fish_hugewise_using_subcommand
 end
 
 complete -c hugewise -n "__fish_hugewise_needs_command" -l root -d 'Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
-complete -c hugewise -n "__fish_hugewise_needs_command" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
-json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_needs_command" -l format -d 'Text for people, JSON for programs, or one page in one file that can be mailed' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_needs_command" -l fail-on -d 'Exit with 1 for findings of this level or worse' -r -f -a "error\t'It hurts now, or will at the next start'
 warn\t'It will hurt under load'
 info\t'Worth knowing'
@@ -46,13 +47,16 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show th
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Carry a plan out, with a journal by which it can be taken back'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Take back what was applied: every byte and every value as before'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Tell whether each instance is wholly on huge pages, and if not, which link is broken'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure page tables, log-ins, sorts, access and more by page size, here'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "serve" -d 'Metrics for Prometheus, a dashboard and a JSON API, live'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "rules" -d 'List the rules, or print the page of one'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l root -d 'Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
-json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l format -d 'Text for people, JSON for programs, or one page in one file that can be mailed' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l fail-on -d 'Exit with 1 for findings of this level or worse' -r -f -a "error\t'It hurts now, or will at the next start'
 warn\t'It will hurt under load'
 info\t'Worth knowing'
@@ -68,8 +72,9 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s o -l outpu
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from what was captured before, instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l root -d 'Size what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
-json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l format -d 'Text for people, JSON for programs, or one page in one file that can be mailed' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sessions -d 'Sessions on the host that the plan has to carry' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l memory -d 'Plan for a host with so much memory, instead of this one' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
@@ -153,14 +158,26 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand undo" -s h -l help -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l log -d 'A server\'s own log: Oracle\'s alert log, PostgreSQL\'s, MariaDB\'s or MySQL\'s, a JVM\'s, QEMU\'s; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l wait -d 'Wait up to so many seconds until a starting server has mapped its memory' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l root -d 'Look at what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l format -d 'Text for people, JSON for programs, or a line for a monitoring system' -r -f -a "text\t'For people'
+complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l format -d 'Text for people, JSON for programs, a page that can be mailed, or a line for a monitoring system' -r -f -a "text\t'For people'
 json\t'For programs'
+html\t'One page in one file'
 nagios\t'One line and the exit codes of a monitoring plugin'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -d 'Nothing before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l to -d 'Nothing after; as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l timezone -d 'The zone of times that come without one: Europe/Berlin, or +02:00' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l series -d 'Also write the decoded series: FILE.csv or FILE.parquet' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l format -d 'Text for people, JSON for programs, or a page with charts' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'One page in one file'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "page-tables" -d 'Page tables as sessions grow, in all and of each, beside the forecast of size'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "logins" -d 'A storm of log-ins: how long each takes, all at once and one by one'
@@ -176,6 +193,13 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l kind -d 'What the segment is' -r -f -a "system-v\t'shmget, as Oracle takes it'
 mmap\t'A shared mapping without a file, as PostgreSQL takes it'
 memfd\t'A memory file'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l policy -d 'On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle\'s `use_large_pages`' -r -f -a "auto\t'The pool is grown first and put back after'
+only\t'The pool as it is: all of the segment on it, or no start'
+true\t'The pool as it is, and base pages for what it lacks'
+false\t'Base pages, whatever --pages says'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pre-touch -d 'Who touches the segment before there is any work; without it the server, and every session where --touch is 100 for log-ins' -r -f -a "none\t'Nobody'
+creator\t'The server once, when it makes the segment'
+session\t'The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l runs -d 'Rounds; each measures every kind of pages once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l warm-ups -d 'Rounds before them that do not count' -r
@@ -185,6 +209,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -202,6 +227,13 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l kind -d 'What the segment is' -r -f -a "system-v\t'shmget, as Oracle takes it'
 mmap\t'A shared mapping without a file, as PostgreSQL takes it'
 memfd\t'A memory file'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l policy -d 'On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle\'s `use_large_pages`' -r -f -a "auto\t'The pool is grown first and put back after'
+only\t'The pool as it is: all of the segment on it, or no start'
+true\t'The pool as it is, and base pages for what it lacks'
+false\t'Base pages, whatever --pages says'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pre-touch -d 'Who touches the segment before there is any work; without it the server, and every session where --touch is 100 for log-ins' -r -f -a "none\t'Nobody'
+creator\t'The server once, when it makes the segment'
+session\t'The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pages -d 'Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l runs -d 'Rounds; each measures every kind of pages once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l warm-ups -d 'Rounds before them that do not count' -r
@@ -211,6 +243,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -232,6 +265,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -248,6 +282,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -264,6 +299,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -283,6 +319,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 json\t'For programs'
 html\t'One file with plots'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l out -d 'Where the results go instead of standard output' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -303,6 +340,13 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l report -d 'At 
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l compare -d 'Run it without and with huge pages in turn, its output thrown away, and say what was gained'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Say nothing of how it is done'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen at; port 0 takes any that is free' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l web-config -d 'Who may ask, and how: TLS and passwords, in the format of the exporter-toolkit (web.yml)' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 'Read the host so often when nobody asks, in seconds' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 'Listen nowhere, and write the metrics to this file for node_exporter\'s textfile collector at each interval' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen for other hosts without TLS or without a credential: everybody who can reach it can read it'
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l once -d 'Write the file once'
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'

@@ -102,6 +102,14 @@ pub struct Signature {
     pub caveats: Vec<String>,
 }
 
+impl Signature {
+    /// The row that says most in one line: of page tables their largest, otherwise the first.
+    pub fn headline(&self) -> Option<&Evidence> {
+        let telling = usize::from(self.kind == Kind::PageTables);
+        self.evidence.get(telling).or_else(|| self.evidence.first())
+    }
+}
+
 /// What an incident is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {

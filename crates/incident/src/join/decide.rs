@@ -118,9 +118,12 @@ fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
             against.push(format!(
                 "scans were counted and low: {direct:.0} pages a second by processes themselves, {kswapd:.0} by kswapd"
             ));
-        } else if matches!(verdict, Verdict::KernelCpu | Verdict::Starved) && direct + kswapd < 1.0 {
-            against.push("scans were counted, and there were none: it was not reclaim".to_owned());
         }
+    }
+    if facts.no_scans && matches!(verdict, Verdict::KernelCpu | Verdict::Starved) {
+        against.push(
+            "scans were counted, and there were none then nor in the minutes around it: it was not reclaim".to_owned(),
+        );
     }
     if verdict == Verdict::ReclaimByPageTables
         && let Some(pool) = facts.pool.filter(|pool| pool.total > 0.0 && pool.available < USED * pool.total)
@@ -161,6 +164,9 @@ impl Decision {
             }
         }
         match facts.tables {
+            None if facts.tables_read => raised.push(
+                "the size of memory, which no source says beside page tables: one /proc/meminfo of the host".to_owned(),
+            ),
             None => raised.push(
                 "the size of page tables: sar -r ALL of sysstat 11.1.3 or later, or a log of /proc/meminfo".to_owned(),
             ),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::signatures::rows::{Rows, apart};
+use crate::signatures::rows::{MINUTE, Rows, apart};
 use crate::signatures::sight::Sight;
 use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
@@ -12,6 +12,9 @@ const MUCH: f64 = 20.0;
 
 /// Samples as far apart as this, in milliseconds, thin what one process does.
 const COARSE: i64 = 60_000;
+
+/// Who looks for reclaim looks so far around a window, in milliseconds: kswapd is done before what it did is felt.
+const AROUND: i64 = 10 * MINUTE;
 
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +64,12 @@ pub(super) struct Facts<'a> {
     /// Free memory at its lowest and at its highest behind that.
     pub(super) free: Option<(f64, f64)>,
     pub(super) tables: Option<Tables>,
+    /// Whether page tables were read at all: without the size of memory they make no [`Tables`].
+    pub(super) tables_read: bool,
     pub(super) pool: Option<Pool>,
     pub(super) scans: Scans,
+    /// Whether scans were counted, and there were none in the window nor in the minutes around it.
+    pub(super) no_scans: bool,
     /// Percent of the time in which all tasks waited for memory, at its highest.
     pub(super) pressure: Option<f64>,
     /// Pages a second out to swap and back, at their highest.
@@ -87,6 +94,7 @@ fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
     samples.partition_point(|sample| sample.at < from)..samples.partition_point(|sample| sample.at <= to)
 }
 
+#[derive(Clone, Copy)]
 struct Window<'a> {
     sight: &'a Sight<'a>,
     history: &'a History,
@@ -213,6 +221,9 @@ impl<'a> Facts<'a> {
     pub(super) fn of(sight: &Sight<'_>, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
         let history = sight.history;
         let window = Window { sight, history, from, to };
+        let wider =
+            Window { from: Moment(from.0.saturating_sub(AROUND)), to: Moment(to.0.saturating_add(AROUND)), ..window };
+        let captured = || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some());
         let system = window.system();
         let shows = |rows: &&Rows<'_>| {
             let mut sources = signatures.iter().flat_map(|signature| &signature.evidence);
@@ -230,8 +241,10 @@ impl<'a> Facts<'a> {
             idle: window.idle(),
             free: window.free(),
             tables: window.tables(),
+            tables_read: history.series.iter().any(|one| one.column(Metric::PageTables).is_some()) || captured(),
             pool: window.pool(),
             scans: window.scans(),
+            no_scans: matches!(wider.scans(), Scans::Counted { direct, kswapd } if direct + kswapd < 1.0),
             pressure: window.highest(Metric::PressureMemoryFull).map(|(.., percent)| percent.min(100.0)),
             swap: window
                 .highest(Metric::SwapOut)

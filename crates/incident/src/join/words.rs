@@ -152,7 +152,7 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
         }
         Verdict::KernelCpu | Verdict::Starved => next.push(check),
     }
-    if facts.tables.is_none() {
+    if !facts.tables_read {
         next.push("sar -r ALL shows page tables (kbpgtbl) where sysstat 11.1.3 or later stores them".to_owned());
     }
     if facts.coarsest >= COARSE {

@@ -16,7 +16,7 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// Milliseconds.
 pub(super) const SECOND: i64 = 1000;
 /// Milliseconds.
-pub(super) const MINUTE: i64 = 60 * SECOND;
+pub(crate) const MINUTE: i64 = 60 * SECOND;
 /// No collector has a pace as slow as this, in milliseconds: a year.
 const LONGEST: i64 = 365 * DAY;
 /// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.

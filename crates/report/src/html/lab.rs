@@ -239,7 +239,7 @@ fn numbers(report: &LabReport<'_>) -> maud::Markup {
         ]);
     }
     // What no experiment of this kind has is no column.
-    let used: Vec<usize> = (0..columns.len()).filter(|at| rows.iter().any(|row| cell(row, *at) != "")).collect();
+    let used: Vec<usize> = (0..columns.len()).filter(|at| rows.iter().any(|row| !cell(row, *at).is_empty())).collect();
     let columns: Vec<Column> = used.iter().filter_map(|at| columns.get(*at).copied()).collect();
     let row = |row: &Vec<String>| used.iter().map(|at| cell(row, *at).to_owned()).collect();
     table(&columns, &rows.iter().map(row).collect::<Vec<_>>())

@@ -235,7 +235,7 @@ fn lone(signature: &Signature, history: &History) -> Spans {
         .add(Role::Text, &between(signature.from, signature.to, &history.clock))
         .add(Role::Text, "  ")
         .add(Role::Strong, signature.kind.name());
-    match signature.evidence.first() {
+    match signature.headline() {
         Some(row) => line.add(Role::Text, &format!("  {}", row.what)),
         None => line,
     }
