@@ -104,10 +104,10 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     }
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
     // PMON cleans up after dead processes. Here it removes the segments, should the server be killed.
-    let start = |first: &str| {
+    let start = |first: &str, others: &str| {
         let mut sessions = Sessions::new()?;
         for (at, title) in titles.iter().enumerate() {
-            let does = if at == 0 { first } else { "attach" };
+            let does = if at == 0 { first } else { others };
             sessions.start(title, &format!("{does} {} {names}", arguments.touch))?;
         }
         sessions.wait_until_attached()?;
@@ -115,7 +115,8 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     };
 
     if arguments.hold {
-        // Nobody has to remove them then, should everybody be killed.
+        // Whoever asked may be killed at any time: nobody has to remove anything or to wait then.
+        session::die_with_parent()?;
         segments.iter_mut().for_each(|(_, segment)| segment.remove_at_last_detach());
         let mut told = |word: &str| {
             writeln!(output, "{word}")?;
@@ -123,7 +124,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
             io::stdin().read_line(&mut String::new())
         };
         while told("made")? > 0 {
-            let sessions = start("attach")?;
+            let sessions = start("hold", "hold")?;
             if told("ready")? == 0 {
                 break;
             }
@@ -132,7 +133,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         return Ok(());
     }
 
-    let _sessions = start("adopt")?;
+    let _sessions = start("adopt", "attach")?;
     // The server itself is nobody's process: only the ones that it started shall be found.
     drop_mappings(segments);
     writeln!(output, "ready")?;
@@ -200,7 +201,10 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
     session::take_title();
     let orders = String::from_utf8_lossy(orders.as_bytes());
     let mut words = orders.split_ascii_whitespace();
-    let adopts = words.next() == Some("adopt");
+    let does = words.next();
+    if does == Some("hold") {
+        session::die_with_parent()?;
+    }
     let percent = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     let mut segments = Vec::new();
     for name in words {
@@ -209,7 +213,7 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
             Err(_) => Segment::attach_file(&PathBuf::from(name))?,
         };
         segment.touch(percent);
-        if adopts {
+        if does == Some("adopt") {
             segment.adopt();
         }
         segments.push(segment);
