@@ -122,14 +122,14 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
     // PMON cleans up after dead processes. Here it removes the segments, should the server be killed. Nothing comes where
     // nobody asks for the next lot any more.
-    let start = |first: &str| -> io::Result<Option<Sessions>> {
+    let start = |first: &str, others: &str| -> io::Result<Option<Sessions>> {
         let mut sessions = Sessions::new()?;
         for (at, title) in titles.iter().enumerate() {
             let lot_is_full = at > 0 && arguments.by.is_some_and(|by| at % by == 0);
             if lot_is_full && io::stdin().read_line(&mut String::new())? == 0 {
                 return Ok(None);
             }
-            let does = if at == 0 { first } else { "attach" };
+            let does = if at == 0 { first } else { others };
             let touch = if arguments.sparse { SPARSE.to_owned() } else { arguments.touch.to_string() };
             sessions.start(title, &format!("{does} {touch} {names}"))?;
         }
@@ -138,7 +138,8 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
     };
 
     if arguments.hold {
-        // Nobody has to remove them then, should everybody be killed.
+        // Whoever asked may be killed at any time: nobody has to remove anything or to wait then.
+        session::die_with_parent()?;
         segments.iter_mut().for_each(|(_, segment)| segment.remove_at_last_detach());
         let mut told = |word: &str| {
             writeln!(output, "{word}")?;
@@ -146,7 +147,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
             io::stdin().read_line(&mut String::new())
         };
         while told("made")? > 0 {
-            let Some(sessions) = start("attach")? else { break };
+            let Some(sessions) = start("hold", "hold")? else { break };
             if told("ready")? == 0 {
                 break;
             }
@@ -155,7 +156,7 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
         return Ok(());
     }
 
-    let Some(_sessions) = start("adopt")? else { return Ok(()) };
+    let Some(_sessions) = start("adopt", "attach")? else { return Ok(()) };
     // The server itself is nobody's process: only the ones that it started shall be found.
     drop_mappings(segments);
     writeln!(output, "ready")?;
@@ -223,7 +224,10 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
     session::take_title();
     let orders = String::from_utf8_lossy(orders.as_bytes());
     let mut words = orders.split_ascii_whitespace();
-    let adopts = words.next() == Some("adopt");
+    let does = words.next();
+    if does == Some("hold") {
+        session::die_with_parent()?;
+    }
     let touch = words.next().unwrap_or_default();
     let mut segments = Vec::new();
     for name in words {
@@ -237,7 +241,7 @@ fn be_a_session(orders: &OsString) -> io::Result<()> {
         } else {
             segment.touch(touch.parse().unwrap_or(0));
         }
-        if adopts {
+        if does == Some("adopt") {
             segment.adopt();
         }
         segments.push(segment);
