@@ -128,18 +128,23 @@ impl Scene {
     /// Every point at which this command can be killed, from one run that is not.
     fn points(&self, words: &[String]) -> Vec<Point> {
         let log = self.plan.with_file_name("strace");
-        let mut command = Command::new(STRACE);
-        command.args(["-o", log.to_str().unwrap(), "-e", &format!("trace={CHANGING}")]).args(words);
-        assert_eq!(command.stdin(Stdio::null()).output().unwrap().status.code(), Some(0));
+        let output = again(|| {
+            let mut command = Command::new(STRACE);
+            command.args(["-o", log.to_str().unwrap(), "-e", &format!("trace={CHANGING}")]).args(words);
+            command
+        });
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         points(&fs::read_to_string(log).unwrap())
     }
 
     /// Runs it until it enters that call; whether it was killed there.
     fn killed(&self, words: &[String], point: &Point) -> bool {
-        let mut command = Command::new(STRACE);
         let inject = format!("inject={}:signal=SIGKILL:when={}", point.call, point.number);
-        command.args(["-o", "/dev/null", "-e", &format!("trace={}", point.call), "-e", &inject]).args(words);
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        let output = again(|| {
+            let mut command = Command::new(STRACE);
+            command.args(["-o", "/dev/null", "-e", &format!("trace={}", point.call), "-e", &inject]).args(words);
+            command
+        });
         // strace ends as what it runs.
         let killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
         assert!(killed || output.status.success(), "{point:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -180,13 +185,23 @@ fn label() -> Vec<u8> {
     value
 }
 
-/// Runs it again for as long as a command holds the lock that a killed run has started.
 fn patiently(words: &[String]) -> Output {
-    let until = Instant::now() + Duration::from_secs(20);
+    again(|| {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    })
+}
+
+/// Runs it again for as long as a command holds the lock that a killed run has started, or other processes here leave
+/// the kernel no page.
+fn again(command: impl Fn() -> Command) -> Output {
+    let until = Instant::now() + Duration::from_secs(120);
     loop {
-        let output = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output().unwrap();
-        let busy = String::from_utf8_lossy(&output.stderr).contains("another apply or undo runs");
-        if !busy || Instant::now() > until {
+        let output = command().stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let passing = ["another apply or undo runs", "asked for, and the kernel gave"];
+        if !passing.iter().any(|it| said.contains(it)) || Instant::now() > until {
             return output;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -256,7 +271,7 @@ fn killed_at_every_call_nothing_is_lost() {
         let when = format!("apply and its command were killed, the command {mode} its effect");
         for second in [false, true] {
             fs::write(MODE, mode).unwrap();
-            let output = Command::new(&apply[0]).args(&apply[1..]).stdin(Stdio::null()).output().unwrap();
+            let output = patiently(&apply);
             assert_eq!(output.status.signal(), Some(9), "{when}");
             fs::remove_file(MODE).unwrap();
             if second {
