@@ -113,12 +113,13 @@ fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
         against.push(format!("processors were idle or waiting for disks in at least {idle:.0} % of every interval"));
     }
     let reclaim = matches!(verdict, Verdict::ReclaimByPageTables | Verdict::ReclaimStorm);
-    if let Scans::Counted { direct, kswapd } = facts.scans {
-        if reclaim && !facts.clear(Kind::Reclaim) {
-            against.push(format!(
-                "scans were counted and low: {direct:.0} pages a second by processes themselves, {kswapd:.0} by kswapd"
-            ));
-        }
+    if let Scans::Counted { direct, kswapd } = facts.scans
+        && reclaim
+        && !facts.clear(Kind::Reclaim)
+    {
+        against.push(format!(
+            "scans were counted and low: {direct:.0} pages a second by processes themselves, {kswapd:.0} by kswapd"
+        ));
     }
     if facts.no_scans && matches!(verdict, Verdict::KernelCpu | Verdict::Starved) {
         against.push(
