@@ -59,6 +59,8 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/lab.json".into(), hugewise_report::json::lab::lab_schema().into_bytes());
     let investigate = hugewise_report::json::investigate::investigate_schema();
     files.insert("docs/schema/investigate.json".into(), investigate.into_bytes());
+    files.insert("docs/schema/history.json".into(), hugewise_report::json::history::history_schema().into_bytes());
+    files.insert("docs/schema/openapi.json".into(), hugewise_serve::openapi::openapi().into_bytes());
     files.insert("docs/schema/run.json".into(), hugewise_report::json::run::run_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();
