@@ -227,7 +227,7 @@ impl Experiment for Access {
     }
 
     fn notes(&self) -> Vec<String> {
-        let clearing = "the kernel has to clear what it brings in, and Linux up to 6.18 does so a base page at a time: \
+        let clearing = "the kernel has to clear what it brings in, and Linux 6.18 does so a base page at a time: \
                         prefault comes near memset by base pages at best, which is less than one memset reaches";
         self.notes.iter().cloned().chain([clearing.to_owned()]).collect()
     }
