@@ -167,6 +167,10 @@ pub(crate) fn measure(
     if !common.yes && !plan.changes.is_empty() {
         consent()?;
     }
+    if let Some(folder) = &common.keep {
+        // Before the minutes that measuring takes, not after.
+        make_folder(folder)?;
+    }
     let cancel = Cancel::on_signals().map_err(|error| Failure::new(format!("signals: {error}")))?;
     let found = experiment::run(experiment, &options, plan, &cancel, &mut show);
     terminal::progress("\r\x1b[K");
@@ -174,10 +178,10 @@ pub(crate) fn measure(
     let host = host();
     let forecasts = forecasts(&host, &found);
     let report = LabReport { host: &host, outcome: &found, forecasts: &forecasts };
+    print(common, &report)?;
     if let Some(folder) = &common.keep {
         keep(folder, &report)?;
     }
-    print(common, &report)?;
     Ok(if found.stopped.is_some() { Outcome::Incomplete } else { Outcome::Fine })
 }
 
@@ -249,8 +253,7 @@ fn show(progress: &Progress) {
 
 /// Whoever has waited for minutes wants to measure nothing again for another form of it.
 fn keep(folder: &Path, report: &LabReport<'_>) -> Result<(), Failure> {
-    #[allow(clippy::disallowed_methods, reason = "the user named the folder; nothing of the host is read")]
-    std::fs::create_dir_all(folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    make_folder(folder)?;
     let name = &report.outcome.plan.experiment;
     let failed = |error: io::Error| Failure::new(format!("the report cannot be made: {error}"));
     let (mut json, mut page) = (Vec::new(), Vec::new());
@@ -262,6 +265,13 @@ fn keep(folder: &Path, report: &LabReport<'_>) -> Result<(), Failure> {
         outcome::write_file(&folder.join(format!("{name}-{}.svg", at + 1)), chart.standalone().as_bytes())?;
     }
     Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "the user named the folder; nothing of the host is read")]
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    // A last `.` is a folder that cannot be made: what stands before it is.
+    let folder: PathBuf = folder.components().collect();
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
 }
 
 fn print(common: &Common, report: &LabReport<'_>) -> Result<(), Failure> {

@@ -95,7 +95,8 @@ impl Bench<'_> {
         command.args(["lab", name, "--pages", "4k,2m", "--yes", "--runs", &runs, "--warm-ups", "0"]).args(arguments);
         if let Some(folder) = &self.arguments.keep {
             // Both engines measure page tables.
-            command.arg("--keep").arg(folder.join(if arguments.contains(&"postgresql") { "postgresql" } else { "." }));
+            let own = arguments.contains(&"postgresql").then(|| folder.join("postgresql"));
+            command.arg("--keep").arg(own.as_ref().unwrap_or(folder));
         }
         let found = self.json(command.args(["--format", "json"]))?;
         if let Some(stopped) = found.get("stopped").and_then(Value::as_str) {
