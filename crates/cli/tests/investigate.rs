@@ -418,3 +418,18 @@ fn a_run_without_a_terminal_is_silent() {
     assert_eq!(said.err, "");
     assert!(!said.out.contains('\u{1b}'));
 }
+
+#[test]
+fn the_page_that_welcomes_shows_what_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = within(folder.path(), &[fixtures("collectors/two-freezes.sar").to_str().unwrap()]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    let page = std::fs::read_to_string(fixtures("../README.md")).unwrap();
+    let (_, example) = page.split_once("$ hugewise investigate fixtures/collectors/two-freezes.sar\n").unwrap();
+    let shown: Vec<&str> = example.lines().take_while(|line| line.is_empty() || line.starts_with("    ")).collect();
+    assert!(shown.len() > 12, "{shown:?}");
+    for line in shown.into_iter().filter(|line| !line.is_empty() && line.trim() != "...") {
+        let line = line.strip_prefix("    ").unwrap();
+        assert!(said.out.lines().any(|printed| printed == line), "{line:?} is not in\n{}", said.out);
+    }
+}
