@@ -24,6 +24,8 @@ mod terminal;
 mod undo;
 mod verdict;
 mod verify;
+#[cfg(feature = "watch")]
+mod watch;
 
 use outcome::{Failure, Outcome};
 
@@ -78,6 +80,10 @@ enum Command {
     #[cfg(feature = "serve")]
     #[command(after_help = serve::AFTER_HELP)]
     Serve(serve::Arguments),
+    /// Pools, instances, page tables and findings in the terminal, live or from a recording.
+    #[cfg(feature = "watch")]
+    #[command(after_help = watch::AFTER_HELP)]
+    Watch(watch::Arguments),
     /// List the rules, or print the page of one.
     Rules(rules::Arguments),
     /// Print completions for a shell.
@@ -116,6 +122,8 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Run(arguments)) => run::run(&arguments),
         #[cfg(feature = "serve")]
         Some(Command::Serve(arguments)) => serve::run(&arguments),
+        #[cfg(feature = "watch")]
+        Some(Command::Watch(arguments)) => watch::run(&arguments),
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),
     }

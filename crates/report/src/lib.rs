@@ -24,6 +24,7 @@ pub mod rules;
 pub mod run;
 pub mod screen;
 pub mod series;
+pub mod spark;
 mod started;
 pub mod table;
 pub mod text;

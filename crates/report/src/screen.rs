@@ -43,6 +43,34 @@ impl Spans {
         self.0.iter().map(|(role, text)| (*role, text.as_str()))
     }
 
+    /// As lines of so many columns, those after the first from column `hang` on. Words longer than a line are cut.
+    pub fn wrapped(&self, width: usize, hang: usize) -> Vec<Self> {
+        let width = width.max(1);
+        let mut lines = Lines { all: Vec::new(), line: Self::new(), at: 0, hang: hang.min(width / 2) };
+        for (number, word) in self.words().iter().enumerate() {
+            if number > 0 && lines.at + word.gap + word.width > width {
+                lines.next();
+            } else {
+                lines.put(Role::Text, &" ".repeat(word.gap));
+            }
+            for (role, text) in &word.pieces {
+                let mut rest = text.as_str();
+                while !rest.is_empty() {
+                    if lines.at >= width {
+                        lines.next();
+                    }
+                    let room = width.saturating_sub(lines.at).max(1);
+                    let cut = rest.char_indices().nth(room).map_or(rest.len(), |(byte, _)| byte);
+                    let (now, later) = rest.split_at(cut);
+                    lines.put(*role, now);
+                    rest = later;
+                }
+            }
+        }
+        lines.all.push(lines.line);
+        lines.all
+    }
+
     /// Words with the number of spaces before each.
     fn words(&self) -> Vec<Word> {
         let mut words: Vec<Word> = Vec::new();
@@ -73,6 +101,29 @@ impl Spans {
 impl From<&str> for Spans {
     fn from(text: &str) -> Self {
         Self::new().add(Role::Text, text)
+    }
+}
+
+/// A paragraph on its way into lines.
+struct Lines {
+    all: Vec<Spans>,
+    line: Spans,
+    at: usize,
+    hang: usize,
+}
+
+impl Lines {
+    fn next(&mut self) {
+        self.all.push(std::mem::take(&mut self.line));
+        self.at = 0;
+        self.put(Role::Text, &" ".repeat(self.hang));
+    }
+
+    fn put(&mut self, role: Role, text: &str) {
+        if !text.is_empty() {
+            self.at += columns(text);
+            self.line.0.push((role, text.to_owned()));
+        }
     }
 }
 
@@ -149,23 +200,7 @@ impl<'a> Screen<'a> {
     /// # Errors
     /// Where it cannot be written.
     pub fn flow(&mut self, hang: usize, spans: &Spans) -> io::Result<()> {
-        let hang = hang.min(self.layout.width / 2);
-        let mut at = 0;
-        let mut first = true;
-        for word in spans.words() {
-            let starts_line = !first && at + word.gap + word.width > self.layout.width;
-            if starts_line {
-                writeln!(self.out)?;
-                write!(self.out, "{:hang$}", "")?;
-                at = hang;
-            } else {
-                write!(self.out, "{:1$}", "", word.gap)?;
-                at += word.gap;
-            }
-            first = false;
-            at = self.put_word(&word, at, hang)?;
-        }
-        writeln!(self.out)
+        spans.wrapped(self.layout.width, hang).iter().try_for_each(|line| self.line(line))
     }
 
     /// Fields two spaces apart; one that does not fit whole starts the next line, at column `hang`.
@@ -188,27 +223,6 @@ impl<'a> Screen<'a> {
             }
         }
         self.flow(hang, &line)
-    }
-
-    /// Writes a word from column `at` on; says at which column it ended.
-    fn put_word(&mut self, word: &Word, mut at: usize, hang: usize) -> io::Result<usize> {
-        for (role, text) in &word.pieces {
-            let mut rest = text.as_str();
-            while !rest.is_empty() {
-                if at >= self.layout.width {
-                    writeln!(self.out)?;
-                    write!(self.out, "{:hang$}", "")?;
-                    at = hang;
-                }
-                let room = self.layout.width.saturating_sub(at).max(1);
-                let cut = rest.char_indices().nth(room).map_or(rest.len(), |(byte, _)| byte);
-                let (now, later) = rest.split_at(cut);
-                self.paint(*role, now)?;
-                at += columns(now);
-                rest = later;
-            }
-        }
-        Ok(at)
     }
 
     fn paint(&mut self, role: Role, text: &str) -> io::Result<()> {

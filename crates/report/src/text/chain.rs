@@ -44,7 +44,8 @@ fn cause(link: &Link) -> Spans {
     if link.evidence.is_empty() { cause } else { cause.add(Role::Text, &format!(": {}", link.evidence)) }
 }
 
-pub(crate) const fn name(link: LinkName) -> &'static str {
+/// What a link is called.
+pub const fn name(link: LinkName) -> &'static str {
     match link {
         LinkName::Asked => "asked for",
         LinkName::Pool => "pool",
@@ -55,8 +56,8 @@ pub(crate) const fn name(link: LinkName) -> &'static str {
     }
 }
 
-/// The cause stands out; what is broken behind it may be so because of it.
-pub(crate) fn state(chain: &Chain, link: &Link) -> &'static str {
+/// Whether a link holds: the cause stands out; what is broken behind it may be so because of it.
+pub fn state(chain: &Chain, link: &Link) -> &'static str {
     match link.state {
         LinkState::Ok => "yes",
         LinkState::Broken if chain.broken().is_some_and(|cause| cause.name == link.name) => "NO",
@@ -65,7 +66,8 @@ pub(crate) fn state(chain: &Chain, link: &Link) -> &'static str {
     }
 }
 
-pub(crate) const fn role(state: LinkState) -> Role {
+/// What the state of a link means to its reader.
+pub const fn role(state: LinkState) -> Role {
     match state {
         LinkState::Ok => Role::Good,
         LinkState::Broken => Role::Error,

@@ -8,7 +8,7 @@ use crate::screen::Screen;
 use crate::{Checked, Layout};
 
 pub(crate) mod applied;
-pub(crate) mod chain;
+pub mod chain;
 pub(crate) mod closing;
 mod findings;
 pub(crate) mod host;

@@ -7,12 +7,12 @@ use hugewise_model::Bytes;
 
 use crate::palette::Role;
 use crate::screen::{Screen, Spans, columns};
+use crate::spark::level;
 
 /// Column at which the time begins.
 const BEGINS: usize = 13;
 /// Columns for the value behind it.
 const VALUE: usize = 18;
-const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A line of it: what is told of each column of the screen, and of the whole.
 struct Line {
@@ -132,12 +132,6 @@ fn place(from: Moment, to: Moment, at: Moment, width: usize) -> usize {
     usize::try_from(column.clamp(0, columns - 1)).unwrap_or(0)
 }
 
-fn level(value: f64, top: f64) -> char {
-    let part = if top > 0.0 { (value / top).clamp(0.0, 1.0) } else { 0.0 };
-    let above = (1..LEVELS.len()).filter(|level| part * 8.0 > f64::from(u8::try_from(*level).unwrap_or(8))).count();
-    LEVELS.get(above).copied().unwrap_or('█')
-}
-
 /// When it begins, where its middle is, when it ends.
 fn axis(screen: &mut Screen<'_>, history: &History, (from, to): (Moment, Moment), width: usize) -> io::Result<()> {
     let days = super::day(from, &history.clock) != super::day(to, &history.clock);
@@ -178,14 +172,6 @@ fn marks(screen: &mut Screen<'_>, history: &History, width: usize, place: &dyn F
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn levels_are_eighths() {
-        let drawn: String =
-            [0.0, 12.4, 12.6, 50.0, 87.6, 100.0, 200.0].map(|value| level(value, 100.0)).iter().collect();
-        assert_eq!(drawn, "▁▁▂▄███");
-        assert_eq!(level(0.0, 0.0), '▁');
-    }
 
     #[test]
     fn moments_fall_into_columns() {

@@ -1,0 +1,74 @@
+//! One instance, and one finding, with all that is known of it. Each line comes with the column at which it goes on.
+
+use hugewise_model::{Finding, LinkState};
+use hugewise_report::palette::Role;
+use hugewise_report::screen::Spans;
+use hugewise_report::text::chain;
+
+use crate::watch::frame::{Frame, InstanceRow};
+use crate::watch::view;
+
+/// Column of the text behind labels.
+const TEXT: usize = 12;
+
+pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
+    let Some(row) = frame.instances.iter().flatten().find(|row| row.title == title) else {
+        return vec![(0, Spans::from("It is not there at this moment."))];
+    };
+    let mut lines: Vec<(usize, Spans)> = facts(row).into_iter().map(|(label, text)| labelled(label, &text)).collect();
+    lines.push((0, Spans::new()));
+    match &row.chain {
+        None => lines.push((0, Spans::from("Nothing is broken between it and its huge pages."))),
+        Some(chain) => {
+            lines.push((0, Spans::new().add(Role::Strong, "What it needs to get huge pages")));
+            for link in &chain.links {
+                let state = chain::state(chain, link);
+                let line = Spans::new()
+                    .add(Role::Text, &format!("  {:10}", chain::name(link.name)))
+                    .add(chain::role(link.state), &format!("{state:4}"))
+                    .add(if link.state == LinkState::Broken { Role::Text } else { Role::Quiet }, &link.evidence);
+                lines.push((TEXT + 4, line));
+            }
+        }
+    }
+    let of_it = |finding: &&Finding| finding.instance.as_deref() == Some(title);
+    for finding in frame.findings.iter().filter(of_it) {
+        lines.push((0, Spans::new()));
+        lines.extend(told(finding));
+    }
+    lines
+}
+
+pub(super) fn finding(frame: &Frame, key: &str) -> Vec<(usize, Spans)> {
+    match frame.findings.iter().find(|finding| view::key(finding) == key) {
+        Some(finding) => told(finding),
+        None => vec![(0, Spans::from("It is not there at this moment."))],
+    }
+}
+
+fn facts(row: &InstanceRow) -> Vec<(&'static str, String)> {
+    let mut facts = row.facts.clone();
+    facts.push(("segments", format!("{}, {} of it on huge pages", row.segments, row.huge)));
+    let mut fact = |label, value: Option<String>| facts.extend(value.map(|value| (label, value)));
+    fact("sessions", row.sessions.map(|sessions| sessions.to_string()));
+    let each = row.page_tables_a_session().map(|each| format!(", {each} a session")).unwrap_or_default();
+    fact("page tables", row.page_tables.map(|tables| format!("{tables}{each}")));
+    facts
+}
+
+fn told(finding: &Finding) -> Vec<(usize, Spans)> {
+    let about = finding.instance.as_deref().map(|title| format!("{title}: ")).unwrap_or_default();
+    let first = Spans::new()
+        .add(Role::from(finding.level), finding.level.as_str())
+        .add(Role::Strong, &format!(" {} {}", finding.code, finding.name))
+        .add(Role::Text, &format!("  {about}{}", finding.summary));
+    let mut lines = vec![(2, first)];
+    lines.extend(finding.evidence.iter().map(|fact| labelled("  evidence", fact)));
+    lines.extend(finding.cost.iter().map(|cost| labelled("  cost", cost)));
+    lines.extend(finding.fix.iter().map(|line| labelled("  fix", line)));
+    lines
+}
+
+fn labelled(label: &str, text: &str) -> (usize, Spans) {
+    (TEXT, Spans::new().add(Role::Quiet, &format!("{label:TEXT$}")).add(Role::Text, text))
+}

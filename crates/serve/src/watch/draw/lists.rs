@@ -1,0 +1,149 @@
+//! The instances and the findings.
+
+use hugewise_model::{Bytes, Finding, HugePageUse};
+use hugewise_report::palette::Role;
+use hugewise_report::plain::clean;
+use hugewise_report::screen::{Spans, columns};
+use hugewise_report::text::chain;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Text;
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+
+use super::{line, style, title};
+use crate::watch::frame::{Frame, InstanceRow};
+use crate::watch::view::{Panel, View};
+
+/// Narrower than this, what can be missed is left out.
+const WIDE: u16 = 78;
+
+/// The row that is chosen in the list that has the keys.
+const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
+    let [above, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let rows = view.instances();
+    let all = frame.instances.as_ref().map_or(0, Vec::len);
+    let turned = if view.reversed { ", reversed" } else { "" };
+    let mut more = match rows.len() {
+        count if count == all => format!("  {all}, by {}{turned}", view.order.label()),
+        count => format!("  {count} of {all}, by {}{turned}", view.order.label()),
+    };
+    if !view.filter.is_empty() || view.typing {
+        let cursor = if view.typing { "_" } else { "" };
+        more.push_str(&format!(", with \"{}{cursor}\"", view.filter));
+    }
+    let heading = title(view, Panel::Instances, "Instances", &more);
+    screen.render_widget(Paragraph::new(line(view.palette, &heading)), above);
+    if rows.is_empty() {
+        let why = match &frame.instances {
+            None => "nothing tells of instances",
+            Some(all) if all.is_empty() => "no database, JVM or virtual machine runs here",
+            Some(_) => "none has that in it",
+        };
+        screen.render_widget(Paragraph::new(format!("  {why}")), below);
+        return;
+    }
+    let wide = area.width >= WIDE;
+    let name = rows.iter().map(|row| columns(&clean(&row.title))).max().unwrap_or(0).clamp(8, 30);
+    let mut widths = vec![Constraint::Length(u16::try_from(name).unwrap_or(30)), Constraint::Length(8)];
+    let mut heads = vec!["instance", "sessions"];
+    if wide {
+        widths.extend([Constraint::Length(9), Constraint::Length(10)]);
+        heads.extend(["segments", "huge pages"]);
+    }
+    widths.push(Constraint::Length(11));
+    heads.push("page tables");
+    if wide {
+        widths.push(Constraint::Length(9));
+        heads.push("a session");
+    }
+    widths.push(Constraint::Min(6));
+    heads.push("cause");
+    // The first, and what is wrong, are read from the left; numbers end at the right.
+    let right = |at: usize| at > 0 && at + 1 < heads.len() && heads.get(at) != Some(&"huge pages");
+    let cell = |at: usize, text: String, role: Role| {
+        let text = Text::styled(text, style(view.palette, role));
+        Cell::new(if right(at) { text.right_aligned() } else { text })
+    };
+    let row = |row: &&InstanceRow| {
+        let mut cells = vec![(clean(&row.title).into_owned(), Role::Strong), (number(row.sessions), Role::Text)];
+        if wide {
+            cells.push((row.segments.to_string(), Role::Text));
+            cells.push((row.huge_pages.as_str().to_owned(), use_role(row.huge_pages)));
+        }
+        cells.push((amount(row.page_tables), Role::Text));
+        if wide {
+            cells.push((amount(row.page_tables_a_session()), Role::Text));
+        }
+        cells.push(cause(row));
+        Row::new(cells.into_iter().enumerate().map(|(at, (text, role))| cell(at, text, role)).collect::<Vec<_>>())
+    };
+    let head = heads.iter().enumerate().map(|(at, text)| cell(at, (*text).to_owned(), Role::Quiet));
+    let table = Table::new(rows.iter().map(row), widths)
+        .header(Row::new(head.collect::<Vec<_>>()))
+        .row_highlight_style(if view.panel == Panel::Instances { CHOSEN } else { Style::new() })
+        .highlight_symbol("  ");
+    let mut state = TableState::new().with_selected(view.chosen(Panel::Instances));
+    screen.render_stateful_widget(table, below, &mut state);
+}
+
+/// The link that is broken, or that all hold.
+fn cause(row: &InstanceRow) -> (String, Role) {
+    match (row.chain.as_deref().and_then(hugewise_model::Chain::broken), row.huge_pages) {
+        (Some(link), _) => (clean(&format!("{}: {}", chain::name(link.name), link.evidence)).into_owned(), Role::Error),
+        (None, HugePageUse::All) => ("none: all of it is on huge pages".into(), Role::Good),
+        (None, _) => ("-".into(), Role::Quiet),
+    }
+}
+
+const fn use_role(huge_pages: HugePageUse) -> Role {
+    match huge_pages {
+        HugePageUse::All => Role::Good,
+        HugePageUse::Partly => Role::Warn,
+        HugePageUse::None => Role::Error,
+        HugePageUse::Unknown => Role::Quiet,
+    }
+}
+
+fn number(count: Option<u64>) -> String {
+    count.map_or_else(|| "-".into(), |count| count.to_string())
+}
+
+fn amount(bytes: Option<Bytes>) -> String {
+    bytes.map_or_else(|| "-".into(), |bytes| bytes.to_string())
+}
+
+pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
+    let [above, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let rows = view.findings();
+    let all = frame.findings.len();
+    let more = if rows.len() == all { format!("  {all}") } else { format!("  {} of {all}", rows.len()) };
+    let heading = title(view, Panel::Findings, "Findings", &more);
+    screen.render_widget(Paragraph::new(line(view.palette, &heading)), above);
+    if rows.is_empty() {
+        let (text, role) = match (all, frame.unknown.as_str()) {
+            (0, "") => ("  nothing is wrong", Role::Good),
+            (0, unknown) => (&*format!("  nothing was found; {unknown}"), Role::Text),
+            _ => ("  none has that in it", Role::Text),
+        };
+        screen.render_widget(Paragraph::new(line(view.palette, &Spans::new().add(role, text))), below);
+        return;
+    }
+    let row = |finding: &&Finding| {
+        let about = finding.instance.as_deref().map(|title| format!("{title}: ")).unwrap_or_default();
+        Row::new(vec![
+            Cell::new(Text::styled(finding.level.as_str(), style(view.palette, Role::from(finding.level)))),
+            Cell::new(Text::styled(format!("{} {}", finding.code, finding.name), style(view.palette, Role::Strong))),
+            Cell::new(clean(&format!("{about}{}", finding.summary)).into_owned()),
+        ])
+    };
+    let name = |finding: &&Finding| finding.code.len() + finding.name.len() + 1;
+    let name = u16::try_from(rows.iter().map(name).max().unwrap_or(0)).unwrap_or(30).min(area.width / 2);
+    let table =
+        Table::new(rows.iter().map(row), [Constraint::Length(5), Constraint::Length(name), Constraint::Min(10)])
+            .row_highlight_style(if view.panel == Panel::Findings { CHOSEN } else { Style::new() })
+            .highlight_symbol("  ");
+    let mut state = TableState::new().with_selected(view.chosen(Panel::Findings));
+    screen.render_stateful_widget(table, below, &mut state);
+}

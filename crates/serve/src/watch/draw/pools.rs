@@ -1,0 +1,48 @@
+//! The pools, a line each, with a bar of what is spoken for.
+
+use hugewise_model::PageCount;
+use hugewise_report::palette::Role;
+use hugewise_report::screen::Spans;
+
+use crate::watch::frame::{Frame, PoolRow};
+
+/// Columns of a bar at the most.
+const BAR: usize = 30;
+
+pub(super) fn lines(frame: &Frame, width: usize) -> Vec<Spans> {
+    let mut lines = vec![Spans::new().add(Role::Quiet, "  Pools")];
+    match &frame.pools {
+        None => lines.push(Spans::from("  nothing tells of pools")),
+        Some(pools) if pools.is_empty() => lines.push(Spans::from("  this kernel has no huge pages")),
+        Some(pools) => lines.extend(pools.iter().map(|pool| line(pool, width))),
+    }
+    lines.push(Spans::new());
+    lines
+}
+
+fn line(pool: &PoolRow, width: usize) -> Spans {
+    let page = pool.page.to_string();
+    let line = Spans::new().add(Role::Strong, &format!("  {page:>7}"));
+    let (Some(total), Some(committed)) = (pool.total, pool.committed) else {
+        return line.add(Role::Quiet, "  could not be read");
+    };
+    if total == PageCount(0) {
+        return line.add(Role::Quiet, "  no pool");
+    }
+    let room = width.saturating_sub(60).clamp(5, BAR);
+    let filled = part(committed, total, room);
+    let role = if committed > total { Role::Warn } else { Role::Good };
+    let available = pool.available.map_or_else(|| "?".to_owned(), |pages| pages.to_string());
+    line.add(Role::Text, "  ")
+        .add(role, &"█".repeat(filled))
+        .add(Role::Quiet, &"░".repeat(room.saturating_sub(filled)))
+        .add(Role::Text, &format!("  {total} pages, {committed} taken, {available} left"))
+        .add(Role::Quiet, &format!("  {}", total.of(pool.page)))
+}
+
+/// How many of `room` columns stand for that part.
+fn part(committed: PageCount, total: PageCount, room: usize) -> usize {
+    let (committed, total) = (u128::from(committed.get()), u128::from(total.get()).max(1));
+    let columns = (committed * room as u128).div_ceil(total);
+    usize::try_from(columns).unwrap_or(room).min(room)
+}

@@ -1,0 +1,190 @@
+//! What stands on a screen, as a terminal of that size shows it.
+
+use std::sync::Arc;
+
+use hugewise_model::{Bytes, Chain, HugePageUse, Link, LinkName, LinkState, PageCount, PageSize};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
+
+use super::super::frame::{Gauges, InstanceRow, PoolRow};
+use super::super::testing::{finding, instance};
+use super::super::timeline::Timeline;
+use super::*;
+
+const GIB: f64 = 1_073_741_824.0;
+
+fn frame(number: u8) -> Frame {
+    let step = f64::from(number);
+    let link = |name, state, evidence: &str| Link { name, state, evidence: evidence.into() };
+    let chain = Chain {
+        instance: "oracle PROD".into(),
+        links: vec![
+            link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (default)"),
+            link(LinkName::Pool, LinkState::Broken, "no pool of 2 MiB pages (/proc/meminfo HugePages_Total)"),
+            link(LinkName::Mapped, LinkState::Broken, "0 bytes of 34 GiB"),
+        ],
+    };
+    let prod = InstanceRow {
+        facts: vec![("process", "4711 of oracle, 140 in all".into()), ("needs", "17410 pages of 2 MiB".into())],
+        sessions: Some(120),
+        segments: Bytes::from_gib(34),
+        huge_pages: HugePageUse::None,
+        page_tables: Some(Bytes::from_gib(4)),
+        chain: Some(Arc::new(chain)),
+        ..instance("oracle PROD")
+    };
+    let main = InstanceRow {
+        sessions: Some(40),
+        segments: Bytes::from_gib(6),
+        huge: Bytes::from_gib(6),
+        huge_pages: HugePageUse::All,
+        page_tables: Some(Bytes(40 << 20)),
+        ..instance("postgresql 15/main")
+    };
+    Frame {
+        host: "db7".into(),
+        about: "Linux 5.14.0 x86_64".into(),
+        at: format!("2026-11-21T08:30:{number:02}Z"),
+        gauges: Gauges {
+            kernel_cpu: (number > 0).then_some(step / 20.0),
+            page_tables: Some(step * GIB / 4.0),
+            available: Some((20.0 - step) * GIB),
+            sessions: Some(160.0),
+            memory: Some(64.0 * GIB),
+            ..Gauges::default()
+        },
+        pools: Some(vec![
+            PoolRow {
+                page: PageSize::MIB_2,
+                total: Some(PageCount(3100)),
+                committed: Some(PageCount(3072)),
+                available: Some(PageCount(28)),
+            },
+            PoolRow { page: PageSize::GIB_1, total: Some(PageCount(0)), committed: None, available: None },
+        ]),
+        instances: Some(vec![main, prod]),
+        findings: vec![finding("HW201", Some("oracle PROD")), finding("HW402", None)],
+        unknown: String::new(),
+    }
+}
+
+fn view() -> View {
+    let mut timeline = Timeline::live();
+    (0..12).for_each(|number| timeline.push(frame(number)));
+    View::new(timeline, Palette::Plain)
+}
+
+fn shown(view: &mut View, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|screen| draw(view, screen)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn pressed(view: &mut View, keys: &[KeyCode]) {
+    for key in keys {
+        view.press((*key).into());
+    }
+}
+
+#[test]
+fn all_of_a_host_at_a_glance() {
+    insta::assert_snapshot!(shown(&mut view(), 100, 24));
+}
+
+#[test]
+fn a_narrow_terminal_shows_what_matters() {
+    insta::assert_snapshot!(shown(&mut view(), 60, 16));
+}
+
+#[test]
+fn an_instance_with_its_chain() {
+    let mut view = view();
+    pressed(&mut view, &[KeyCode::Enter]);
+    insta::assert_snapshot!(shown(&mut view, 80, 24));
+}
+
+#[test]
+fn a_finding_with_its_fix() {
+    let mut view = view();
+    pressed(&mut view, &[KeyCode::Tab, KeyCode::Enter]);
+    insta::assert_snapshot!(shown(&mut view, 80, 12));
+}
+
+#[test]
+fn a_recording_that_is_searched() {
+    let mut view = View::new(Timeline::recorded((0..12).map(frame).collect()), Palette::Plain);
+    pressed(&mut view, &[KeyCode::Right, KeyCode::Char('/'), KeyCode::Char('p'), KeyCode::Char('o')]);
+    insta::assert_snapshot!(shown(&mut view, 100, 20));
+}
+
+#[test]
+fn the_keys_are_told() {
+    let mut view = view();
+    pressed(&mut view, &[KeyCode::Char('?')]);
+    insta::assert_snapshot!(shown(&mut view, 80, 24));
+}
+
+#[test]
+fn a_page_that_is_longer_than_the_screen_is_scrolled_to_its_end_and_no_farther() {
+    let mut view = view();
+    pressed(&mut view, &[KeyCode::Char('?')]);
+    assert!(shown(&mut view, 60, 12).contains("more below"));
+    pressed(&mut view, &[KeyCode::PageDown; 9]);
+    let end = shown(&mut view, 60, 12);
+    assert!(end.contains("quit; Ctrl-C") && !end.contains("more below"), "{end}");
+    pressed(&mut view, &[KeyCode::Up]);
+    assert!(shown(&mut view, 60, 12).contains("1 more below"));
+}
+
+#[test]
+fn a_host_of_which_little_is_told() {
+    let mut view = View::new(Timeline::live(), Palette::Plain);
+    assert!(shown(&mut view, 80, 24).contains("reading the host ..."));
+    view.timeline.push(Frame { host: "db7".into(), ..Frame::default() });
+    let screen = shown(&mut view, 80, 24);
+    for text in ["nothing tells of pools", "nothing tells of instances", "nothing is wrong"] {
+        assert!(screen.contains(text), "{text} is missing:\n{screen}");
+    }
+}
+
+#[test]
+fn no_size_is_too_small_for_a_word() {
+    for width in 1..120 {
+        for height in [1, 2, 5, 9, 10, 11, 13, 17, 24, 60] {
+            let mut view = view();
+            shown(&mut view, width, height);
+            pressed(&mut view, &[KeyCode::Enter]);
+            shown(&mut view, width, height);
+        }
+    }
+    assert!(shown(&mut view(), 39, 30).contains("too small"));
+}
+
+#[test]
+fn what_a_host_names_moves_no_cursor() {
+    let mut frame = frame(1);
+    let hostile = "\u{1b}[2J\u{202e}PROD\r\n";
+    frame.host = hostile.into();
+    frame.findings[0].summary = hostile.into();
+    for row in frame.instances.iter_mut().flatten() {
+        row.title = format!("{} {hostile}", row.title);
+    }
+    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    for keys in [&[][..], &[KeyCode::Enter]] {
+        pressed(&mut view, keys);
+        let screen = shown(&mut view, 100, 24);
+        assert!(!screen.contains(['\u{1b}', '\u{202e}', '\r']), "{screen:?}");
+        assert!(screen.contains("\\x1b[2J"), "{screen}");
+    }
+}
+
+#[test]
+fn a_hundred_instances_are_scrolled_through() {
+    let many = (0..100).map(|number| instance(&format!("oracle DB{number:03}"))).collect();
+    let frame = Frame { instances: Some(many), ..frame(1) };
+    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    pressed(&mut view, &[KeyCode::PageDown; 20]);
+    assert!(shown(&mut view, 80, 24).contains("oracle DB099"));
+    assert!(shown(&mut view, 80, 24).contains("HW201"), "findings keep their room");
+}

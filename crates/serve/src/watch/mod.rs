@@ -1,0 +1,116 @@
+//! The view in a terminal.
+//!
+//! A [`Frame`] is what is shown of a host at one moment; a [`Timeline`] holds them, whether they come from a live host,
+//! from captures or from an archive; a [`View`] is where on it somebody looks. From there on all of them go one way.
+
+mod draw;
+pub mod frame;
+mod order;
+#[cfg(test)]
+mod testing;
+mod timeline;
+mod view;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hugewise_host::Source;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
+
+use crate::Reading;
+
+pub use frame::{Frame, Gauges, InstanceRow, PoolRow, Recorder};
+pub use order::Order;
+pub use timeline::{MOST_LIVE, Timeline};
+pub use view::View;
+
+/// How long a key or a frame waits for the screen at the most.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Shows a recording until somebody quits.
+///
+/// # Errors
+/// Where the terminal cannot be used.
+pub fn recorded(view: View) -> io::Result<()> {
+    show(view, None)
+}
+
+/// Shows what a source tells, opened and read anew at each interval, until somebody quits.
+///
+/// # Errors
+/// Where the terminal cannot be used, or the reading ended.
+pub fn live(view: View, open: impl Fn() -> Box<dyn Source> + Send + 'static, every: Duration) -> io::Result<()> {
+    // Reading may take longer than anybody waits for a key to be heard.
+    let (send, frames) = std::sync::mpsc::sync_channel(1);
+    thread::Builder::new().name("reading".into()).spawn(move || read(&open, every, &send))?;
+    show(view, Some(&frames))
+}
+
+/// Until nobody takes its frames.
+fn read(open: &dyn Fn() -> Box<dyn Source>, every: Duration, frames: &SyncSender<Frame>) {
+    let mut recorder = Recorder::default();
+    for number in 1.. {
+        let begun = Instant::now();
+        let reading = Reading::of(open().as_ref(), number);
+        if frames.send(recorder.frame(&reading)).is_err() {
+            return;
+        }
+        thread::sleep(every.saturating_sub(begun.elapsed()));
+    }
+}
+
+fn show(mut view: View, frames: Option<&Receiver<Frame>>) -> io::Result<()> {
+    let end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::clone(&end))?;
+    }
+    let mut terminal = ratatui::try_init()?;
+    let done = until_quit(&mut terminal, &mut view, frames, &end);
+    let restored = ratatui::try_restore();
+    done.and(restored)
+}
+
+fn until_quit(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    frames: Option<&Receiver<Frame>>,
+    end: &AtomicBool,
+) -> io::Result<()> {
+    let mut stepped = Instant::now();
+    let mut changed = true;
+    while !end.load(Ordering::Relaxed) {
+        if changed {
+            terminal.draw(|screen| draw::draw(view, screen))?;
+        }
+        changed = false;
+        let step = Duration::from_secs(1) / view.speed;
+        if event::poll(PATIENCE.min(step))? {
+            match event::read()? {
+                Event::Key(key) if view.press(key) == view::Then::Quit => return Ok(()),
+                _ => changed = true,
+            }
+        }
+        if let Some(frames) = frames {
+            match frames.try_recv() {
+                Ok(frame) => {
+                    view.timeline.push(frame);
+                    changed = true;
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    return Err(io::Error::other("reading the host ended unexpectedly"));
+                }
+            }
+        } else if view.timeline.is_playing() && stepped.elapsed() >= step {
+            view.timeline.tick();
+            (stepped, changed) = (Instant::now(), true);
+        }
+    }
+    Ok(())
+}

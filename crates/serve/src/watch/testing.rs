@@ -1,0 +1,35 @@
+//! Rows made by hand.
+
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Bytes, Finding, HugePageUse, Level};
+
+use super::frame::InstanceRow;
+
+/// An instance of which only the title is known.
+pub(super) fn instance(title: &str) -> InstanceRow {
+    InstanceRow {
+        title: title.into(),
+        facts: Vec::new(),
+        sessions: None,
+        session_model: SessionModel::Processes,
+        segments: Bytes(0),
+        huge: Bytes(0),
+        huge_pages: HugePageUse::Unknown,
+        page_tables: None,
+        chain: None,
+    }
+}
+
+/// A finding of an instance, or of the host.
+pub(super) fn finding(code: &'static str, instance: Option<&str>) -> Finding {
+    Finding {
+        code,
+        name: "no-pool",
+        level: Level::Error,
+        instance: instance.map(str::to_owned),
+        summary: format!("{code} is wrong"),
+        evidence: vec!["/proc/meminfo: HugePages_Total 0".into()],
+        cost: Some("4.1 GiB of page tables".into()),
+        fix: vec!["sysctl -w vm.nr_hugepages=17410".into()],
+    }
+}

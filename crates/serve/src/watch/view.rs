@@ -1,0 +1,368 @@
+//! What somebody looks at, and what their keys do to it. Knows nothing of how it is drawn.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use hugewise_model::Finding;
+use hugewise_report::Palette;
+
+use super::frame::InstanceRow;
+use super::order::Order;
+use super::timeline::Timeline;
+
+/// A list that has the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Panel {
+    #[default]
+    Instances,
+    Findings,
+}
+
+/// What fills the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Page {
+    #[default]
+    Overview,
+    /// The instance of that title.
+    Instance(String),
+    /// The finding of that key.
+    Finding(String),
+    Help,
+}
+
+/// Whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    GoOn,
+    Quit,
+}
+
+/// Frames a second that a recording is played with at the least and at the most.
+const SLOWEST: u32 = 1;
+const FASTEST: u32 = 64;
+/// Frames, rows or lines that a page is.
+const PAGE: usize = 10;
+/// A filter is no longer than this.
+const LONGEST_FILTER: usize = 60;
+
+/// What somebody looks at.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub(super) timeline: Timeline,
+    pub(super) palette: Palette,
+    pub(super) panel: Panel,
+    pub(super) page: Page,
+    pub(super) order: Order,
+    pub(super) reversed: bool,
+    pub(super) filter: String,
+    /// Whether keys go into the filter.
+    pub(super) typing: bool,
+    /// Lines of a page above the screen.
+    pub(super) scroll: usize,
+    /// Frames a second of a recording.
+    pub(super) speed: u32,
+    instance: Option<String>,
+    finding: Option<String>,
+}
+
+/// What tells one finding from another as they come and go.
+pub(super) fn key(finding: &Finding) -> String {
+    format!("{} {} {}", finding.code, finding.name, finding.instance.as_deref().unwrap_or_default())
+}
+
+impl View {
+    /// The first look at a timeline.
+    pub fn new(timeline: Timeline, palette: Palette) -> Self {
+        Self {
+            timeline,
+            palette,
+            panel: Panel::default(),
+            page: Page::default(),
+            order: Order::default(),
+            reversed: false,
+            filter: String::new(),
+            typing: false,
+            scroll: 0,
+            speed: 4,
+            instance: None,
+            finding: None,
+        }
+    }
+
+    /// Shows only what has this in it.
+    #[must_use]
+    pub fn filtered(mut self, filter: &str) -> Self {
+        self.filter = filter.chars().filter(|character| !character.is_control()).take(LONGEST_FILTER).collect();
+        self
+    }
+
+    /// Plays a recording with so many frames a second.
+    #[must_use]
+    pub fn at_speed(mut self, frames_a_second: u32) -> Self {
+        self.speed = frames_a_second.clamp(SLOWEST, FASTEST);
+        self
+    }
+
+    /// Instances of the frame that is looked at, as they are listed.
+    pub(super) fn instances(&self) -> Vec<&InstanceRow> {
+        let Some(frame) = self.timeline.frame() else { return Vec::new() };
+        let about = |row: &InstanceRow| {
+            let of_it = |finding: &&Finding| finding.instance.as_deref() == Some(&row.title);
+            self.passes(&row.title) || frame.findings.iter().filter(of_it).any(|finding| self.passes(&key(finding)))
+        };
+        let mut rows: Vec<_> = frame.instances.iter().flatten().filter(|row| about(row)).collect();
+        self.order.sort(&mut rows, self.reversed);
+        rows
+    }
+
+    /// Findings of the frame that is looked at, as they are listed.
+    pub(super) fn findings(&self) -> Vec<&Finding> {
+        let Some(frame) = self.timeline.frame() else { return Vec::new() };
+        let passes = |finding: &&Finding| self.passes(&key(finding)) || self.passes(&finding.summary);
+        frame.findings.iter().filter(passes).collect()
+    }
+
+    fn passes(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.filter.to_lowercase())
+    }
+
+    /// The row of the list of instances, or of findings, that is chosen; the first one where the chosen one has gone.
+    pub(super) fn chosen(&self, panel: Panel) -> Option<usize> {
+        let (keys, chosen) = self.keys(panel);
+        let at = chosen.and_then(|chosen| keys.iter().position(|key| key == chosen));
+        at.or(if keys.is_empty() { None } else { Some(0) })
+    }
+
+    fn keys(&self, panel: Panel) -> (Vec<String>, Option<&String>) {
+        match panel {
+            Panel::Instances => {
+                (self.instances().iter().map(|row| row.title.clone()).collect(), self.instance.as_ref())
+            }
+            Panel::Findings => (self.findings().into_iter().map(key).collect(), self.finding.as_ref()),
+        }
+    }
+
+    /// Does what a key asks for.
+    pub(super) fn press(&mut self, key: KeyEvent) -> Then {
+        if key.kind == KeyEventKind::Release {
+            return Then::GoOn;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return if matches!(key.code, KeyCode::Char('c' | 'd')) { Then::Quit } else { Then::GoOn };
+        }
+        if self.typing {
+            self.type_in(key.code);
+            return Then::GoOn;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Then::Quit,
+            KeyCode::Esc if self.page != Page::Overview => self.open(Page::Overview),
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => {
+                self.open(if self.page == Page::Help { Page::Overview } else { Page::Help });
+            }
+            KeyCode::Char(' ') => self.timeline.pause_or_play(),
+            KeyCode::Left => self.timeline.go(-1),
+            KeyCode::Right => self.timeline.go(1),
+            KeyCode::Char('[') => self.timeline.go(-(PAGE as isize)),
+            KeyCode::Char(']') => self.timeline.go(PAGE as isize),
+            KeyCode::Home | KeyCode::Char('g') => self.timeline.first_frame(),
+            KeyCode::End | KeyCode::Char('G') => self.timeline.last_frame(),
+            KeyCode::Char('+') => self.speed = (self.speed * 2).min(FASTEST),
+            KeyCode::Char('-') => self.speed = (self.speed / 2).max(SLOWEST),
+            code if self.page == Page::Overview => self.press_on_overview(code),
+            code => self.press_on_page(code),
+        }
+        Then::GoOn
+    }
+
+    fn press_on_overview(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.choose(|at, _| at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.choose(|at, last| (at + 1).min(last)),
+            KeyCode::PageUp => self.choose(|at, _| at.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.choose(|at, last| (at + PAGE).min(last)),
+            KeyCode::Tab | KeyCode::BackTab => {
+                self.panel = match self.panel {
+                    Panel::Instances => Panel::Findings,
+                    Panel::Findings => Panel::Instances,
+                }
+            }
+            KeyCode::Enter => self.open_chosen(),
+            KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('/') => self.typing = true,
+            _ => {}
+        }
+    }
+
+    fn press_on_page(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(PAGE),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(PAGE),
+            KeyCode::Enter | KeyCode::Backspace => self.open(Page::Overview),
+            _ => {}
+        }
+    }
+
+    fn type_in(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(character) if self.filter.chars().count() < LONGEST_FILTER => self.filter.push(character),
+            _ => {}
+        }
+    }
+
+    /// Chooses another row of the list that has the keys.
+    fn choose(&mut self, to: impl Fn(usize, usize) -> usize) {
+        let Some(at) = self.chosen(self.panel) else { return };
+        let (keys, _) = self.keys(self.panel);
+        let chosen = keys.get(to(at, keys.len().saturating_sub(1))).cloned();
+        match self.panel {
+            Panel::Instances => self.instance = chosen,
+            Panel::Findings => self.finding = chosen,
+        }
+    }
+
+    fn open_chosen(&mut self) {
+        let Some(at) = self.chosen(self.panel) else { return };
+        let (keys, _) = self.keys(self.panel);
+        if let Some(key) = keys.into_iter().nth(at) {
+            self.open(match self.panel {
+                Panel::Instances => Page::Instance(key),
+                Panel::Findings => Page::Finding(key),
+            });
+        }
+    }
+
+    fn open(&mut self, page: Page) {
+        self.page = page;
+        self.scroll = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::Frame;
+    use super::super::testing::{finding, instance};
+    use super::*;
+
+    fn view() -> View {
+        let frame = Frame {
+            instances: Some(vec![instance("oracle PROD"), instance("oracle TEST"), instance("postgresql 15/main")]),
+            findings: vec![finding("HW201", Some("oracle PROD")), finding("HW402", None)],
+            ..Frame::default()
+        };
+        View::new(Timeline::recorded(vec![frame.clone(), frame]), Palette::Plain)
+    }
+
+    fn press(view: &mut View, keys: &str) -> Then {
+        let mut then = Then::GoOn;
+        for key in keys.chars() {
+            let code = match key {
+                '\n' => KeyCode::Enter,
+                '\t' => KeyCode::Tab,
+                '\u{1b}' => KeyCode::Esc,
+                '\u{8}' => KeyCode::Backspace,
+                '>' => KeyCode::Right,
+                '<' => KeyCode::Left,
+                other => KeyCode::Char(other),
+            };
+            then = view.press(code.into());
+        }
+        then
+    }
+
+    fn titles(view: &View) -> Vec<&str> {
+        view.instances().iter().map(|row| row.title.as_str()).collect()
+    }
+
+    #[test]
+    fn a_filter_finds_instances_by_name_and_by_what_is_wrong_with_them() {
+        let mut view = view();
+        press(&mut view, "/post");
+        assert_eq!(titles(&view), ["postgresql 15/main"]);
+        assert!(view.findings().is_empty());
+        press(&mut view, "\u{8}\u{8}\u{8}\u{8}hw2");
+        assert_eq!(titles(&view), ["oracle PROD"]);
+        assert_eq!(view.findings().len(), 1);
+        press(&mut view, "q\n");
+        assert_eq!((view.filter.as_str(), view.typing), ("hw2q", false));
+        assert!(view.instances().is_empty() && view.chosen(Panel::Instances).is_none());
+        // Nothing is chosen: there is nothing to open.
+        press(&mut view, "j\n");
+        assert_eq!(view.page, Page::Overview);
+        press(&mut view, "\u{1b}");
+        assert_eq!((view.filter.as_str(), view.instances().len()), ("", 3));
+    }
+
+    #[test]
+    fn what_is_chosen_stays_chosen_whatever_the_order() {
+        let mut view = view();
+        press(&mut view, "j");
+        let chosen = |view: &View| titles(view)[view.chosen(Panel::Instances).unwrap()].to_owned();
+        let first = chosen(&view);
+        for _ in 0..6 {
+            press(&mut view, "sr");
+            assert_eq!(chosen(&view), first);
+        }
+        press(&mut view, "\n");
+        assert_eq!(view.page, Page::Instance(first));
+        press(&mut view, "jjk");
+        assert_eq!(view.scroll, 1);
+        press(&mut view, "\u{1b}");
+        assert_eq!((&view.page, view.scroll), (&Page::Overview, 0));
+    }
+
+    #[test]
+    fn findings_are_chosen_by_themselves() {
+        let mut view = view();
+        press(&mut view, "\tjjjk\n");
+        assert_eq!(view.page, Page::Finding("HW201 no-pool oracle PROD".into()));
+        assert_eq!(view.chosen(Panel::Instances), Some(0));
+    }
+
+    #[test]
+    fn only_what_is_meant_to_end_it_ends_it() {
+        let mut view = view();
+        assert_eq!(press(&mut view, "?q"), Then::Quit);
+        assert_eq!(press(&mut view, "\u{1b}/q"), Then::GoOn);
+        let with = |code, modifiers| KeyEvent::new(code, modifiers);
+        assert_eq!(view.press(with(KeyCode::Char('c'), KeyModifiers::CONTROL)), Then::Quit);
+        assert_eq!(view.press(with(KeyCode::Char('x'), KeyModifiers::CONTROL)), Then::GoOn);
+        assert_eq!(view.filter, "q", "a key with control is no letter");
+        let released = KeyEvent::new_with_kind(KeyCode::Char('q'), KeyModifiers::NONE, KeyEventKind::Release);
+        view.typing = false;
+        assert_eq!(view.press(released), Then::GoOn);
+    }
+
+    #[test]
+    fn a_recording_is_walked_through() {
+        let mut view = view();
+        press(&mut view, ">");
+        assert_eq!(view.timeline.place(), (2, 2));
+        press(&mut view, ">>g");
+        assert_eq!((view.timeline.place(), view.timeline.is_playing()), ((1, 2), false));
+        press(&mut view, "+++++++++");
+        assert_eq!(view.speed, FASTEST);
+        press(&mut view, "---------");
+        assert_eq!(view.speed, SLOWEST);
+        assert_eq!(view.clone().at_speed(0).speed, SLOWEST);
+    }
+
+    #[test]
+    fn a_filter_has_an_end() {
+        let mut view = view();
+        press(&mut view, &format!("/{}", "x".repeat(1000)));
+        assert_eq!(view.filter.len(), LONGEST_FILTER);
+        assert_eq!(view.filtered(&"a\u{1b}b".repeat(100)).filter, "ab".repeat(30));
+    }
+}
