@@ -25,6 +25,7 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/sadf", "sysstat"),
     ("/usr/bin/atop", "atop"),
     ("/usr/bin/promtool", "prometheus"),
+    ("/usr/bin/tmux", "tmux"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
 ];

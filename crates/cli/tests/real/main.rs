@@ -34,3 +34,4 @@ mod size;
 mod users;
 mod verify;
 mod vm;
+mod watch;

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 use hugewise_host::Source;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
 
 use crate::Reading;
@@ -67,9 +69,11 @@ fn read(open: &dyn Fn() -> Box<dyn Source>, every: Duration, frames: &SyncSender
 
 fn show(mut view: View, frames: Option<&Receiver<Frame>>) -> io::Result<()> {
     let end = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+    for signal in [SIGTERM, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&end))?;
     }
+    // A terminal that has gone needs nothing put back.
+    signal_hook::flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, Arc::new(AtomicBool::new(true)))?;
     let mut terminal = ratatui::try_init()?;
     let done = until_quit(&mut terminal, &mut view, frames, &end);
     let restored = ratatui::try_restore();
@@ -90,7 +94,8 @@ fn until_quit(
         }
         changed = false;
         let step = Duration::from_secs(1) / view.speed;
-        if event::poll(PATIENCE.min(step))? {
+        wait_for_key(PATIENCE.min(step))?;
+        if event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) if view.press(key) == view::Then::Quit => return Ok(()),
                 _ => changed = true,
@@ -113,4 +118,21 @@ fn until_quit(
         }
     }
     Ok(())
+}
+
+/// Until a key waits to be read, a signal comes or so much time has passed. An error where the terminal has gone, of which
+/// crossterm (0.29) would read nothing for ever.
+fn wait_for_key(patience: Duration) -> io::Result<()> {
+    let input = io::stdin();
+    let mut terminal = [PollFd::new(&input, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    match rustix::event::poll(&mut terminal, Some(&patience)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    match terminal.first().is_some_and(|terminal| terminal.revents().intersects(gone)) {
+        true => Err(io::Error::other("it has gone")),
+        false => Ok(()),
+    }
 }

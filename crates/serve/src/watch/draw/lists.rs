@@ -26,6 +26,7 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
     let all = frame.instances.as_ref().map_or(0, Vec::len);
     let turned = if view.reversed { ", reversed" } else { "" };
     let mut more = match rows.len() {
+        _ if frame.instances.is_none() => String::new(),
         count if count == all => format!("  {all}, by {}{turned}", view.order.label()),
         count => format!("  {count} of {all}, by {}{turned}", view.order.label()),
     };

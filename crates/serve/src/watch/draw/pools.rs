@@ -23,12 +23,11 @@ pub(super) fn lines(frame: &Frame, width: usize) -> Vec<Spans> {
 fn line(pool: &PoolRow, width: usize) -> Spans {
     let page = pool.page.to_string();
     let line = Spans::new().add(Role::Strong, &format!("  {page:>7}"));
-    let (Some(total), Some(committed)) = (pool.total, pool.committed) else {
-        return line.add(Role::Quiet, "  could not be read");
+    let (total, committed) = match (pool.total, pool.committed) {
+        (Some(PageCount(0)), _) => return line.add(Role::Quiet, "  no pool"),
+        (Some(total), Some(committed)) => (total, committed),
+        _ => return line.add(Role::Quiet, "  could not be read"),
     };
-    if total == PageCount(0) {
-        return line.add(Role::Quiet, "  no pool");
-    }
     let room = width.saturating_sub(60).clamp(5, BAR);
     let filled = part(committed, total, room);
     let role = if committed > total { Role::Warn } else { Role::Good };
