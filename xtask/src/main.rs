@@ -18,6 +18,7 @@ mod guest;
 mod incident;
 mod shell;
 mod test;
+mod tour;
 mod vm;
 
 use std::process::ExitCode;
@@ -61,6 +62,8 @@ enum Command {
     Vm(vm::Arguments),
     /// Let a virtual machine run out of memory over page tables, and see whether investigate names it (as root).
     Incident(incident::Arguments),
+    /// Take the pictures of docs/tour.md anew (as root; with chromium and tmux).
+    Tour,
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),
+        Command::Tour => tour::run(),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };
