@@ -55,6 +55,9 @@ _hugewise() {
             hugewise,verify)
                 cmd="hugewise__subcmd__verify"
                 ;;
+            hugewise,watch)
+                cmd="hugewise__subcmd__watch"
+                ;;
             hugewise__subcmd__lab,access)
                 cmd="hugewise__subcmd__lab__subcmd__access"
                 ;;
@@ -80,7 +83,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -962,6 +965,56 @@ _hugewise() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json html nagios" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__watch)
+            opts="-h --interval --replay --host --from --to --timezone --speed --filter --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --replay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timezone)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --speed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --color)

@@ -51,6 +51,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d '
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure page tables, log-ins, sorts, access and more by page size, here'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "serve" -d 'Metrics for Prometheus, a dashboard and a JSON API, live'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "watch" -d 'Pools, instances, page tables and findings in the terminal, live or from a recording'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "rules" -d 'List the rules, or print the page of one'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l root -d 'Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do' -r -F
@@ -347,6 +348,18 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen for other hosts without TLS or without a credential: everybody who can reach it can read it'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l once -d 'Write the file once'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l interval -d 'Read the host so often, in seconds' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l replay -d 'Show what was recorded instead of this host: captures of it, or what collectors left behind, as investigate reads it' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l host -d 'Of a recording of several hosts, this one' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l from -d 'Nothing recorded before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l to -d 'Nothing recorded after; as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l timezone -d 'The zone of recorded times that come without one: Europe/Berlin, or +02:00' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l speed -d 'Frames of a recording that are played in a second' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l filter -d 'Show only what has this in it, until Esc is pressed: the name of an instance, the code of a finding' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l color -d 'Colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand rules" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
