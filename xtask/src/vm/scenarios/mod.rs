@@ -7,6 +7,7 @@ mod main;
 mod memlock;
 mod nodes;
 mod power;
+mod served;
 mod tuned;
 
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub(super) static ALL: &[Scenario] = &[
     fragmented::SCENARIO,
     memlock::SCENARIO,
     power::SCENARIO,
+    served::SCENARIO,
 ];
 
 /// What check says, as JSON.
