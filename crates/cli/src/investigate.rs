@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use hugewise_incident::investigate::with_rows;
-use hugewise_incident::{Investigation, Options, Progress, Series};
+use hugewise_incident::{Investigation, Options, Series};
 use hugewise_report::series::SeriesFile;
 use hugewise_report::{html, json, text};
 
@@ -53,24 +53,16 @@ enum Format {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let options = Options { zone: arguments.timezone.clone(), from: arguments.from.clone(), to: arguments.to.clone() };
-    let progress = |Progress { read, found }| {
-        terminal::progress(&format!("\r{read} of {found} files read \x1b[K"));
-    };
     let investigation = match &arguments.series {
-        None => hugewise_incident::investigate(&arguments.paths, &options, &progress),
-        Some(path) => return run_with(arguments, &options, &progress, path),
+        None => hugewise_incident::investigate(&arguments.paths, &options, &terminal::reading),
+        Some(path) => return run_with(arguments, &options, path),
     };
-    terminal::progress("\r\x1b[K");
+    terminal::done();
     told(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
 /// With the rows of all series in a file beside.
-fn run_with(
-    arguments: &Arguments,
-    options: &Options,
-    progress: &(dyn Fn(Progress) + Sync),
-    path: &Path,
-) -> Result<Outcome, Failure> {
+fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Outcome, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
     let mut file = SeriesFile::create(path).map_err(failed)?;
     let mut wrong = None;
@@ -78,8 +70,8 @@ fn run_with(
         let written = all.iter().try_for_each(|series| file.add(host, series));
         wrong = wrong.take().or(written.err());
     });
-    let investigation = with_rows(&arguments.paths, options, progress, &rows);
-    terminal::progress("\r\x1b[K");
+    let investigation = with_rows(&arguments.paths, options, &terminal::reading, &rows);
+    terminal::done();
     let investigation = investigation.map_err(|error| Failure::new(error.to_string()))?;
     match wrong {
         Some(error) => return Err(failed(error)),

@@ -173,7 +173,7 @@ pub(crate) fn measure(
     }
     let cancel = Cancel::on_signals().map_err(|error| Failure::new(format!("signals: {error}")))?;
     let found = experiment::run(experiment, &options, plan, &cancel, &mut show);
-    terminal::progress("\r\x1b[K");
+    terminal::done();
     let found = found.map_err(failed)?;
     let host = host();
     let forecasts = forecasts(&host, &found);

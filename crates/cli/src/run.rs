@@ -220,7 +220,7 @@ fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inhe
         Comparison { rounds: arguments.runs, by_chance: plan.by_chance },
         &mut progress,
     );
-    terminal::progress("\r\x1b[K");
+    terminal::done();
     match runs.map_err(|error| Failure::new(format!("{}: {error}", launch.program.display())))? {
         Ok(runs) => {
             report(arguments, plan, &runs)?;

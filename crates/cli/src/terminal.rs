@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use hugewise_incident::Progress;
 use hugewise_report::{Layout, Palette};
 
 /// When to use colour.
@@ -37,6 +38,16 @@ fn width() -> usize {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     let told = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
     terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
+}
+
+/// Says how far the reading of archives is.
+pub(crate) fn reading(Progress { read, found }: Progress) {
+    progress(&format!("\r{read} of {found} files read \x1b[K"));
+}
+
+/// Clears what was said of progress.
+pub(crate) fn done() {
+    progress("\r\x1b[K");
 }
 
 /// Says something where somebody looks; progress that nobody can see is none.

@@ -194,7 +194,7 @@ fn is_called(instance: &Instance, wanted: &str) -> bool {
 /// Looks until the server (or any) is there and its memory has stayed the same for two looks.
 fn waited(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
     let scene = watch(arguments, source, patience);
-    terminal::progress("\r\x1b[K");
+    terminal::done();
     scene
 }
 

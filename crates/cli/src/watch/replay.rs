@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hugewise_incident::{
-    Clock, Confidence, Facts, History, Incident, InstanceFacts, Investigation, Metric, Moment, Options, Progress,
-    Series,
+    Clock, Confidence, Facts, History, Incident, InstanceFacts, Investigation, Metric, Moment, Options, Series,
 };
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, PageSize};
@@ -19,9 +18,8 @@ use crate::terminal;
 
 /// The frames of the one host that is meant.
 pub(super) fn frames(paths: &[PathBuf], host: Option<&str>, options: &Options) -> Result<Vec<Frame>, Failure> {
-    let progress = |Progress { read, found }| terminal::progress(&format!("\r{read} of {found} files read \x1b[K"));
-    let investigation = hugewise_incident::investigate(paths, options, &progress);
-    terminal::progress("\r\x1b[K");
+    let investigation = hugewise_incident::investigate(paths, options, &terminal::reading);
+    terminal::done();
     match investigation {
         Ok(investigation) if investigation.hosts.iter().any(has_samples) => of_archives(&investigation, host),
         // No samples: captures, then, or nothing of either kind, with what is wrong about it.
