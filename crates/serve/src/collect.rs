@@ -23,7 +23,7 @@ use crate::history::{History, Span};
 pub const LEAST_AGE: Duration = Duration::from_secs(1);
 
 /// From an older reading nothing is taken: as every process is read whole in one of [`Earlier::TURNS`], no fact gets
-/// older than some minutes.
+/// older than some ten minutes, and none that a process changes itself older than a reading.
 const RECENT: Duration = Duration::from_secs(20);
 
 /// A host at one moment, with everything that is said of it.

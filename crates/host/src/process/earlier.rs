@@ -23,7 +23,7 @@ pub struct Earlier<'a> {
 
 impl Earlier<'_> {
     /// In so many readings each process is read whole at least once.
-    pub const TURNS: u64 = 16;
+    pub const TURNS: u64 = 32;
 
     /// The process as it is now, where it has not run since, and nothing of it went unread.
     pub(super) fn still(&self, pid: u32, status: &Status) -> Option<Process> {
@@ -76,7 +76,7 @@ mod tests {
     use super::super::{Facts, read};
     use super::*;
     use crate::Door;
-    use crate::source::MapSource;
+    use crate::source::{Live, MapSource};
 
     const FACTS: Facts<'_> =
         Facts { base_page: Some(PageSize::KIB_4), default_huge_page: Some(PageSize::MIB_2), hugetlbfs: &[] };
@@ -160,5 +160,32 @@ mod tests {
         let mut door = Door::new(&again);
         read(&mut door, FACTS, Some(Earlier { processes: &first, turn: 1 }));
         assert_eq!(door.unread.len(), 1, "what is denied is told at each reading");
+    }
+
+    #[test]
+    fn a_real_process_rests_and_is_then_as_if_read_whole() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let live = Live::new();
+        let of = |earlier: Option<Earlier<'_>>| {
+            let processes = read(&mut Door::new(&live), FACTS, earlier).into_known().unwrap();
+            processes.into_iter().find(|process| process.pid == child.id()).unwrap()
+        };
+        let begun = std::time::Instant::now();
+        // It has to become sleep, and that to fall asleep.
+        let first = loop {
+            let process = of(None);
+            if process.name == "sleep" && process.at_rest.is_some() {
+                break process;
+            }
+            assert!(begun.elapsed().as_secs() < 60, "{process:?}");
+        };
+        let turn = u64::from(child.id()) + 1;
+        let again = of(Some(Earlier { processes: std::slice::from_ref(&first), turn }));
+        let anew = of(None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(again.command, Observed::Known(vec!["sleep".to_owned(), "600".to_owned()]));
+        let seldom = |process: Process| (process.command, process.mappings, process.memlock, process.cgroups);
+        assert_eq!(seldom(again), seldom(anew));
     }
 }

@@ -7,6 +7,30 @@ use crate::ParseError;
 /// CAP_IPC_LOCK of include/uapi/linux/capability.h.
 const CAP_IPC_LOCK: u32 = 14;
 
+/// The lines that are looked at.
+const KEYS: [&[u8]; 19] = [
+    b"Name",
+    b"State",
+    b"PPid",
+    b"Uid",
+    b"Gid",
+    b"Groups",
+    b"NSpid",
+    b"Threads",
+    b"VmSize",
+    b"VmPTE",
+    b"HugetlbPages",
+    b"RssShmem",
+    b"RssAnon",
+    b"VmSwap",
+    b"VmLck",
+    b"CapEff",
+    b"THP_enabled",
+    b"voluntary_ctxt_switches",
+    b"nonvoluntary_ctxt_switches",
+];
+const LONGEST_KEY: usize = b"nonvoluntary_ctxt_switches".len();
+
 /// What of it concerns huge pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -65,8 +89,12 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut seen_uid = false;
     let (mut given_up, mut taken_away) = (None, None);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let Some(colon) = line.iter().take(LONGEST_KEY + 1).position(|byte| *byte == b':') else { continue };
         let (key, rest) = line.split_at(colon);
+        // Most lines are of something else, and hundreds of processes have sixty of them each.
+        if !KEYS.contains(&key) {
+            continue;
+        }
         let value = String::from_utf8_lossy(rest.get(1..).unwrap_or_default());
         let value = value.trim();
         let wrong = || ParseError::at(number, format!("no value in {:?}", String::from_utf8_lossy(line)));
