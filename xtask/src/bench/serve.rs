@@ -168,7 +168,8 @@ impl Exporter {
         // It does not say which port the kernel gave it.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = Command::new(NODE_EXPORTER);
-        command.arg(format!("--web.listen-address={address}")).arg("--log.level=error");
+        // What it misses here (systemd, udev) it says at each scrape.
+        command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
         let exporter = Self { child: command.spawn()?, address };
         let begun = Instant::now();
         while exporter.connect().is_err() {
