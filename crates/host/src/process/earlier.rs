@@ -23,7 +23,7 @@ pub struct Earlier<'a> {
 
 impl Earlier<'_> {
     /// In so many readings each process is read whole at least once.
-    pub const TURNS: u64 = 32;
+    pub const TURNS: u64 = 16;
 
     /// The process as it is now, where it has not run since, and nothing of it went unread.
     pub(super) fn still(&self, pid: u32, status: &Status) -> Option<Process> {
