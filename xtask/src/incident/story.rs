@@ -1,4 +1,4 @@
-//! What happens in the machine: a quiet host, sessions that log in by tens until memory is short, and their end; with
+//! What happens in the machine: a quiet host, sessions that log in by thirties until memory is short, and their end; with
 //! sysstat's own collector and others beside it all the time.
 
 use std::fs::File;
@@ -12,18 +12,20 @@ use crate::{Failure, shell};
 /// The server's segment, and the pages of 2 MiB that it takes.
 const SEGMENT_MIB: u32 = 400;
 const POOL_PAGES: u32 = SEGMENT_MIB / 2;
+/// A file that is in the page cache when it begins.
+const CACHE_MIB: u32 = 400;
 /// Sessions that log in at a time, and those that are there before.
-const LOT: u32 = 10;
+const LOT: u32 = 30;
 /// Lots at the most.
-const MOST_LOTS: u32 = 70;
+const MOST_LOTS: u32 = 20;
 /// Seconds without anything, which are the archive's idea of normal.
 const QUIET: u32 = 120;
 /// Seconds from one lot to the next.
-const PAUSE: u32 = 3;
+const PAUSE: u32 = 4;
 /// Pages scanned in all from which on memory counts as short.
 const SHORT: u32 = 5_000;
 /// Seconds for which log-ins go on from then on.
-const STORM: u32 = 20;
+const STORM: u32 = 30;
 /// Seconds until memory is short at the latest.
 const PATIENCE: u32 = 300;
 /// Seconds afterwards.
@@ -151,11 +153,13 @@ fallocate -l 768M /swap
 chmod 600 /swap
 mkswap /swap >/dev/null
 swapon /swap
-sysctl -q vm.swappiness=10 vm.nr_hugepages={pool}
+# Little is kept in reserve: a burst of log-ins has to free memory itself.
+sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1 vm.nr_hugepages={pool}
 [ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
 mkdir /run/server /var/log/collected
 # What is easily taken back, as a host that has run for a while has it.
-find /usr -xdev -type f -size -2M -print0 | xargs -0 cat 2>/dev/null | head -c 200M >/dev/null
+fallocate -l {CACHE_MIB}M /cache
+cat /cache >/dev/null
 mkfifo /run/server/lots
 # Should memory run out in spite of all, sessions are the first to go.
 choom -n 900 -- standin --as oracle:STORM --segments {SEGMENT_MIB}M --pages {size} --only-sessions --sparse \\
