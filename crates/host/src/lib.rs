@@ -20,6 +20,12 @@ pub use source::Source;
 
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
 pub fn read(source: &dyn Source) -> Host {
+    read_after(source, None)
+}
+
+/// The same for who reads one host again and again: processes that have not run since the reading before are not
+/// read whole again, see [`process::Earlier`].
+pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) -> Host {
     let mut door = Door::new(source);
     let machine = source.machine();
     let mut host = Host {
@@ -39,7 +45,7 @@ pub fn read(source: &dyn Source) -> Host {
         default_huge_page: host.default_huge_page.get(),
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
     };
-    host.processes = process::read(&mut door, facts);
+    host.processes = process::read(&mut door, facts, earlier);
     let processes = host.processes.known().map_or(&[][..], Vec::as_slice);
     host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes);
     host.configuration.units = config::systemd::read_units(&mut door, processes);

@@ -51,6 +51,30 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(whole(time.tv_sec)) + Duration::from_micros(whole(time.tv_usec))
 }
 
+/// Time on processors that a process has had so far: its own and the kernel's for it, of all its threads, of those
+/// that have ended too.
+///
+/// # Errors
+/// Where there is no such process, or it is somebody else's and they may not be asked.
+pub fn busy(pid: u32) -> io::Result<Duration> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    let mut clock = 0;
+    // SAFETY: `clock` is a whole clockid_t that may be filled in.
+    match unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a whole timespec that the kernel may fill in.
+    match unsafe { libc::clock_gettime(clock, &raw mut time) } {
+        0 => {
+            let whole = |number| u64::try_from(number).unwrap_or(0);
+            Ok(Duration::from_secs(whole(time.tv_sec)) + Duration::from_nanos(whole(time.tv_nsec)))
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Faults of this thread so far that the kernel answered from memory.
 ///
 /// # Errors
@@ -62,5 +86,20 @@ pub(crate) fn faults() -> io::Result<u64> {
     match unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } {
         0 => Ok(u64::try_from(usage.ru_minflt).unwrap_or(0)),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_on_processors_passes_with_work() {
+        let (pid, begun) = (std::process::id(), Instant::now());
+        let before = busy(pid).unwrap();
+        while busy(pid).unwrap() < before + Duration::from_millis(20) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no time passes");
+        }
+        assert!(busy(u32::MAX).is_err());
     }
 }

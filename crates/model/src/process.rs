@@ -21,6 +21,9 @@ pub struct Process {
     pub groups: Vec<u32>,
     /// Threads in the process.
     pub threads: Observed<u64>,
+    /// How often its only thread has given up a processor so far, where that is known and the thread sleeps: the same
+    /// number later means that the process has not run in between.
+    pub at_rest: Option<u64>,
     /// `VmPTE`: page tables of this process. Counts tables shared between processes in each of them.
     pub page_tables: Observed<Bytes>,
     /// `HugetlbPages`: mapped hugetlb memory; no part of any RSS. Since Linux 4.4.

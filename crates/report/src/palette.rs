@@ -1,7 +1,7 @@
 //! Colours by what they mean.
 
 use anstyle::{AnsiColor, Style};
-use hugewise_model::Level;
+use hugewise_model::{HugePageUse, Level};
 
 /// Whether text carries colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,17 @@ impl From<Level> for Role {
             Level::Info => Self::Info,
             Level::Warn => Self::Warn,
             Level::Error => Self::Error,
+        }
+    }
+}
+
+impl From<HugePageUse> for Role {
+    fn from(huge_pages: HugePageUse) -> Self {
+        match huge_pages {
+            HugePageUse::All => Self::Good,
+            HugePageUse::Partly => Self::Warn,
+            HugePageUse::None => Self::Error,
+            HugePageUse::Unknown => Self::Quiet,
         }
     }
 }

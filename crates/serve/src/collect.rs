@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
 use hugewise_host::kernel::stat::{self, Stat};
+use hugewise_host::process::Earlier;
 use hugewise_host::source::Live;
 use hugewise_host::{Door, Source};
 use hugewise_model::{Host, Instance, Observed, Unread};
@@ -20,6 +21,10 @@ use crate::history::{History, Span};
 
 /// No two readings are nearer than this.
 pub const LEAST_AGE: Duration = Duration::from_secs(1);
+
+/// From an older reading nothing is taken: as every process is read whole in one of [`Earlier::TURNS`], no fact gets
+/// older than some ten minutes, and none that a process changes itself older than a reading.
+const RECENT: Duration = Duration::from_secs(20);
 
 /// A host at one moment, with everything that is said of it.
 #[derive(Debug)]
@@ -47,8 +52,16 @@ pub struct Reading {
 impl Reading {
     /// Reads the host behind a source, now.
     pub fn of(source: &dyn Source, number: u64) -> Self {
+        Self::after(None, source, number)
+    }
+
+    /// The same, and takes from the reading before what cannot have changed, unless that is old.
+    fn after(before: Option<&Self>, source: &dyn Source, number: u64) -> Self {
         let mut clock = Clock::default();
-        let host = clock.time("host", || hugewise_host::read(source), |host| host.unread.len());
+        let before = before.filter(|before| before.taken.elapsed() <= RECENT);
+        let processes = before.and_then(|before| before.host.processes.known());
+        let earlier = processes.map(|processes| Earlier { processes, turn: number });
+        let host = clock.time("host", || hugewise_host::read_after(source, earlier), |host| host.unread.len());
         let mut found = clock.time("engines", || hugewise_engines::find(&host, source), |found| found.unread.len());
         let assessment =
             clock.time("rules", || hugewise_advice::assess(&host, &found.instances), |it| it.unknown.len());
@@ -181,7 +194,9 @@ impl Collector {
             return reading;
         }
         let number = count.saturating_add(1);
-        let reading = Arc::new(Reading::of((self.open)().as_ref(), number));
+        let before = self.latest();
+        let reading = Arc::new(Reading::after(before.as_deref(), (self.open)().as_ref(), number));
+        drop(before);
         *count = number;
         let point = {
             let mut kept = self.kept();

@@ -75,20 +75,42 @@ fn size_parameters() -> Value {
         ),
         parameter(
             "page_size",
-            "`2M`, `1G`, or `auto`: what each server's settings ask for.",
-            json!({"type": "string", "default": "auto"})
+            "`2M`, `1G`, the same in bytes, or `auto`: what each server's settings ask for.",
+            json!({"type": "string", "enum": page_sizes(), "default": "auto"})
         ),
         parameter(
             "headroom",
             "Pages beyond the demand, in percent of it.",
             json!({"type": "integer", "minimum": 0, "maximum": 100, "default": 0})
         ),
-        parameter("memory", "Plan for a host with so much memory: `128G`.", json!({"type": "string"})),
+        parameter(
+            "memory",
+            "Plan for a host with so much memory: `128G`, `1.5TiB`, or bytes.",
+            json!({"type": "string", "pattern": MEMORY})
+        ),
     ])
+}
+
+/// A size as people write it. A few more are understood; what is written like this always is.
+const MEMORY: &str = "^([1-9][0-9]{0,17}[Bb]?|[1-9][0-9]{0,3}(\\.[0-9]{1,9})? ?[KMGTkmgt](i?[Bb])?)$";
+
+/// Every size that a page can have, from the smallest base page to the largest huge page of any machine (16 GiB of
+/// POWER's), in words and in bytes.
+fn page_sizes() -> Vec<String> {
+    let sizes = || (12..=34).map(|power| 1_u64 << power);
+    let word = |bytes: u64| match bytes {
+        0..0x10_0000 => format!("{}K", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{}M", bytes >> 20),
+        _ => format!("{}G", bytes >> 30),
+    };
+    std::iter::once("auto".to_owned()).chain(sizes().map(word)).chain(sizes().map(|bytes| bytes.to_string())).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use hugewise_model::{Bytes, PageSize};
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Every `$ref` of a document.
@@ -112,6 +134,44 @@ mod tests {
         for reference in found {
             let at = reference.strip_prefix('#').unwrap();
             assert!(described.pointer(at).is_some(), "{reference}");
+        }
+    }
+
+    fn parameter(name: &str) -> Value {
+        let described: Value = serde_json::from_str(&openapi()).unwrap();
+        let all = described.pointer("/paths/~1api~1v1~1size/get/parameters").unwrap().as_array().unwrap();
+        all.iter().find(|parameter| parameter["name"] == name).unwrap()["schema"].clone()
+    }
+
+    #[test]
+    fn a_page_size_is_described_as_it_is_understood() {
+        let schema = parameter("page_size");
+        let described: Vec<&str> = schema["enum"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        // As people write them, and as reports have them.
+        for size in ["auto", "4K", "64K", "1M", "2M", "512M", "1G", "16G", "2097152", "1073741824"] {
+            assert!(described.contains(&size), "{size}");
+        }
+        for size in described.iter().filter(|size| **size != "auto") {
+            let bytes = Bytes::parse(size).unwrap();
+            assert!(PageSize::new(bytes.get()).is_some(), "{size}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_memory_that_is_described_is_understood(memory in MEMORY.trim_matches(['^', '$'])) {
+            prop_assert!(Bytes::parse(&memory).is_ok(), "{memory}");
+        }
+    }
+
+    #[test]
+    fn memory_is_described_as_people_write_it_and_no_nonsense() {
+        let validator = jsonschema::validator_for(&parameter("memory")).unwrap();
+        for memory in ["8192", "128G", "34GiB", "34GB", "512m", "1.5 TiB", "9999T", "137438953472"] {
+            assert!(validator.is_valid(&json!(memory)), "{memory}");
+        }
+        for memory in ["", "0", "0G", "-1G", "much", "9999P", "1.G", "G", "1e9", "1iB", "1Gi", "99999999999999999999"] {
+            assert!(!validator.is_valid(&json!(memory)), "{memory}");
         }
     }
 

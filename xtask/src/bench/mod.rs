@@ -2,6 +2,8 @@
 
 pub(crate) mod investigate;
 pub(crate) mod lab;
+mod scrape;
+pub(crate) mod serve;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -22,7 +24,7 @@ pub(crate) fn check(processes: u32, rounds: u32) -> Result<(), Failure> {
     for package in ["hugewise", "hugewise-lab"] {
         shell::run(shell::cargo().args(["build", "--quiet", "--release", "--bins", "--package", package]))?;
     }
-    let server = Server::start(processes)?;
+    let server = Server::start(processes, "1G")?;
     let pids = server.pids()?;
     println!("{} processes map and touch 1 GiB on base pages; {rounds} rounds, in turn", pids.len());
 
@@ -71,10 +73,11 @@ fn median(mut times: Vec<Duration>) -> Duration {
 struct Server(Child);
 
 impl Server {
-    fn start(processes: u32) -> Result<Self, Failure> {
+    /// With so many processes around a segment of that size.
+    fn start(processes: u32, segment: &str) -> Result<Self, Failure> {
         let sessions = processes.saturating_sub(BACKGROUND).to_string();
         let mut child = Command::new(shell::target().join("release/standin"))
-            .args(["--as", "oracle:BENCH", "--segments", "1G", "--sessions", &sessions])
+            .args(["--as", "oracle:BENCH", "--segments", segment, "--sessions", &sessions])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -17,25 +17,34 @@ use crate::harness::{self, HUGEWISE, Server, kernel, text};
 use crate::postgresql::Cluster;
 
 /// `hugewise serve` on a port of its own; asked to end when dropped.
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _said: BufReader<ChildStdout>,
 }
 
 impl Served {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", arguments).expect("it listens")
+    }
+
+    /// At that address; nothing where it says why it cannot listen there.
+    pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Option<Self> {
         let mut command = Command::new(HUGEWISE);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments).stdout(Stdio::piped());
+        command.args(["serve", "--listen", address]).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening at http://").unwrap_or_else(|| panic!("{line:?}"));
-        Self { address: address.parse().unwrap(), child, _said: said }
+        let address = line.trim().strip_prefix("listening at http://").and_then(|address| address.parse().ok());
+        let Some(address) = address else {
+            child.wait().unwrap();
+            return None;
+        };
+        Some(Self { address, child, _said: said })
     }
 
-    fn end(&mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn end(&mut self, signal: Signal) -> Option<i32> {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
         harness::wait_for("serve ends", || self.child.try_wait().unwrap()).code()

@@ -1,6 +1,7 @@
 //! User processes as /proc tells of them.
 
 pub mod cgroup;
+mod earlier;
 pub mod limits;
 pub mod maps;
 pub mod numa_maps;
@@ -14,19 +15,26 @@ use std::time::Duration;
 use hugewise_model::process::Namespaces;
 use hugewise_model::{Observed, PageSize, Process, Unread};
 
+pub use earlier::Earlier;
 pub(crate) use page_size::from_tables;
 pub use page_size::{BUDGET, Facts};
 
 use crate::{Door, Source};
 
-/// Every user process, by pid. Absent where /proc shows none, as in most sosreports.
-pub fn read(door: &mut Door<'_>, facts: Facts<'_>) -> Observed<Vec<Process>> {
+/// Every user process, by pid. Absent where /proc shows none, as in most sosreports. What has not run since an earlier
+/// reading is not read whole again.
+pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>) -> Observed<Vec<Process>> {
     let start = std::time::Instant::now();
-    read_timed(door, facts, &|| start.elapsed())
+    read_timed(door, facts, earlier, &|| start.elapsed())
 }
 
 /// The same with a clock of one's own: `elapsed` says how long the reading has taken so far.
-pub fn read_timed(door: &mut Door<'_>, facts: Facts<'_>, elapsed: &dyn Fn() -> Duration) -> Observed<Vec<Process>> {
+pub fn read_timed(
+    door: &mut Door<'_>,
+    facts: Facts<'_>,
+    earlier: Option<Earlier<'_>>,
+    elapsed: &dyn Fn() -> Duration,
+) -> Observed<Vec<Process>> {
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -39,6 +47,7 @@ pub fn read_timed(door: &mut Door<'_>, facts: Facts<'_>, elapsed: &dyn Fn() -> D
     pids.dedup();
     let mut reader = Reader {
         source: door.source,
+        earlier,
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
         denied: BTreeMap::new(),
@@ -88,6 +97,7 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
 
 struct Reader<'a> {
     source: &'a dyn Source,
+    earlier: Option<Earlier<'a>>,
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
     /// How many processes' file of that name could not be seen, and one of them.
@@ -104,6 +114,10 @@ impl Reader<'_> {
         if status.size.is_absent() {
             return None;
         }
+        if let Some(process) = self.earlier.and_then(|earlier| earlier.still(pid, &status)) {
+            return Some(process);
+        }
+        let at_rest = status.at_rest();
         let command = self.file(pid, "cmdline", command);
         let memlock = self.file(pid, "limits", limits::parse);
         let cgroups = self.file(pid, "cgroup", cgroup::parse);
@@ -135,6 +149,7 @@ impl Reader<'_> {
             gid: status.gid,
             groups: status.groups,
             threads: status.threads,
+            at_rest,
             page_tables: status.page_tables,
             hugetlb: status.hugetlb,
             rss_shmem: status.rss_shmem,
@@ -232,13 +247,13 @@ mod tests {
             .file("/proc/9/status", status("a", 0))
             .file("/proc/9/cmdline", "a\0-x\0\0\0");
         let mut door = Door::new(&source);
-        let processes = read(&mut door, FACTS).into_known().unwrap();
+        let processes = read(&mut door, FACTS, None).into_known().unwrap();
         assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [9, 10]);
         assert_eq!(processes[0].command, Observed::Known(vec!["a".into(), "-x".into()]));
         assert_eq!(processes[0].page_tables, Observed::Known(Bytes::from_kib(40)));
         assert_eq!(processes[0].mappings, Observed::Absent);
         assert_eq!(door.unread, []);
-        assert_eq!(read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS), Observed::Absent);
+        assert_eq!(read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS, None), Observed::Absent);
     }
 
     #[test]
@@ -249,7 +264,7 @@ mod tests {
         }
         let source = source.denied("/proc/10/exe").file("/proc/11/limits", "Max locked memory x y");
         let mut door = Door::new(&source);
-        read(&mut door, FACTS);
+        read(&mut door, FACTS, None);
         let lines: Vec<_> = door.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
         assert_eq!(
             lines,
@@ -277,7 +292,7 @@ mod tests {
                 .file(&format!("/proc/{pid}/status"), status("x", 0))
                 .file(&format!("/proc/{pid}/maps"), shared("/SYSV00000000 (deleted)", 5));
         }
-        let processes = read(&mut Door::new(&source), FACTS).into_known().unwrap();
+        let processes = read(&mut Door::new(&source), FACTS, None).into_known().unwrap();
         for process in processes {
             assert_eq!(process.mappings.known().unwrap()[0].page_size, Observed::Known(PageSize::MIB_2));
         }
@@ -296,7 +311,7 @@ mod tests {
             .file("/proc/11/maps", shared("/anon_hugepage (deleted)", 6));
         let sizes = |elapsed: &dyn Fn() -> Duration| {
             let mut door = Door::new(&source);
-            let processes = read_timed(&mut door, FACTS, elapsed).into_known().unwrap();
+            let processes = read_timed(&mut door, FACTS, None, elapsed).into_known().unwrap();
             let mappings = processes.into_iter().flat_map(|process| process.mappings.into_known().unwrap());
             (mappings.map(|mapping| mapping.page_size.get()).collect::<Vec<_>>(), door.unread)
         };
@@ -311,7 +326,7 @@ mod tests {
     #[test]
     fn the_live_machine_has_this_process() {
         let live = Live::new();
-        let processes = read(&mut Door::new(&live), FACTS).into_known().unwrap();
+        let processes = read(&mut Door::new(&live), FACTS, None).into_known().unwrap();
         let own = processes.iter().find(|process| process.pid == std::process::id()).unwrap();
         assert!(own.mappings.is_known() && own.memlock.is_known() && own.namespaces.mount.is_known());
         assert!(own.executable.known().unwrap().contains("hugewise"));

@@ -4,6 +4,7 @@ mod clock;
 mod hosts;
 mod places;
 mod reading;
+mod scratch;
 mod setup;
 mod usual;
 mod windows;
@@ -14,7 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 use self::hosts::{Host, Piece, Placed};
 use self::places::{Job, Where};
-use self::reading::{Found, Scratch, What};
+use self::reading::{Found, What};
+use self::scratch::Scratch;
 use self::setup::Setup;
 use self::windows::Bounds;
 use crate::investigate::{Error, Options, Progress};

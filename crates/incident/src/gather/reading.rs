@@ -3,24 +3,20 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, Write};
+use std::io::{self, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hugewise_host::compressed::{self, MAX_UNPACKED};
 use hugewise_host::source::files::{self, Given};
 use hugewise_host::source::{Archive, Folder, tarred};
-use tempfile::TempDir;
 
 use super::places::{Job, Where};
+use super::scratch::Scratch;
 use super::setup::{self, Setup};
 use crate::investigate::Progress;
 use crate::readers::{self, HEAD, Promise, pcp};
 use crate::{Refused, Series};
-
-/// What is unpacked into the temporary folder, which only PCP's own tools and tars in tars need.
-const MOST_UNPACKED: u64 = 4 << 30;
 
 /// One file that was read, or that was not.
 #[derive(Debug)]
@@ -51,49 +47,6 @@ pub(crate) enum What {
     Pcp,
     /// A captured host.
     Host(Box<Setup>),
-}
-
-/// Where files are unpacked for those that read them by path; made when first needed, removed at the end.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    folder: Mutex<Option<TempDir>>,
-    next: AtomicUsize,
-    written: AtomicU64,
-}
-
-impl Scratch {
-    /// A new folder in it.
-    fn folder(&self) -> io::Result<PathBuf> {
-        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        let root = match &*folder {
-            Some(root) => root.path().to_owned(),
-            None => {
-                let made = tempfile::Builder::new().prefix("hugewise-").tempdir()?;
-                let path = made.path().to_owned();
-                *folder = Some(made);
-                path
-            }
-        };
-        let path = root.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        std::fs::create_dir(&path)?;
-        Ok(path)
-    }
-
-    /// Writes a stream there, within what may be written in all.
-    fn fill(&self, stream: &mut dyn Read, file: &mut File) -> io::Result<()> {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let read = stream.read(&mut buffer)?;
-            if read == 0 {
-                return Ok(());
-            }
-            let more = u64::try_from(read).unwrap_or(u64::MAX);
-            if self.written.fetch_add(more, Ordering::Relaxed).saturating_add(more) > MOST_UNPACKED {
-                return Err(io::Error::other(format!("more than {} GiB to unpack", MOST_UNPACKED >> 30)));
-            }
-            file.write_all(buffer.get(..read).unwrap_or_default())?;
-        }
-    }
 }
 
 /// Reads jobs on all processors and hands on what comes, in no order. Where `wanted` names entries of a job, only these.

@@ -5,6 +5,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the guard changes this machine; a captured one has nothing to guard")]
 
+mod files;
+mod skip;
 mod state;
 
 use std::fs::{self, File, TryLockError};
@@ -16,6 +18,9 @@ use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
 
+use self::files::number_of;
+pub(crate) use self::files::{folders, value_of};
+pub use self::skip::Skip;
 use self::state::{Kept, Made, Scope, from_text, restore, save, state};
 use crate::budget::Gauge;
 use crate::thp;
@@ -33,39 +38,6 @@ const SAVED: &str = "/run/hugewise/lab.saved";
 const POOLS: &str = "/sys/kernel/mm/hugepages";
 const NODES: &str = "/sys/devices/system/node";
 const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
-
-/// Why an experiment or a test cannot run here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skip(pub String);
-
-impl Skip {
-    /// Prints `SKIP: reason`.
-    ///
-    /// # Panics
-    /// With `HUGEWISE_REQUIRE_REAL=1` in the environment: there a missing requirement is a failure.
-    #[allow(clippy::panic, clippy::print_stderr, reason = "speaks to whoever runs the tests")]
-    pub fn report(&self) {
-        let Self(reason) = self;
-        if std::env::var_os("HUGEWISE_REQUIRE_REAL").is_some_and(|value| value == "1") {
-            panic!("required, and not here: {reason}");
-        }
-        eprintln!("SKIP: {reason}");
-    }
-}
-
-/// The value of a `Result<T, Skip>`; on a missing requirement the test says so and returns.
-#[macro_export]
-macro_rules! require {
-    ($wanted:expr) => {
-        match $wanted {
-            Ok(value) => value,
-            Err(skip) => {
-                $crate::guard::Skip::report(&skip);
-                return;
-            }
-        }
-    };
-}
 
 /// Holds the lock; restores and verifies when dropped, after a panic too.
 #[derive(Debug)]
@@ -378,117 +350,5 @@ impl Drop for PoolGuard {
     }
 }
 
-/// The folders in a folder, sorted.
-pub(crate) fn folders(parent: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(parent)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// A file's value; of `always [madvise] never` the chosen word; of a pool the pages that were asked for, without the
-/// surplus pages that the kernel counts with them and that writing the number back would make lasting ones.
-pub(crate) fn value_of(path: &Path) -> io::Result<String> {
-    let text = fs::read_to_string(path)?;
-    let text = text.trim();
-    if path.ends_with("nr_hugepages") {
-        let all: u64 = text.parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))?;
-        let surplus = fs::read_to_string(path.with_file_name("surplus_hugepages")).unwrap_or_default();
-        return Ok(all.saturating_sub(surplus.trim().parse().unwrap_or(0)).to_string());
-    }
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
-    Ok(chosen.unwrap_or(text).to_owned())
-}
-
-fn number_of(path: &Path) -> io::Result<u64> {
-    value_of(path)?.parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pages() -> u64 {
-        value_of(Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")).unwrap().parse().unwrap()
-    }
-
-    #[test]
-    fn the_pool_is_as_before_after_use_panic_and_a_killed_run() {
-        let guard = require!(PoolGuard::take());
-        let before = pages();
-        guard.set_pool(PageSize::MIB_2, PageCount(before + 3)).unwrap();
-        assert_eq!(pages(), before + 3);
-        assert!(Path::new(SAVED).exists());
-        drop(guard);
-
-        // Between two takes another run may have the host: look only while holding it.
-        let guard = require!(PoolGuard::take());
-        let before = pages();
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _guard = guard;
-            _guard.set_pool(PageSize::MIB_2, PageCount(before + 2)).unwrap();
-            panic!("on purpose");
-        }));
-        assert!(panicked.is_err());
-
-        let mut guard = require!(PoolGuard::take());
-        guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
-        // As a killed run leaves it: the saved state stands, and nothing was restored.
-        guard.lock().clear();
-        let saved = std::mem::replace(&mut guard.saved, PathBuf::from("/run/lock/hugewise-test.none"));
-        assert!(saved.exists());
-        drop(guard);
-        let _guard = require!(PoolGuard::take());
-        assert_eq!(pages(), before);
-    }
-
-    #[test]
-    fn beside_others_what_they_changed_stays() {
-        let tests = require!(PoolGuard::take());
-        let pool = pool_file(PageSize::MIB_2, "nr_hugepages");
-        let before = pages();
-        let with = |changes: &dyn Fn(&PoolGuard)| {
-            let saved = tempfile::tempdir().unwrap();
-            let guard = PoolGuard::with_locks(Vec::new(), saved.path().join("saved"), Scope::Ours).unwrap();
-            changes(&guard);
-            drop(guard);
-            pages()
-        };
-        // What we grew goes back; what another has written after us, or where we wrote nothing, stays.
-        assert_eq!(with(&|guard| guard.provide(PageSize::MIB_2, PageCount(before + 4)).unwrap()), before);
-        assert_eq!(with(&|_| fs::write(&pool, (before + 1).to_string()).unwrap()), before + 1);
-        let after = |guard: &PoolGuard| {
-            guard.set_pool(PageSize::MIB_2, PageCount(before + 4)).unwrap();
-            fs::write(&pool, (before + 3).to_string()).unwrap();
-        };
-        assert_eq!(with(&after), before + 3);
-        drop(tests);
-    }
-
-    #[test]
-    fn only_one_experiment_at_a_time() {
-        let _guard = require!(PoolGuard::take());
-        let Skip(reason) = PoolGuard::beside_others().unwrap_err();
-        assert!(reason.contains("another experiment"), "{reason}");
-    }
-
-    #[test]
-    fn more_than_memory_holds_is_not_even_asked_for() {
-        let guard = require!(PoolGuard::take());
-        let before = pages();
-        let Skip(reason) = guard.provide(PageSize::MIB_2, PageCount(1 << 40)).unwrap_err();
-        assert!(reason.contains("more pages of 2 MiB are wanted, and memory has room for"), "{reason}");
-        assert_eq!(pages(), before);
-    }
-
-    #[test]
-    fn only_guarded_switches_can_be_set() {
-        let guard = require!(PoolGuard::take());
-        assert!(guard.set_switch("/proc/sys/vm/swappiness", "1").is_err());
-    }
-}
+mod tests;

@@ -45,7 +45,7 @@ fn row(instance: &Instance) -> Vec<Cell> {
         Cell::new(Role::Text, shown(&instance.version)),
         Cell::new(Role::Text, shown(&instance.sessions)),
         Cell::new(Role::Text, segments(instance)),
-        Cell::new(use_role(instance.huge_pages), instance.huge_pages.as_str()),
+        Cell::new(Role::from(instance.huge_pages), instance.huge_pages.as_str()),
         Cell::new(Role::Text, shown(&instance.page_tables)),
         Cell::new(Role::Text, shown(&a_session(instance))),
     ]
@@ -56,15 +56,6 @@ fn segments(instance: &Instance) -> String {
         (true, HugePageUse::Unknown) => "?".into(),
         (true, _) => "-".into(),
         (false, _) => instance.segment_bytes().to_string(),
-    }
-}
-
-const fn use_role(huge_pages: HugePageUse) -> Role {
-    match huge_pages {
-        HugePageUse::All => Role::Good,
-        HugePageUse::Partly => Role::Warn,
-        HugePageUse::None => Role::Error,
-        HugePageUse::Unknown => Role::Quiet,
     }
 }
 

@@ -19,6 +19,8 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use super::*;
 
+mod fuzzed;
+
 /// Nothing that is waited for takes this long, on whatever machine.
 const LONG: Duration = Duration::from_secs(60);
 

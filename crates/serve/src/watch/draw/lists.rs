@@ -71,7 +71,7 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
         let mut cells = vec![(clean(&row.title).into_owned(), Role::Strong), (number(row.sessions), Role::Text)];
         if wide {
             cells.push((row.segments.to_string(), Role::Text));
-            cells.push((row.huge_pages.as_str().to_owned(), use_role(row.huge_pages)));
+            cells.push((row.huge_pages.as_str().to_owned(), Role::from(row.huge_pages)));
         }
         cells.push((amount(row.page_tables), Role::Text));
         if wide {
@@ -95,15 +95,6 @@ fn cause(row: &InstanceRow) -> (String, Role) {
         (Some(link), _) => (clean(&format!("{}: {}", chain::name(link.name), link.evidence)).into_owned(), Role::Error),
         (None, HugePageUse::All) => ("none: all of it is on huge pages".into(), Role::Good),
         (None, _) => ("-".into(), Role::Quiet),
-    }
-}
-
-const fn use_role(huge_pages: HugePageUse) -> Role {
-    match huge_pages {
-        HugePageUse::All => Role::Good,
-        HugePageUse::Partly => Role::Warn,
-        HugePageUse::None => Role::Error,
-        HugePageUse::Unknown => Role::Quiet,
     }
 }
 

@@ -1,0 +1,127 @@
+//! A folder for what has to be read by its path. It goes with this process, however that ends.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+
+/// What is unpacked in all, which only PCP's own tools and tars in tars need.
+const MOST_UNPACKED: u64 = 4 << 30;
+
+/// Where files are unpacked for those that read them by path; made when first needed, removed at the end.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    folder: Mutex<Option<Kept>>,
+    next: AtomicUsize,
+    written: AtomicU64,
+}
+
+impl Scratch {
+    /// A new folder in it.
+    pub(super) fn folder(&self) -> io::Result<PathBuf> {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = match folder.take() {
+            Some(kept) => kept,
+            None => Kept::new()?,
+        };
+        let path = folder.insert(kept).path().join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        std::fs::create_dir(&path)?;
+        Ok(path)
+    }
+
+    /// Writes a stream to a file, within what may be written in all.
+    pub(super) fn fill(&self, stream: &mut dyn Read, file: &mut File) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = stream.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            let more = u64::try_from(read).unwrap_or(u64::MAX);
+            if self.written.fetch_add(more, Ordering::Relaxed).saturating_add(more) > MOST_UNPACKED {
+                return Err(io::Error::other(format!("more than {} GiB to unpack", MOST_UNPACKED >> 30)));
+            }
+            file.write_all(buffer.get(..read).unwrap_or_default())?;
+        }
+    }
+}
+
+/// A temporary folder with somebody who waits for its end: Ctrl-C ends this process at any moment, and the kernel may kill
+/// it, which nobody can catch.
+#[derive(Debug)]
+struct Kept {
+    keeper: Child,
+    /// Behind the keeper: what that one has left is removed here.
+    folder: TempDir,
+}
+
+impl Kept {
+    fn new() -> io::Result<Self> {
+        let mut command = Command::new("/bin/sh");
+        // Its input ends with this process, or when that lets go of it.
+        command.args(["-c", "folder=$(cat) && test -n \"$folder\" && exec rm -rf -- \"$folder\""]);
+        command.env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A signal from the keyboard is for the others.
+        hugewise_host::sys::without_terminal(&mut command);
+        let keeper = command.spawn()?;
+        let mut kept = Self { keeper, folder: tempfile::Builder::new().prefix("hugewise-").tempdir()? };
+        match &mut kept.keeper.stdin {
+            Some(pipe) => pipe.write_all(kept.folder.path().as_os_str().as_bytes())?,
+            None => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+        Ok(kept)
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_it() {
+        let scratch = Scratch::default();
+        let (first, second) = (scratch.folder().unwrap(), scratch.folder().unwrap());
+        std::fs::write(second.join("file"), "x").unwrap();
+        assert!(first != second && first.parent() == second.parent());
+        drop(scratch);
+        assert!(!first.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn its_keeper_removes_it_alone() {
+        let mut kept = Kept::new().unwrap();
+        std::fs::create_dir(kept.path().join("folder")).unwrap();
+        std::fs::write(kept.path().join("folder/file"), "x").unwrap();
+        drop(kept.keeper.stdin.take());
+        assert!(kept.keeper.wait().unwrap().success());
+        assert!(!kept.path().exists());
+    }
+
+    #[test]
+    fn it_goes_without_its_keeper_too() {
+        let mut kept = Kept::new().unwrap();
+        kept.keeper.kill().unwrap();
+        let path = kept.path().to_owned();
+        assert!(path.exists());
+        drop(kept);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,81 @@
+use super::*;
+use crate::require;
+
+fn pages() -> u64 {
+    value_of(Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_pool_is_as_before_after_use_panic_and_a_killed_run() {
+    let guard = require!(PoolGuard::take());
+    let before = pages();
+    guard.set_pool(PageSize::MIB_2, PageCount(before + 3)).unwrap();
+    assert_eq!(pages(), before + 3);
+    assert!(Path::new(SAVED).exists());
+    drop(guard);
+
+    // Between two takes another run may have the host: look only while holding it.
+    let guard = require!(PoolGuard::take());
+    let before = pages();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _guard = guard;
+        _guard.set_pool(PageSize::MIB_2, PageCount(before + 2)).unwrap();
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+
+    let mut guard = require!(PoolGuard::take());
+    guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
+    // As a killed run leaves it: the saved state stands, and nothing was restored.
+    guard.lock().clear();
+    let saved = std::mem::replace(&mut guard.saved, PathBuf::from("/run/lock/hugewise-test.none"));
+    assert!(saved.exists());
+    drop(guard);
+    let _guard = require!(PoolGuard::take());
+    assert_eq!(pages(), before);
+}
+
+#[test]
+fn beside_others_what_they_changed_stays() {
+    let tests = require!(PoolGuard::take());
+    let pool = pool_file(PageSize::MIB_2, "nr_hugepages");
+    let before = pages();
+    let with = |changes: &dyn Fn(&PoolGuard)| {
+        let saved = tempfile::tempdir().unwrap();
+        let guard = PoolGuard::with_locks(Vec::new(), saved.path().join("saved"), Scope::Ours).unwrap();
+        changes(&guard);
+        drop(guard);
+        pages()
+    };
+    // What we grew goes back; what another has written after us, or where we wrote nothing, stays.
+    assert_eq!(with(&|guard| guard.provide(PageSize::MIB_2, PageCount(before + 4)).unwrap()), before);
+    assert_eq!(with(&|_| fs::write(&pool, (before + 1).to_string()).unwrap()), before + 1);
+    let after = |guard: &PoolGuard| {
+        guard.set_pool(PageSize::MIB_2, PageCount(before + 4)).unwrap();
+        fs::write(&pool, (before + 3).to_string()).unwrap();
+    };
+    assert_eq!(with(&after), before + 3);
+    drop(tests);
+}
+
+#[test]
+fn only_one_experiment_at_a_time() {
+    let _guard = require!(PoolGuard::take());
+    let Skip(reason) = PoolGuard::beside_others().unwrap_err();
+    assert!(reason.contains("another experiment"), "{reason}");
+}
+
+#[test]
+fn more_than_memory_holds_is_not_even_asked_for() {
+    let guard = require!(PoolGuard::take());
+    let before = pages();
+    let Skip(reason) = guard.provide(PageSize::MIB_2, PageCount(1 << 40)).unwrap_err();
+    assert!(reason.contains("more pages of 2 MiB are wanted, and memory has room for"), "{reason}");
+    assert_eq!(pages(), before);
+}
+
+#[test]
+fn only_guarded_switches_can_be_set() {
+    let guard = require!(PoolGuard::take());
+    assert!(guard.set_switch("/proc/sys/vm/swappiness", "1").is_err());
+}
