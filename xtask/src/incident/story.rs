@@ -13,7 +13,7 @@ use crate::{Failure, shell};
 const SEGMENT_MIB: u32 = 400;
 const POOL_PAGES: u32 = SEGMENT_MIB / 2;
 /// A file that is in the page cache when it begins.
-const CACHE_MIB: u32 = 280;
+const CACHE_MIB: u32 = 300;
 /// Sessions that log in at a time, and those that are there before.
 const LOT: u32 = 30;
 /// Lots at the most.
