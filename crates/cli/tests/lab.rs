@@ -81,13 +81,16 @@ fn a_plan_alone_does_nothing() {
     assert_eq!(pool(), before);
 }
 
+/// What the tables of one process may differ from another's with where the kernel puts its program, libraries and stack.
+const OWN: f64 = 64.0 * 1024.0;
+
 #[test]
 fn the_segment_lies_where_its_policy_says() {
     let _alone = require!(guard::alone());
     let before = pool();
     let there = guard::available(PageSize::MIB_2).map_or(0, |pages| pages.get());
-    // 16 huge pages more than the pool has.
-    let size = format!("{}M", (there + 16) * 2);
+    // 64 huge pages more than the pool has.
+    let size = format!("{}M", (there + 64) * 2);
     let arguments =
         |policy| ["page-tables", "--segment", &size, "--sessions", "1", "--policy", policy].map(str::to_owned);
     let measure = |policy, more: &[&str]| {
@@ -102,7 +105,7 @@ fn the_segment_lies_where_its_policy_says() {
     };
     let short = measure("only", &["--pages", "2m"]);
     assert_eq!(short.status.code(), Some(2));
-    assert!(errors(&short).contains("16 pages of 2 MiB are missing"), "{}", errors(&short));
+    assert!(errors(&short).contains("64 pages of 2 MiB are missing"), "{}", errors(&short));
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let partly = tables(&measure("true", &["--pages", "2m", "--keep", kept.join(".").to_str().unwrap()]));
@@ -110,9 +113,9 @@ fn the_segment_lies_where_its_policy_says() {
     if PoolGuard::may_change() {
         let all = tables(&measure("auto", &["--pages", "2m", "--pre-touch", "none"]));
         // A table of 4 KiB for each 2 MiB that are on base pages.
-        assert!(partly - all >= 60_000.0, "{partly} of a part, {all} of none");
+        assert!(partly - all >= 64.0 * 4096.0 - OWN, "{partly} of a part, {all} of none");
     }
-    assert!(base >= partly, "{base} of all, {partly} of a part");
+    assert!(base >= partly - OWN, "{base} of all, {partly} of a part");
     assert_eq!(pool(), before);
     let refused = measure("false", &["--pages", "2m"]);
     assert_eq!(refused.status.code(), Some(2));
