@@ -25,7 +25,7 @@ fn incidents(investigation: &Investigation) -> Vec<&Incident> {
 fn a_storm_over_page_tables_is_named() {
     let investigation = found(&[archives("base")]);
     let [incident] = incidents(&investigation)[..] else { panic!("{:#?}", incidents(&investigation)) };
-    assert_eq!((incident.verdict, incident.confidence), (Verdict::ReclaimByPageTables, Confidence::High));
+    assert_eq!((incident.verdict, incident.confidence), (Verdict::ReclaimByPageTables, Confidence::Medium));
     let kinds: Vec<_> = incident.signatures.iter().map(|signature| signature.kind).collect();
     assert!(kinds.contains(&Kind::Reclaim) && kinds.contains(&Kind::PageTables), "{kinds:?}");
 }
