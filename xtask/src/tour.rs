@@ -87,6 +87,8 @@ impl Tour {
         let profile = self.folder.join("profile");
         let mut browser = shell::command("chromium");
         browser.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=10000"]);
+        // A page that is filled by its script is there before it is full.
+        browser.arg("--virtual-time-budget=5000");
         browser.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--window-size=1000,{height}"));
         browser.arg(format!("--screenshot={}", file.display())).arg(address);
         shell::output(&mut browser)?;

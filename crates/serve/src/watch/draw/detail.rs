@@ -5,6 +5,7 @@ use hugewise_report::palette::Role;
 use hugewise_report::screen::Spans;
 use hugewise_report::text::chain;
 
+use super::lists::said;
 use crate::watch::frame::{Frame, InstanceRow};
 use crate::watch::view;
 
@@ -57,11 +58,10 @@ fn facts(row: &InstanceRow) -> Vec<(&'static str, String)> {
 }
 
 fn told(finding: &Finding) -> Vec<(usize, Spans)> {
-    let about = finding.instance.as_deref().map(|title| format!("{title}: ")).unwrap_or_default();
     let first = Spans::new()
         .add(Role::from(finding.level), finding.level.as_str())
         .add(Role::Strong, &format!(" {} {}", finding.code, finding.name))
-        .add(Role::Text, &format!("  {about}{}", finding.summary));
+        .add(Role::Text, &format!("  {}", said(finding)));
     let mut lines = vec![(2, first)];
     lines.extend(finding.evidence.iter().map(|fact| labelled("  evidence", fact)));
     lines.extend(finding.cost.iter().map(|cost| labelled("  cost", cost)));

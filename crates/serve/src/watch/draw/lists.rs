@@ -106,6 +106,14 @@ fn amount(bytes: Option<Bytes>) -> String {
     bytes.map_or_else(|| "-".into(), |bytes| bytes.to_string())
 }
 
+/// What a finding says, with the instance that it is about: most name it themselves.
+pub(super) fn said(finding: &Finding) -> String {
+    match finding.instance.as_deref().filter(|title| !finding.summary.contains(title)) {
+        Some(title) => format!("{title}: {}", finding.summary),
+        None => finding.summary.clone(),
+    }
+}
+
 pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
     let [above, below] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     let rows = view.findings();
@@ -123,11 +131,10 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
         return;
     }
     let row = |finding: &&Finding| {
-        let about = finding.instance.as_deref().map(|title| format!("{title}: ")).unwrap_or_default();
         Row::new(vec![
             Cell::new(Text::styled(finding.level.as_str(), style(view.palette, Role::from(finding.level)))),
             Cell::new(Text::styled(format!("{} {}", finding.code, finding.name), style(view.palette, Role::Strong))),
-            Cell::new(clean(&format!("{about}{}", finding.summary)).into_owned()),
+            Cell::new(clean(&said(finding)).into_owned()),
         ])
     };
     let name = |finding: &&Finding| finding.code.len() + finding.name.len() + 1;
