@@ -1,5 +1,7 @@
 //! What somebody looks at, and what their keys do to it. Knows nothing of how it is drawn.
 
+use std::collections::BTreeMap;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use hugewise_model::Finding;
@@ -64,9 +66,21 @@ pub struct View {
     finding: Option<String>,
 }
 
-/// What tells one finding from another as they come and go.
-pub(super) fn key(finding: &Finding) -> String {
+/// What a finding is called.
+fn name(finding: &Finding) -> String {
     format!("{} {} {}", finding.code, finding.name, finding.instance.as_deref().unwrap_or_default())
+}
+
+/// Findings, each with what tells it from the others as they come and go: their figures change, and a rule may speak
+/// more than once, of each pool for example.
+pub(super) fn keyed(findings: &[Finding]) -> impl Iterator<Item = (String, &Finding)> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    findings.iter().map(move |finding| {
+        let name = name(finding);
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        (format!("{name} {count}"), finding)
+    })
 }
 
 impl View {
@@ -107,7 +121,7 @@ impl View {
         let Some(frame) = self.timeline.frame() else { return Vec::new() };
         let about = |row: &InstanceRow| {
             let of_it = |finding: &&Finding| finding.instance.as_deref() == Some(&row.title);
-            self.passes(&row.title) || frame.findings.iter().filter(of_it).any(|finding| self.passes(&key(finding)))
+            self.passes(&row.title) || frame.findings.iter().filter(of_it).any(|finding| self.passes(&name(finding)))
         };
         let mut rows: Vec<_> = frame.instances.iter().flatten().filter(|row| about(row)).collect();
         self.order.sort(&mut rows, self.reversed);
@@ -116,9 +130,13 @@ impl View {
 
     /// Findings of the frame that is looked at, as they are listed.
     pub(super) fn findings(&self) -> Vec<&Finding> {
-        let Some(frame) = self.timeline.frame() else { return Vec::new() };
-        let passes = |finding: &&Finding| self.passes(&key(finding)) || self.passes(&finding.summary);
-        frame.findings.iter().filter(passes).collect()
+        self.keyed().map(|(_, finding)| finding).collect()
+    }
+
+    fn keyed(&self) -> impl Iterator<Item = (String, &Finding)> {
+        let frame = self.timeline.frame();
+        let passes = |finding: &Finding| self.passes(&name(finding)) || self.passes(&finding.summary);
+        keyed(frame.map_or(&[], |frame| &frame.findings)).filter(move |(_, finding)| passes(finding))
     }
 
     fn passes(&self, text: &str) -> bool {
@@ -137,7 +155,7 @@ impl View {
             Panel::Instances => {
                 (self.instances().iter().map(|row| row.title.clone()).collect(), self.instance.as_ref())
             }
-            Panel::Findings => (self.findings().into_iter().map(key).collect(), self.finding.as_ref()),
+            Panel::Findings => (self.keyed().map(|(key, _)| key).collect(), self.finding.as_ref()),
         }
     }
 
@@ -326,8 +344,21 @@ mod tests {
     fn findings_are_chosen_by_themselves() {
         let mut view = view();
         press(&mut view, "\tjjjk\n");
-        assert_eq!(view.page, Page::Finding("HW201 no-pool oracle PROD".into()));
+        assert_eq!(view.page, Page::Finding("HW201 no-pool oracle PROD 1".into()));
         assert_eq!(view.chosen(Panel::Instances), Some(0));
+    }
+
+    #[test]
+    fn findings_of_one_rule_are_chosen_one_by_one() {
+        let frame = Frame { findings: vec![finding("HW601", None); 3], ..Frame::default() };
+        let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+        let chosen = |view: &View| view.chosen(Panel::Findings);
+        press(&mut view, "\tj");
+        assert_eq!(chosen(&view), Some(1));
+        press(&mut view, "jj");
+        assert_eq!(chosen(&view), Some(2));
+        press(&mut view, "\n");
+        assert_eq!(view.page, Page::Finding("HW601 no-pool  3".into()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One instance, and one finding, with all that is known of it. Each line comes with the column at which it goes on.
 
-use hugewise_model::{Finding, LinkState};
+use hugewise_model::{Finding, HugePageUse, LinkState};
 use hugewise_report::palette::Role;
 use hugewise_report::screen::Spans;
 use hugewise_report::text::chain;
@@ -19,7 +19,11 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
     let mut lines: Vec<(usize, Spans)> = facts(row).into_iter().map(|(label, text)| labelled(label, &text)).collect();
     lines.push((0, Spans::new()));
     match &row.chain {
-        None => lines.push((0, Spans::from("Nothing is broken between it and its huge pages."))),
+        None if row.huge_pages == HugePageUse::All => {
+            lines.push((0, Spans::new().add(Role::Good, "All of it is on huge pages.")));
+        }
+        // A recording may hold figures alone.
+        None => lines.push((0, Spans::from("Nothing tells which link to its huge pages is broken."))),
         Some(chain) => {
             lines.push((0, Spans::new().add(Role::Strong, "What it needs to get huge pages")));
             for link in &chain.links {
@@ -41,8 +45,8 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
 }
 
 pub(super) fn finding(frame: &Frame, key: &str) -> Vec<(usize, Spans)> {
-    match frame.findings.iter().find(|finding| view::key(finding) == key) {
-        Some(finding) => told(finding),
+    match view::keyed(&frame.findings).find(|(of_it, _)| of_it == key) {
+        Some((_, finding)) => told(finding),
         None => vec![(0, Spans::from("It is not there at this moment."))],
     }
 }

@@ -105,6 +105,22 @@ fn an_instance_with_its_chain() {
 }
 
 #[test]
+fn an_instance_without_a_chain_is_not_called_well_unless_it_is() {
+    let of = |huge_pages| {
+        let row = InstanceRow { huge_pages, ..instance("oracle OLD") };
+        let frame = Frame { instances: Some(vec![row]), ..frame(1) };
+        let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+        pressed(&mut view, &[KeyCode::Enter]);
+        shown(&mut view, 80, 24)
+    };
+    assert!(of(HugePageUse::All).contains("All of it is on huge pages."));
+    for unknown in [HugePageUse::None, HugePageUse::Partly, HugePageUse::Unknown] {
+        let screen = of(unknown);
+        assert!(screen.contains("Nothing tells which link") && !screen.contains("All of it"), "{screen}");
+    }
+}
+
+#[test]
 fn a_finding_with_its_fix() {
     let mut view = view();
     pressed(&mut view, &[KeyCode::Tab, KeyCode::Enter]);
