@@ -146,37 +146,62 @@ pub fn plan(
     options: &Options,
 ) -> Result<Plan, PlanError> {
     check(host, instances, options)?;
-    let ask = Ask { host, instances, assessment, sizing, source, options };
+    let mut ask = Ask { host, instances, assessment, sizing, source, options, unmoved: &[] };
     let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
     if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
         return Err(PlanError::NoGibPages);
     }
-    let mut draft = Draft::new(source);
-    for instance in instances.iter().filter(|it| ask.is_chosen(it) && is_kept_off(assessment, it)) {
-        if let Some(page) = options.page_size.filter(|page| !takes(instance, *page)) {
+    // Whether a server can be set to other pages hangs on the pools, and what its old pool may give back hangs on
+    // that: each round more servers keep their pages, until nothing changes.
+    let mut unmoved = Vec::new();
+    let draft = loop {
+        let round = Ask { unmoved: &unmoved, ..ask };
+        let draft = drafted(&round);
+        let all = still_unmoved(&round, &draft);
+        if all.len() == unmoved.len() {
+            break draft;
+        }
+        unmoved = all;
+    };
+    ask.unmoved = &unmoved;
+    let mut plan = Plan::new(identity(host, source), made_at(host));
+    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
+    plan.refusal = refusal(&ask, &draft);
+    (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
+    Ok(plan)
+}
+
+/// All steps, in their order.
+fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
+    let mut draft = Draft::new(ask.source);
+    for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && is_kept_off(ask.assessment, it)) {
+        if let Some(page) = ask.options.page_size.filter(|page| !takes(instance, *page)) {
             draft.warn(format!(
                 "{} takes pages of the default size alone: no pages of {page} are planned for it",
                 instance.title()
             ));
         }
     }
-    draft.pools = pools::goals(&ask, &mut draft.warnings);
-    shm::plan(&ask, &mut draft);
-    memlock::plan(&ask, &mut draft);
-    pools_now::plan(&ask, &mut draft);
-    pools_at_boot::plan(&ask, &mut draft);
-    overcommit::plan(&ask, &mut draft);
-    thp::plan(&ask, &mut draft);
-    postgresql::plan(&ask, &mut draft);
-    mysql::plan(&ask, &mut draft);
-    restart::plan(&ask, &mut draft);
-    by_hand::plan(&ask, &mut draft);
-    warnings::plan(&ask, &mut draft);
-    let mut plan = Plan::new(identity(host, source), made_at(host));
-    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
-    plan.refusal = refusal(&ask, &draft);
-    (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
-    Ok(plan)
+    draft.pools = pools::goals(ask, &mut draft.warnings);
+    shm::plan(ask, &mut draft);
+    memlock::plan(ask, &mut draft);
+    pools_now::plan(ask, &mut draft);
+    pools_at_boot::plan(ask, &mut draft);
+    overcommit::plan(ask, &mut draft);
+    thp::plan(ask, &mut draft);
+    postgresql::plan(ask, &mut draft);
+    mysql::plan(ask, &mut draft);
+    restart::plan(ask, &mut draft);
+    by_hand::plan(ask, &mut draft);
+    warnings::plan(ask, &mut draft);
+    draft
+}
+
+/// Servers that pages of another size are planned for than those that they will ask for at their next start.
+fn still_unmoved(ask: &Ask<'_>, draft: &Draft<'_>) -> Vec<String> {
+    let moves = |instance: &Instance, to: PageSize| need::page_size(ask.host, instance).is_some_and(|page| page != to);
+    let titles = ask.sized().filter(|(of, sized)| moves(of, sized.page_size)).map(|(of, _)| of.title());
+    titles.filter(|title| ask.unmoved.contains(title) || !draft.resized.contains(title)).collect()
 }
 
 fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
@@ -210,6 +235,8 @@ struct Ask<'a> {
     sizing: Option<&'a Sizing>,
     source: &'a dyn Source,
     options: &'a Options,
+    /// Titles of servers that no step sets to the pages that are planned for them.
+    unmoved: &'a [String],
 }
 
 impl<'a> Ask<'a> {
@@ -264,6 +291,8 @@ struct Draft<'a> {
     /// The host's files as the steps so far leave them.
     after: Overlay<'a>,
     pools: Vec<pools::Goal>,
+    /// Titles of servers that a step sets to pages of another size.
+    resized: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
@@ -274,6 +303,7 @@ impl<'a> Draft<'a> {
             warnings: Vec::new(),
             after: Overlay::new(source),
             pools: Vec::new(),
+            resized: Vec::new(),
         }
     }
 

@@ -67,19 +67,32 @@ pub(super) fn file(lines: &[String]) -> String {
 /// sysctl.d with these keys set and the other keys of the file kept.
 pub(super) fn sysctl(source: &dyn Source, path: &str, settings: &[(String, String)]) -> Result<String, String> {
     let key_of = |line: &str| line.split_once('=').map(|(key, _)| key.trim().to_owned());
-    let mut lines = kept_lines(present(source, path)?.as_deref(), |line| {
-        key_of(line).is_some_and(|key| settings.iter().any(|(name, _)| *name == key))
-    });
-    lines.extend(settings.iter().map(|(name, value)| format!("{name} = {value}")));
-    Ok(file(&lines))
+    let lines = settings.iter().map(|(name, value)| (name.as_str(), format!("{name} = {value}")));
+    with_lines(source, path, key_of, lines.collect())
 }
 
 /// tmpfiles.d with these values written and the other lines of the file kept.
 pub(super) fn tmpfiles(source: &dyn Source, path: &str, writes: &[(String, String)]) -> Result<String, String> {
     let path_of = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
-    let mut lines = kept_lines(present(source, path)?.as_deref(), |line| {
-        path_of(line).is_some_and(|target| writes.iter().any(|(written, _)| *written == target))
-    });
-    lines.extend(writes.iter().map(|(target, value)| format!("w {target} - - - - {value}")));
+    let lines = writes.iter().map(|(target, value)| (target.as_str(), format!("w {target} - - - - {value}")));
+    with_lines(source, path, path_of, lines.collect())
+}
+
+/// One of our files with these lines, each under what it sets: in the place of one that sets the same, so that a
+/// second plan finds the file as the first one left it, or at the end.
+fn with_lines(
+    source: &dyn Source,
+    path: &str,
+    sets: impl Fn(&str) -> Option<String>,
+    mut new: Vec<(&str, String)>,
+) -> Result<String, String> {
+    let mut lines = kept_lines(present(source, path)?.as_deref(), |_| false);
+    for line in &mut lines {
+        let same = sets(line).and_then(|what| new.iter().position(|(of, _)| *of == what));
+        if let Some(at) = same {
+            *line = new.remove(at).1;
+        }
+    }
+    lines.extend(new.into_iter().map(|(_, line)| line));
     Ok(file(&lines))
 }

@@ -150,12 +150,14 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     lacking.next().is_some()
 }
 
-/// Pages that are held, and those that servers that nothing is planned for will ask for at their next start.
+/// Pages that are held, and those that servers will ask for at their next start without being planned for.
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &&Instance| {
         // One whose settings cannot be read may ask.
         let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
-        let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        // One that no step sets to the pages that are planned for it goes on to ask for these.
+        let stays = ask.unmoved.contains(&instance.title());
+        let planned = !stays && ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
         let waits = asks || is_kept_off(ask.assessment, instance);
         waits && !planned && need::page_size(ask.host, instance) == Some(page)
     };

@@ -36,8 +36,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
         };
         let pages = wanted(ask, &goal);
-        let shrinks = goal.goal < goal.now;
-        if next == pages || (next > pages && !shrinks) {
+        let gives_back = ask.options.boot && goal.goal < goal.now;
+        if next == pages || (next > pages && !gives_back) {
             set_at_boot(draft, page);
         } else if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
             due.push(Due { goal, pages });

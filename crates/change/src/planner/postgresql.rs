@@ -64,6 +64,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         Ok(changes) => {
             step.changes = changes;
             draft.step(step);
+            if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
+                draft.resized.push(title);
+            }
         }
         Err(why) => {
             let mut lines = vec![format!("# {why}")];

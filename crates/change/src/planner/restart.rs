@@ -2,7 +2,7 @@
 
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, fix};
+use hugewise_advice::{chain, fix, need};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
@@ -20,56 +20,92 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         match gain(&ask, draft, instance) {
             Err(why) if asked => draft.warn(format!("{} is not restarted: {why}", instance.title())),
             Err(_) => {}
-            Ok(()) if asked => match command(&ask, instance) {
+            Ok(Gain::Sure) if asked => match command(&ask, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => by_hand(&ask, draft, instance),
             },
-            Ok(()) => by_hand(&ask, draft, instance),
+            Ok(Gain::Sure) => by_hand(&ask, draft, instance),
+            Ok(Gain::Perhaps(unseen)) => {
+                if asked {
+                    draft.warn(format!(
+                        "{} is not restarted: whether it may use huge pages is not known ({unseen})",
+                        instance.title()
+                    ));
+                }
+                by_hand_perhaps(&ask, draft, instance, &unseen);
+            }
         }
     }
 }
 
-/// Whether a restart brings a server what it lacks.
-fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<(), String> {
+/// What a restart brings a server.
+enum Gain {
+    /// What it lacks.
+    Sure,
+    /// What it lacks, unless that which could not be seen is in its way.
+    Perhaps(String),
+}
+
+/// What a restart brings a server; an error where it brings nothing.
+fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, String> {
     let title = instance.title();
     let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.instance.as_ref() == Some(&title));
-    let Some((_, sized)) = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)) else {
-        return Err("no huge pages are planned for it".into());
-    };
+    let waiting = pages_that_wait(ask, instance);
+    let permitted = || waiting.filter(|_| is_permitted(draft, &title));
+    let page = page_of(ask, instance).or_else(permitted).ok_or("no huge pages are planned for it")?;
     let ours = format!("{}-", instance.engine);
     let set = draft.steps.iter().any(|step| step.instance.as_ref() == Some(&title) && step.id.starts_with(&ours));
     if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return Err("its settings do not ask for huge pages, or are not known".into());
     }
     if instance.huge_pages == HugePageUse::All {
-        return if changed { Ok(()) } else { Err("it is on huge pages already".into()) };
+        return if changed { Ok(Gain::Sure) } else { Err("it is on huge pages already".into()) };
     }
-    let goal = draft.pool(sized.page_size).ok_or("the pools are not known")?;
-    if !goal.is_there() {
+    let goal = draft.pool(page).ok_or("the pools are not known")?;
+    // Pages that are wanted beyond its own need are not waited for.
+    if !goal.is_there() && waiting != Some(page) {
         return Err(format!(
             "its pages are not there before the next boot: {}",
             goal.not_now.as_deref().unwrap_or_default()
         ));
     }
-    if !has_right(ask, draft, instance) {
-        return Err("it may not use System V huge pages yet".into());
-    }
+    let gain = match right(ask, draft, instance) {
+        Right::Has(_) => Gain::Sure,
+        Right::Unknown(unseen) => Gain::Perhaps(unseen),
+        Right::Lacks(_) => return Err("it may not use System V huge pages yet".into()),
+    };
     let suffers = super::is_kept_off(ask.assessment, instance) || changed || ask.is_chosen(instance);
-    if suffers { Ok(()) } else { Err("it is not what this plan is about".into()) }
+    if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
+}
+
+/// The size of the pages that a server asks for, where enough of them are there already.
+fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
+    let rooms = need::rooms(ask.host, ask.instances);
+    let room = rooms.iter().find(|room| room.instance == instance.title() && room.fits())?;
+    Some(room.page_size)
+}
+
+/// Whether a step gives a server the right to huge pages.
+fn is_permitted(draft: &Draft<'_>, title: &str) -> bool {
+    let mut ended = draft.steps.iter().flat_map(|step| &step.expects);
+    ended.any(|it| ["HW301", "HW303"].contains(&it.code.as_str()) && it.instance.as_deref() == Some(title))
 }
 
 /// Whether its next start is let have System V huge pages, with what the plan does for that.
-fn has_right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> bool {
+fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     if instance.mechanism != Mechanism::SysvShm {
-        return true;
+        return Right::Has("its memory is not System V's".into());
     }
     let planned = |id: &str| draft.steps.iter().any(|step| step.id.starts_with(id));
-    let memlock = || chain::memlock_of(ask.host, instance).1 == Some(true) || planned("memlock-");
-    match (permission::without_memlock(ask.host, instance), permission::memlock(ask.host)) {
-        (Right::Has(_), _) => true,
-        (_, Memlock::Useless(_)) => planned("shm-group"),
-        (_, Memlock::Buys(_)) => memlock(),
-        (_, Memlock::Unknown(_)) => planned("shm-group") || memlock(),
+    let (limit, enough) = chain::memlock_of(ask.host, instance);
+    let right = permission::without_memlock(ask.host, instance);
+    let rule = permission::memlock(ask.host);
+    let by_group = !matches!(rule, Memlock::Buys(_)) && planned("shm-group");
+    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || planned("memlock-"));
+    match right {
+        Right::Lacks(_) | Right::Unknown(_) if by_group || by_limit => Right::Has("by this plan, or its limit".into()),
+        Right::Lacks(_) if !matches!(rule, Memlock::Useless(_)) && enough.is_none() => Right::Unknown(limit),
+        right => right,
     }
 }
 
@@ -120,6 +156,15 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     if instance.huge_pages != HugePageUse::All {
         draft.instruct(format!("restart {title}"), &by_whom(ask, instance), Risk::Restart, Some(title));
     }
+}
+
+/// A restart that may bring it what it lacks: nothing is promised, and what could not be seen is said.
+fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unseen: &str) {
+    let mut lines =
+        vec![format!("# huge pages come at its start, unless what could not be seen is in the way: {unseen}")];
+    lines.extend(by_whom(ask, instance));
+    let title = instance.title();
+    draft.instruct(format!("restart {title}"), &lines, Risk::Restart, Some(title));
 }
 
 /// The lines that restart a server: Debian's own tool where no unit has it.

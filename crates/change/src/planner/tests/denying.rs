@@ -7,6 +7,7 @@ use hugewise_model::{Observed, PageSize};
 
 use super::made_hosts::{has, source};
 use super::world::{World, holds, shown};
+use crate::plan::{PoolRef, When};
 use crate::planner::Options;
 
 /// A source that does not show some of its files and folders.
@@ -60,6 +61,26 @@ fn what_cannot_be_seen_leaves_its_steps_out_with_the_reason() {
         // Nobody is told to insist on pages that may not be there.
         assert!(!shown(&plan).contains("huge_pages = on"), "{hidden}\n{}", shown(&plan));
     }
+}
+
+#[test]
+fn a_right_that_cannot_be_seen_makes_the_restart_a_perhaps() {
+    let base = source("oracle-many-sessions");
+    let denying = Denying { base: &*base, paths: vec!["/proc/sys/vm/hugetlb_shm_group"] };
+    let mut world = World::new(&denying);
+    // Pages of another size stand before the permission in the chain.
+    world.set_pool(PoolRef { page_size: PageSize::GIB_1, node: None }, 40);
+    let options = Options { shrink: true, restart: vec!["PROD".into()], boot: false, ..Options::default() };
+    let (plan, _) = holds("unseen group", &world, &options, &Request::default());
+    let restart = plan.instructions.iter().find(|it| it.title == "restart oracle PROD").unwrap();
+    let first = "# huge pages come at its start, unless what could not be seen is in the way: \
+                 /proc/sys/vm/hugetlb_shm_group: denied";
+    assert_eq!(restart.text.lines().next(), Some(first), "{}", shown(&plan));
+    let said = "oracle PROD is not restarted: whether it may use huge pages is not known \
+                (/proc/sys/vm/hugetlb_shm_group: denied)";
+    assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
+    let promised = plan.steps.iter().flat_map(|step| &step.expects);
+    assert!(promised.filter(|it| it.when == When::Restart).count() == 0, "{}", shown(&plan));
 }
 
 #[test]

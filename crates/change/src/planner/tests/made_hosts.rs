@@ -328,3 +328,15 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     let (plan, _) = holds("asked for", &world, &options, &request);
     assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
 }
+
+#[test]
+fn a_right_to_pages_that_are_there_already_is_worth_a_restart() {
+    let base = source("rhel7-oracle-memlock");
+    let mut world = World::new(&*base);
+    // A kernel that goes by the group; and pages of a size that Oracle does not take are asked for.
+    world.put("/proc/sys/kernel/osrelease", "5.15.0-101.el9uek.x86_64\n");
+    let options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
+    let (plan, _) = holds("group alone", &world, &options, &Request::default());
+    assert!(has(&plan, "shm-group"), "{}", shown(&plan));
+    assert!(plan.instructions.iter().any(|it| it.title == "restart oracle ERP"), "{}", shown(&plan));
+}

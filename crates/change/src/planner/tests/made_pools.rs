@@ -5,7 +5,7 @@ use hugewise_model::{PageCount, PageSize};
 
 use super::made_hosts::{commands, content, defaults, has, source, step};
 use super::world::{World, holds, shown};
-use crate::plan::{Change, Risk};
+use crate::plan::{Change, PoolRef, Risk};
 use crate::planner::{Options, PlanError, plan};
 
 #[test]
@@ -300,4 +300,31 @@ fn pools_that_would_starve_the_host_are_refused_with_numbers() {
     assert!(refusal.reasons.iter().any(|it| it.contains("more than 80 %")), "{refusal:?}");
     assert!(refusal.short_bytes > 0 && refusal.largest_pools_bytes < 1_200_000 << 10, "{refusal:?}");
     assert_eq!(plan.budget.total_bytes, Some(1_200_000 << 10));
+}
+
+#[test]
+fn a_server_that_keeps_its_page_size_keeps_its_pages() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let config = world.text("/srv/databases/b/main/postgresql.conf");
+    world.put("/srv/databases/b/main/postgresql.conf", config + "\nhuge_pages = on\n");
+    world.set_pool(PoolRef { page_size: PageSize::MIB_2, node: None }, 600);
+    // Its 1 GiB pages would be gone after a boot, so it is not set to insist on them, and goes on to insist on these.
+    let options = Options { page_size: Some(PageSize::GIB_1), shrink: true, boot: false, ..Options::default() };
+    let (plan, after) = holds("insists", &world, &options, &Request::default());
+    let said = "postgresql 5433 keeps its page size: ";
+    assert!(plan.warnings.iter().any(|it| it.starts_with(said)), "{}", shown(&plan));
+    let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+    assert_eq!(after.text(file).trim(), "537", "{}", shown(&plan));
+}
+
+#[test]
+fn a_second_plan_finds_our_file_as_the_first_one_left_it() {
+    let base = source("two-clusters-one-too-big");
+    let mut world = World::new(&*base);
+    // Its last word makes the pool due each time, beside one of another size that is not.
+    world.put("/etc/tmpfiles.d/00-a.conf", "w /proc/sys/vm/nr_hugepages - - - - 0\n");
+    let (_, after) = holds("order", &world, &gib_pages_at_boot(), &Request::default());
+    let ours = after.text("/etc/tmpfiles.d/00-hugewise-pools.conf");
+    assert_eq!(ours.lines().filter(|line| line.starts_with("w ")).count(), 2, "{ours}");
 }
