@@ -26,6 +26,17 @@ enum Way {
     Grubby(String),
 }
 
+/// Whether words of others name pages of a size on the next boot's command line.
+pub(super) fn is_named(ask: &Ask<'_>, page: PageSize) -> bool {
+    let (Some(entry), Ok(ours)) = (ask.host.configuration.boot.known(), our_words(ask)) else { return false };
+    names(ask, &cmdline::huge_page_words(&without(&entry.command_line, &ours)), page)
+}
+
+fn names(ask: &Ask<'_>, words: &cmdline::HugePageWords, page: PageSize) -> bool {
+    let default = ask.host.default_huge_page.get();
+    words.pools.iter().any(|pool| pool.page_size.or(default) == Some(page))
+}
+
 /// Makes the step; gives the entry that the next boot has then.
 ///
 /// # Errors
@@ -50,15 +61,12 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let ours_before = our_words(ask).map_err(by_hand)?;
     let others = without(&entry.command_line, &ours_before);
     let theirs = cmdline::huge_page_words(&others);
-    for it in wanted {
-        let default = ask.host.default_huge_page.get();
-        if theirs.pools.iter().any(|pool| pool.page_size.or(default) == Some(it.page_size)) {
-            let why = format!(
-                "{} names pages of {} already, and the kernel goes by the first number: change it where it comes from",
-                entry.place, it.page_size
-            );
-            return Err(by_hand(why));
-        }
+    if let Some(it) = wanted.iter().find(|it| names(ask, &theirs, it.page_size)) {
+        let why = format!(
+            "{} names pages of {} already, and the kernel goes by the first number: change it where it comes from",
+            entry.place, it.page_size
+        );
+        return Err(by_hand(why));
     }
     // What an earlier plan put there for other sizes stays.
     let mut ours_after: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();

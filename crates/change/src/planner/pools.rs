@@ -213,8 +213,8 @@ fn nodes(
     (grows == PageCount::ZERO).then_some(nodes)
 }
 
-/// Findings that end when a pool has its pages: now, or with the next boot.
-pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal) -> Vec<&'a Finding> {
+/// Findings that end when a pool, one of these, has its pages: now, or with the next boot.
+pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal, all: &[Goal]) -> Vec<&'a Finding> {
     let here = |instance: &&Instance| {
         let asks = need::page_size(ask.host, instance) == Some(goal.page_size);
         let mut sized = ask.sized().filter(|(_, sized)| sized.page_size == goal.page_size);
@@ -230,15 +230,18 @@ pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> =
         instances.flat_map(|instance| codes(instance).filter_map(|code| ask.found(code, instance))).collect();
     if goal.not_now.is_none() {
-        found.extend(short_of_request(ask, goal));
+        found.extend(short_of_request(ask, goal, all));
     }
     found
 }
 
-/// HW207, where this is the only pool that is short of what the files ask for, and gets it.
-fn short_of_request<'a>(ask: &Ask<'a>, goal: &Goal) -> Option<&'a Finding> {
+/// HW207, where this is the only pool that is short of what the files ask for, gets it, and no other falls short by
+/// what it gives back.
+fn short_of_request<'a>(ask: &Ask<'a>, goal: &Goal, all: &[Goal]) -> Option<&'a Finding> {
     let mut findings = ask.findings("HW207");
     let (first, more) = (findings.next()?, findings.next());
-    let asked = boot::pool(ask.host, goal.page_size).ok()?.last().map(|step| PageCount(step.value))?;
-    (more.is_none() && asked > goal.now && asked <= goal.goal).then_some(first)
+    let asked = |page: PageSize| boot::pool(ask.host, page).ok()?.last().map(|step| PageCount(step.value));
+    let own = asked(goal.page_size)?;
+    let falls_short = |other: &Goal| other.goal < other.now && asked(other.page_size).is_some_and(|it| it > other.goal);
+    (more.is_none() && own > goal.now && own <= goal.goal && !all.iter().any(falls_short)).then_some(first)
 }

@@ -102,20 +102,29 @@ fn steps(
 fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
     let early = |due: &&Due| {
         let shrinks = due.goal.goal < due.goal.now;
-        (ask.options.early || pools::is_gigantic(due.goal.page_size)) && !shrinks
+        let surest_there = pools::is_gigantic(due.goal.page_size) && !shrinks;
+        due.pages > PageCount::ZERO && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due
         .iter()
         .filter(early)
         .map(|due| Reserved { page_size: due.goal.page_size, pages: due.pages, nodes: uneven(&due.goal) })
         .collect();
-    if reserved.is_empty() {
+    // A size that others name already is theirs to change, and keeps no other size back.
+    let (theirs, free): (Vec<_>, Vec<_>) =
+        reserved.into_iter().partition(|it| boot_loader::is_named(ask, it.page_size));
+    reserve(ask, draft, &theirs);
+    reserve(ask, draft, &free)
+}
+
+fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved]) -> Option<BootEntry> {
+    if wanted.is_empty() {
         return None;
     }
-    match boot_loader::reserve(ask, draft, &reserved) {
+    match boot_loader::reserve(ask, draft, wanted) {
         Ok(entry) => Some(entry),
         Err(by_hand) => {
-            let sizes: Vec<String> = reserved.iter().map(|it| it.page_size.to_string()).collect();
+            let sizes: Vec<String> = wanted.iter().map(|it| it.page_size.to_string()).collect();
             let title = format!("reserve the pages of {} on the kernel's command line", sizes.join(" and "));
             draft.instruct(title, &by_hand, Risk::Reboot, None);
             None
@@ -205,7 +214,8 @@ fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
         expects.extend(findings);
     }
     for goal in draft.pools.iter().filter(|goal| goal.at_boot && goal.not_now.is_some()) {
-        expects.extend(pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Reboot)));
+        expects
+            .extend(pools::cured(ask, goal, &draft.pools).into_iter().map(|finding| expected(finding, When::Reboot)));
     }
     if let Some(step) = draft.steps.get_mut(step) {
         step.expects.extend(expects);

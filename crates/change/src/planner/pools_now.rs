@@ -45,7 +45,7 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
     };
     let mut step = Step::new(id(page), title, Risk::Safe, why);
     if grows {
-        step.expects = pools::cured(ask, goal).into_iter().map(|finding| expected(finding, When::Now)).collect();
+        step.expects = pools::cured(ask, goal, all).into_iter().map(|finding| expected(finding, When::Now)).collect();
     } else {
         let idle = if leaves_none_idle(ask, all) { Some("HW202") } else { None };
         let given_back = ["HW205", "HW206"].into_iter().chain(idle).flat_map(|code| ask.findings(code));
