@@ -1,5 +1,7 @@
 //! Hosts for tests, built in code: a quiet host where no rule speaks, and servers to put on it.
 
+use std::sync::Arc;
+
 use hugewise_model::configuration::BootEntry;
 use hugewise_model::configuration::{Place, SysctlAssignment};
 use hugewise_model::host::{Group, HugetlbCgroup, NodePool, NumaNode, SysvSegment, User};
@@ -111,9 +113,9 @@ impl Case {
         }
     }
 
-    pub(crate) fn processes(&mut self) -> &mut Vec<Process> {
+    pub(crate) fn processes(&mut self) -> Vec<&mut Process> {
         match &mut self.host.processes {
-            Known(processes) => processes,
+            Known(processes) => processes.iter_mut().map(Arc::make_mut).collect(),
             _ => panic!("no processes"),
         }
     }
@@ -204,7 +206,7 @@ impl Case {
         let owner = instance.owner.clone();
         let uid = self.host.accounts.users.iter().find(|(_, user)| user.name == owner).map_or(65534, |(uid, _)| *uid);
         let gid = self.host.accounts.users.get(&uid).map_or(65534, |user| user.gid);
-        self.processes().extend(pids.iter().map(|pid| Process {
+        let processes = pids.iter().map(|pid| Process {
             pid: *pid,
             uid,
             gid,
@@ -217,7 +219,11 @@ impl Case {
                 path: "/system.slice/db.service".into(),
             }]),
             ..Process::default()
-        }));
+        });
+        match &mut self.host.processes {
+            Known(there) => there.extend(processes.map(Arc::new)),
+            _ => panic!("no processes"),
+        }
         self.instances.push(instance);
         self.instances.last_mut().unwrap()
     }

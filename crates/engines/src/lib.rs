@@ -20,6 +20,8 @@ pub mod qemu;
 pub mod redis;
 pub mod segments;
 pub mod settings;
+#[cfg(test)]
+mod testing;
 mod touched;
 mod versions;
 

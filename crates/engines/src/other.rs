@@ -118,6 +118,7 @@ mod tests {
     use hugewise_model::{HugePageUse, Observed, PageCount, PageSize};
 
     use super::*;
+    use crate::testing;
 
     fn mapping(name: &str, mib: u64, inode: u64, page: PageSize) -> Mapping {
         Mapping {
@@ -141,7 +142,7 @@ mod tests {
         Host {
             base_page: Observed::Known(PageSize::KIB_4),
             default_huge_page: Observed::Known(PageSize::MIB_2),
-            processes: Observed::Known(processes),
+            processes: testing::known(processes),
             ..Host::default()
         }
     }

@@ -175,6 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing;
 
     fn server(pid: u32, program: &str, command: &[&str]) -> Process {
         Process {
@@ -201,7 +202,7 @@ mod tests {
     fn found(processes: Vec<Process>, source: &MapSource) -> Found {
         let host = Host {
             base_page: Observed::Known(PageSize::KIB_4),
-            processes: Observed::Known(processes),
+            processes: testing::known(processes),
             ..Host::default()
         };
         let mut found = Found::default();

@@ -183,6 +183,7 @@ fn extent(stretches: &BTreeSet<(u64, u64)>) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use hugewise_model::host::{HugetlbfsMount, SysvSegment};
 
     fn mapping(name: &str, at_mib: u64, mib: u64, inode: u64, page: Option<PageSize>) -> Mapping {
@@ -203,7 +204,7 @@ mod tests {
         let process = |(pid, mappings)| Process { pid, mappings: Observed::Known(mappings), ..Process::default() };
         Host {
             base_page: Observed::Known(PageSize::KIB_4),
-            processes: Observed::Known(processes.into_iter().map(process).collect()),
+            processes: testing::known(processes.into_iter().map(process)),
             ..Host::default()
         }
     }
@@ -275,9 +276,7 @@ mod tests {
 
         // In another ipc namespace the same number is another segment.
         host.namespaces.ipc = Observed::Known(1);
-        if let Observed::Known(processes) = &mut host.processes {
-            processes[0].namespaces.ipc = Observed::Known(2);
-        }
+        testing::processes(&mut host)[0].namespaces.ipc = Observed::Known(2);
         let foreign = of(&host, &[1], |_, _| true);
         assert_eq!(foreign[0].size, Bytes::from_mib(6));
         assert_ne!(foreign[0].identity, segments[0].identity);

@@ -82,6 +82,7 @@ pub(crate) fn page_size(host: &Host, huge: &Observed<bool>) -> Observed<PageSize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     fn host(touched: &[(u64, u64)]) -> Host {
         let process = |(pid, (huge, base)): (u32, &(u64, u64))| Process {
@@ -93,7 +94,7 @@ mod tests {
         Host {
             base_page: Observed::Known(PageSize::KIB_4),
             default_huge_page: Observed::Known(PageSize::MIB_2),
-            processes: Observed::Known((1..).zip(touched).map(process).collect()),
+            processes: testing::known((1..).zip(touched).map(process)),
             ..Host::default()
         }
     }
@@ -115,9 +116,7 @@ mod tests {
         assert_eq!(decided(&[(0, 8), (0, 900)], &[1000, 10]), [Some(false), Some(false)]);
         assert_eq!(decided(&[(0, 0), (0, 0)], &[1000]), [None]);
         let mut old = host(&[(0, 1), (0, 1)]);
-        if let Observed::Known(processes) = &mut old.processes {
-            processes.iter_mut().for_each(|process| process.hugetlb = Observed::Absent);
-        }
+        testing::processes(&mut old).into_iter().for_each(|process| process.hugetlb = Observed::Absent);
         assert_eq!(on_huge_pages(&old, &[1, 2], &[Bytes::from_gib(1)]), [Observed::Absent]);
     }
 }

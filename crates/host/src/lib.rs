@@ -46,9 +46,9 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
     };
     host.processes = process::read(&mut door, facts, earlier);
-    let processes = host.processes.known().map_or(&[][..], Vec::as_slice);
-    host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes);
-    host.configuration.units = config::systemd::read_units(&mut door, processes);
+    let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
+    host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
+    host.configuration.units = config::systemd::read_units(&mut door, processes());
     host.unread = door.unread;
     host.unread.extend(source.problems());
     host.unread.sort();

@@ -1,6 +1,7 @@
 //! One machine's memory set-up at one moment.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::{Bytes, Configuration, Limit, Observed, PageCount, PageSize, Process, Unread};
 
@@ -52,8 +53,8 @@ pub struct Host {
     pub configuration: Configuration,
     /// Accounts of this host (/etc/passwd, /etc/group).
     pub accounts: Accounts,
-    /// All user processes, by pid.
-    pub processes: Observed<Vec<Process>>,
+    /// All user processes, by pid. Who reads a host again and again shares those that have not run in between.
+    pub processes: Observed<Vec<Arc<Process>>>,
     /// Lines of the kernel's log that bear on huge pages, oldest first.
     pub kernel_log: Observed<Vec<String>>,
     /// Everything that is there and could not be read, sorted.
@@ -65,7 +66,7 @@ impl Host {
     pub fn process(&self, pid: u32) -> Option<&Process> {
         let processes = self.processes.known()?;
         let at = processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
-        processes.get(at)
+        processes.get(at).map(Arc::as_ref)
     }
 
     /// The pool of that page size.

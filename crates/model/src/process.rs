@@ -1,5 +1,7 @@
 //! One process as /proc tells of it.
 
+use std::time::Duration;
+
 use crate::{Bytes, Observed, PageSize};
 
 /// A process and what of its memory concerns huge pages.
@@ -21,9 +23,9 @@ pub struct Process {
     pub groups: Vec<u32>,
     /// Threads in the process.
     pub threads: Observed<u64>,
-    /// How often its only thread has given up a processor so far, where that is known and the thread sleeps: the same
-    /// number later means that the process has not run in between.
-    pub at_rest: Option<u64>,
+    /// What its threads together had run when the reading of it began, to the nanosecond, where that was asked: the same
+    /// later means that it has not run in between.
+    pub cpu_time: Option<Duration>,
     /// `VmPTE`: page tables of this process. Counts tables shared between processes in each of them.
     pub page_tables: Observed<Bytes>,
     /// `HugetlbPages`: mapped hugetlb memory; no part of any RSS. Since Linux 4.4.

@@ -23,7 +23,7 @@ use crate::history::{History, Span};
 pub const LEAST_AGE: Duration = Duration::from_secs(1);
 
 /// From an older reading nothing is taken: as every process is read whole in one of [`Earlier::TURNS`], no fact gets
-/// older than some ten minutes, and none that a process changes itself older than a reading.
+/// older than some six minutes, and none that a process changes itself older than a reading.
 const RECENT: Duration = Duration::from_secs(20);
 
 /// A host at one moment, with everything that is said of it.
@@ -60,8 +60,8 @@ impl Reading {
         let mut clock = Clock::default();
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
         let processes = before.and_then(|before| before.host.processes.known());
-        let earlier = processes.map(|processes| Earlier { processes, turn: number });
-        let host = clock.time("host", || hugewise_host::read_after(source, earlier), |host| host.unread.len());
+        let earlier = Earlier { processes: processes.map_or(&[], Vec::as_slice), turn: number };
+        let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
         let mut found = clock.time("engines", || hugewise_engines::find(&host, source), |found| found.unread.len());
         let assessment =
             clock.time("rules", || hugewise_advice::assess(&host, &found.instances), |it| it.unknown.len());

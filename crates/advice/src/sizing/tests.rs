@@ -37,7 +37,7 @@ fn describe(case: &mut Case, engine: Engine, size: Bytes, max_sessions: Option<u
             segment.huge = Observed::Absent;
         }
     });
-    case.processes().clear();
+    case.host.processes = Observed::Known(Vec::new());
     case.instances.last_mut().unwrap()
 }
 

@@ -141,9 +141,9 @@ fn of_log_in(ask: &Ask<'_>, files: &Overlay<'_>, uid: u32) -> Option<(Limit, Str
 
 fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
     let needs = chain::memlock_needed(ask.host, instance);
-    let process = ask.host.process(instance.pid).cloned();
+    let process = ask.host.process(instance.pid);
     let memlock = |files: &Overlay<'_>| -> Option<(Limit, String)> {
-        let units = systemd::read_units(&mut Door::new(files), &process.clone().into_iter().collect::<Vec<_>>());
+        let units = systemd::read_units(&mut Door::new(files), process);
         match units.into_iter().find(|known| known.name == unit)?.memlock {
             Observed::Known((soft, _, place)) => Some((soft, place.to_string())),
             Observed::Absent => match &ask.host.configuration.default_memlock {

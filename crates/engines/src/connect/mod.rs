@@ -100,6 +100,7 @@ pub(crate) fn rows(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
     use hugewise_model::Observed;
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
             executable: Observed::Known("/usr/sbin/mysqld".into()),
             ..Process::default()
         };
-        let host = Host { processes: Observed::Known(vec![main]), ..Host::default() };
+        let host = Host { processes: testing::known([main]), ..Host::default() };
         let mut found = crate::find(&host, &hugewise_host::source::MapSource::new());
         let unread = ask(&host, &mut found.instances);
         assert_eq!(unread.len(), 1);

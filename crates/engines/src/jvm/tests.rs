@@ -2,6 +2,7 @@ use hugewise_host::source::map::MapSource;
 use hugewise_model::PageCount;
 
 use super::*;
+use crate::testing;
 
 fn mapping(start: u64, mib: u64, name: &str, page: PageSize) -> Mapping {
     Mapping {
@@ -33,7 +34,7 @@ fn found(processes: Vec<Process>, source: &MapSource) -> Found {
     let host = Host {
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
-        processes: Observed::Known(processes),
+        processes: testing::known(processes),
         ..Host::default()
     };
     let mut found = Found::default();

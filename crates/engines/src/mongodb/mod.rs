@@ -107,6 +107,7 @@ mod tests {
     use hugewise_model::{Asked, Host, HugePageUse, Observed};
 
     use super::*;
+    use crate::testing;
 
     fn mongod(pid: u32, command: &str) -> Process {
         Process {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     fn found(processes: Vec<Process>, source: &MapSource) -> Found {
-        let host = Host { processes: Observed::Known(processes), ..Host::default() };
+        let host = Host { processes: testing::known(processes), ..Host::default() };
         let mut found = Found::default();
         find(&Scene { host: &host, source }, &mut found);
         found

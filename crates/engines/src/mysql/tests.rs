@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing;
 use hugewise_host::source::MapSource;
 use hugewise_model::instance::DemandSource;
 use hugewise_model::{Host, HugePageUse, PageCount, PageSize};
@@ -60,7 +61,7 @@ fn host(program: &str, command: &str, mappings: Vec<Mapping>) -> Host {
     Host {
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
-        processes: Observed::Known(vec![main]),
+        processes: testing::known([main]),
         ..Host::default()
     }
 }
@@ -141,9 +142,7 @@ fn caches_alone_on_huge_pages_are_partly() {
 #[test]
 fn mappings_that_may_not_be_seen_leave_it_unknown() {
     let mut host = host("mariadbd", "mariadbd --no-defaults", vec![]);
-    if let Observed::Known(processes) = &mut host.processes {
-        processes[0].mappings = Observed::Denied;
-    }
+    testing::processes(&mut host)[0].mappings = Observed::Denied;
     let instance = only(&host, &MapSource::new());
     assert_eq!(instance.huge_pages, HugePageUse::Unknown);
     assert!(instance.demand.is_some());

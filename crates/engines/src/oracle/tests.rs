@@ -4,6 +4,7 @@ use hugewise_model::host::SysvSegment;
 use hugewise_model::process::Namespaces;
 
 use super::*;
+use crate::testing;
 
 const HOME: &str = "/u01/app/oracle/product/19.3.0/dbhome_1";
 
@@ -43,7 +44,7 @@ fn host(mut processes: Vec<Process>) -> Host {
     Host {
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
-        processes: Observed::Known(processes),
+        processes: testing::known(processes),
         ..Host::default()
     }
 }
@@ -136,11 +137,9 @@ fn neighbours_stay_apart() {
         contained,
     ]);
     here.namespaces.ipc = Observed::Known(1);
-    for process in here.processes.known().cloned().into_iter().flatten() {
-        let Observed::Known(all) = &mut here.processes else { unreachable!() };
-        let at = all.iter().position(|it| it.pid == process.pid).unwrap();
-        if !all[at].namespaces.ipc.is_known() {
-            all[at].namespaces.ipc = Observed::Known(1);
+    for process in testing::processes(&mut here) {
+        if !process.namespaces.ipc.is_known() {
+            process.namespaces.ipc = Observed::Known(1);
         }
     }
     let found = found(&here, &MapSource::new());

@@ -61,7 +61,10 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
         if found.has_process(main.pid) || is_child(scene, main) {
             continue;
         }
-        let children = processes.iter().filter(|process| process.parent == main.pid && titles::is_server(process));
+        let children = processes
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|process: &&Process| process.parent == main.pid && titles::is_server(process));
         let mut door = Door::new(scene.source);
         let instance = describe(scene, &mut door, main, &children.collect::<Vec<_>>());
         found.unread.append(&mut door.unread);

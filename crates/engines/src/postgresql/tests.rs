@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use super::*;
+use crate::testing;
 use hugewise_host::source::MapSource;
 use hugewise_model::host::User;
 use hugewise_model::instance::{Demand, DemandSource};
@@ -74,7 +77,7 @@ pub(super) fn host(page: PageSize) -> Host {
     let mut host = Host {
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
-        processes: Observed::Known(processes),
+        processes: testing::known(processes),
         ..Host::default()
     };
     host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104 });
@@ -106,8 +109,7 @@ pub(super) fn only(host: &Host, source: &MapSource) -> Instance {
 fn without_maps_its_settings_and_what_was_touched_tell() {
     let with = |huge: u64, base: u64| {
         let mut host = host(PageSize::KIB_4);
-        let Observed::Known(processes) = &mut host.processes else { unreachable!() };
-        for process in processes.iter_mut() {
+        for process in testing::processes(&mut host) {
             process.mappings = Observed::Absent;
             process.hugetlb = Observed::Known(Bytes::from_mib(huge));
             process.rss_shmem = Observed::Known(Bytes::from_mib(base));
@@ -159,9 +161,7 @@ fn the_estimate_keeps_to_its_error() {
     let more = [(65536, 1000, 67045), (262_144, 100, 267_394), (262_144, 1000, 267_435)];
     for (buffers, connections, mebibytes) in said.into_iter().chain(more) {
         let mut host = host(PageSize::KIB_4);
-        if let Observed::Known(processes) = &mut host.processes {
-            processes.iter_mut().for_each(|process| process.mappings = Observed::Denied);
-        }
+        testing::processes(&mut host).into_iter().for_each(|process| process.mappings = Observed::Denied);
         let conf = format!("shared_buffers = {buffers}MB\nmax_connections = {connections}\n");
         let instance = only(&host, &files().file("/etc/postgresql/15/main/postgresql.conf", conf));
         let demand = instance.demand.unwrap();
@@ -195,12 +195,10 @@ fn settings_decide_what_is_asked_for() {
 #[test]
 fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
     let mut host = host(PageSize::KIB_4);
-    if let Observed::Known(processes) = &mut host.processes {
-        for process in processes {
-            process.executable = Observed::Denied;
-            process.directory = Observed::Denied;
-            process.mappings = Observed::Denied;
-        }
+    for process in testing::processes(&mut host) {
+        process.executable = Observed::Denied;
+        process.directory = Observed::Denied;
+        process.mappings = Observed::Denied;
     }
     let source = MapSource::new().denied("/etc/postgresql/15/main/postgresql.conf").denied(DATA);
     let found = crate::find(&host, &source);
@@ -217,14 +215,11 @@ fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
 #[test]
 fn the_command_line_holds_where_no_file_may_be_seen() {
     let mut host = host(PageSize::KIB_4);
-    if let Observed::Known(processes) = &mut host.processes {
-        let command =
-            "/usr/lib/postgresql/15/bin/postgres -D data -p 6101 -c huge_pages=on".split(' ').map(String::from);
-        processes[0].command = Observed::Known(command.collect());
-        processes.iter_mut().for_each(|process| {
-            process.directory = Observed::Denied;
-            process.executable = Observed::Denied;
-        });
+    let command = "/usr/lib/postgresql/15/bin/postgres -D data -p 6101 -c huge_pages=on".split(' ').map(String::from);
+    testing::processes(&mut host)[0].command = Observed::Known(command.collect());
+    for process in testing::processes(&mut host) {
+        process.directory = Observed::Denied;
+        process.executable = Observed::Denied;
     }
     let found = crate::find(&host, &MapSource::new());
     let instance = &found.instances[0];
@@ -238,11 +233,9 @@ fn the_command_line_holds_where_no_file_may_be_seen() {
 fn a_server_in_a_container_is_read_through_its_root() {
     let mut host = host(PageSize::KIB_4);
     host.namespaces.mount = Observed::Known(1);
-    if let Observed::Known(processes) = &mut host.processes {
-        for process in processes {
-            process.namespaces.mount = Observed::Known(2);
-            process.namespace_pids = vec![process.pid, process.pid - 99];
-        }
+    for process in testing::processes(&mut host) {
+        process.namespaces.mount = Observed::Known(2);
+        process.namespace_pids = vec![process.pid, process.pid - 99];
     }
     let source = MapSource::new()
         .file(&format!("/proc/100/root{DATA}/PG_VERSION"), "15")
@@ -274,7 +267,7 @@ fn servers_of_one_name_are_told_apart() {
     let mut third = process(300, 102, &["postgres", "-D", "/srv/c"]);
     third.directory = Observed::Known("/srv/c".into());
     if let Observed::Known(processes) = &mut host.processes {
-        processes.extend([other, third]);
+        processes.extend([other, third].map(Arc::new));
     }
     let names: Vec<_> = crate::find(&host, &files()).instances.into_iter().map(|instance| instance.name).collect();
     assert_eq!(names, ["15/main pid 100", "15/main pid 200", "c"]);

@@ -253,6 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing;
 
     fn guest(command: &str, mappings: Vec<Mapping>) -> Process {
         Process {
@@ -288,7 +289,7 @@ mod tests {
                 page_size: Observed::Known(PageSize::GIB_1),
                 options: String::new(),
             }]),
-            processes: Observed::Known(vec![process]),
+            processes: testing::known([process]),
             ..Host::default()
         };
         let mut found = Found::default();

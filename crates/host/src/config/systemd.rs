@@ -29,8 +29,8 @@ const FOLDERS: [&str; 13] = [
 ];
 
 /// The services that processes here run in, sorted by name, as their files describe them now.
-pub fn read_units(door: &mut Door<'_>, processes: &[Process]) -> Vec<Unit> {
-    let names: BTreeSet<&str> = processes.iter().filter_map(service_of).collect();
+pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<Unit> {
+    let names: BTreeSet<&str> = processes.into_iter().filter_map(service_of).collect();
     if names.is_empty() {
         return Vec::new();
     }

@@ -1,58 +1,40 @@
 //! What an earlier reading knows of processes that have not run since.
 //!
-//! Of hundreds of sessions most sleep. The kernel counts how often a thread gives up a processor, and tells it in the file
-//! that also says what a process holds (/proc/PID/status, proc(5)): a process of one thread that sleeps, with the same
-//! count as when it slept before, has executed nothing in between. So its title, its mappings and its folders are as they
-//! were, and reading them again, which is most of what a process costs, tells nothing new.
+//! Of hundreds of sessions most sleep. The kernel counts to the nanosecond what the threads of a process run, and tells it
+//! at once ([`Source::cpu_time`](crate::Source::cpu_time)): where that is what it was when the process was read, nothing of
+//! it has run since. So its title, its mappings, its folders and its page tables are as they were, and reading them again,
+//! which takes a hundred times as long, tells nothing new.
 //!
-//! What others do to it (limits by prlimit(2), its cgroup, a program or segment that is removed) moves no counter.
-//! Therefore a part of all processes is read whole at each turn, and each of them once in [`Earlier::TURNS`].
+//! What others do to it (limits by prlimit(2), its cgroup, a program or segment that is removed, memory that is reclaimed)
+//! is not counted. Therefore a part of all processes is read whole at each turn, and each of them once in
+//! [`Earlier::TURNS`].
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Process};
-
-use super::status::Status;
 
 /// The processes of an earlier reading, through a source to the same machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Earlier<'a> {
-    /// Sorted by pid, as [`read`](super::read) gives them.
-    pub processes: &'a [Process],
+    /// Sorted by pid, as [`read`](super::read) gives them; none for who reads for the first time.
+    pub processes: &'a [Arc<Process>],
     /// One more at each reading.
     pub turn: u64,
 }
 
-impl Earlier<'_> {
+impl<'a> Earlier<'a> {
     /// In so many readings each process is read whole at least once.
     pub const TURNS: u64 = 16;
 
-    /// The process as it is now, where it has not run since, and nothing of it went unread.
-    pub(super) fn still(&self, pid: u32, status: &Status) -> Option<Process> {
-        if u64::from(pid) % Self::TURNS == self.turn % Self::TURNS {
+    /// The process as it was read, where it has run no more than it had then, and nothing of it went unread.
+    pub(super) fn still(&self, pid: u32, cpu_time: Option<Duration>) -> Option<&'a Arc<Process>> {
+        if cpu_time.is_none() || u64::from(pid) % Self::TURNS == self.turn % Self::TURNS {
             return None;
         }
         let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
-        let before = self.processes.get(at)?;
-        let rests = before.at_rest.is_some() && before.at_rest == status.at_rest();
-        // A pid can be another process's by now.
-        let same = before.name == status.name
-            && (before.parent, before.uid, before.gid) == (status.parent, status.uid, status.gid)
-            && before.groups == status.groups
-            && before.namespace_pids == status.namespace_pids
-            && before.hugetlb == status.hugetlb;
-        if !rests || !same || !whole(before) {
-            return None;
-        }
-        Some(Process {
-            threads: status.threads.clone(),
-            page_tables: status.page_tables.clone(),
-            rss_shmem: status.rss_shmem.clone(),
-            rss_anon: status.rss_anon.clone(),
-            swap: status.swap.clone(),
-            locked: status.locked.clone(),
-            ipc_lock: status.ipc_lock.clone(),
-            thp_enabled: status.thp_enabled.clone(),
-            ..before.clone()
-        })
+        // Another process that has that pid by now would have to have run as long to the nanosecond.
+        self.processes.get(at).filter(|before| before.cpu_time == cpu_time && whole(before))
     }
 }
 
@@ -81,15 +63,15 @@ mod tests {
     const FACTS: Facts<'_> =
         Facts { base_page: Some(PageSize::KIB_4), default_huge_page: Some(PageSize::MIB_2), hugetlbfs: &[] };
 
-    /// Process 20, of which everything can be read, with so many switches and page tables, a title and a limit.
-    fn source(state: &str, switches: u64, page_tables: u64, title: &str, limit: u64) -> MapSource {
+    /// Process 20, of which everything can be read, that ran so many nanoseconds, with page tables, a title and a limit.
+    fn source(ran: u64, page_tables: u64, title: &str, limit: u64) -> MapSource {
         let status = format!(
-            "Name:\tx\nState:\t{state}\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\n\
-             VmPTE:\t{page_tables} kB\nThreads:\t1\nvoluntary_ctxt_switches:\t{switches}\n\
-             nonvoluntary_ctxt_switches:\t3\n"
+            "Name:\tx\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\n\
+             VmPTE:\t{page_tables} kB\nThreads:\t1\n"
         );
         let mut source = MapSource::new()
             .file("/proc/20/status", status)
+            .cpu_time(20, Duration::from_nanos(ran))
             .file("/proc/20/cmdline", title)
             .file(
                 "/proc/20/limits",
@@ -106,60 +88,63 @@ mod tests {
         source
     }
 
-    fn reading(source: &MapSource, earlier: Option<Earlier<'_>>) -> Vec<Process> {
+    /// Who will read again.
+    const BEGIN: Option<Earlier<'_>> = Some(Earlier { processes: &[], turn: 0 });
+
+    fn reading(source: &MapSource, earlier: Option<Earlier<'_>>) -> Vec<Arc<Process>> {
         read(&mut Door::new(source), FACTS, earlier).into_known().unwrap()
     }
 
-    fn title(processes: &[Process]) -> String {
+    fn title(processes: &[Arc<Process>]) -> String {
         processes[0].command.known().unwrap()[0].clone()
     }
 
     /// What the next reading, at that turn, makes of the title after the process was first seen at rest.
-    fn next(then: &MapSource, turn: u64) -> Vec<Process> {
-        let first = reading(&source("S (sleeping)", 7, 40, "idle", 1), None);
+    fn next(then: &MapSource, turn: u64) -> Vec<Arc<Process>> {
+        let first = reading(&source(7, 40, "idle", 1), BEGIN);
         assert!(whole(&first[0]), "{first:?}");
         reading(then, Some(Earlier { processes: &first, turn }))
     }
 
     #[test]
-    fn who_has_not_run_is_not_read_whole_and_what_it_holds_is() {
-        let processes = next(&source("S (sleeping)", 7, 48, "cannot be", 2), 1);
+    fn who_has_not_run_is_not_read() {
+        let processes = next(&source(7, 48, "cannot be", 2), 1);
         assert_eq!(title(&processes), "idle");
-        assert_eq!(processes[0].page_tables.get().map(|tables| tables.get()), Some(48 << 10));
+        assert_eq!(processes[0].page_tables.get().map(|tables| tables.get()), Some(40 << 10));
         assert_eq!(processes[0].mappings.known().map(Vec::len), Some(1));
     }
 
     #[test]
-    fn who_has_run_or_runs_is_read_whole() {
-        for then in [source("S (sleeping)", 8, 40, "busy", 1), source("R (running)", 7, 40, "busy", 1)] {
-            assert_eq!(title(&next(&then, 1)), "busy");
-        }
+    fn who_has_run_is_read() {
+        assert_eq!(title(&next(&source(8, 40, "busy", 1), 1)), "busy");
+    }
+
+    #[test]
+    fn who_cannot_be_asked_about_is_read() {
+        let unasked = |title: &str| {
+            let before = reading(&source(7, 40, "idle", 1), None);
+            reading(&source(7, 40, title, 1), Some(Earlier { processes: &before, turn: 1 }))
+        };
+        assert_eq!(title(&unasked("busy")), "busy");
     }
 
     #[test]
     fn everybody_has_a_turn() {
         let whole = (0..Earlier::TURNS).filter(|turn| {
-            let processes = next(&source("S (sleeping)", 7, 40, "idle", 2), *turn);
-            processes[0].memlock != reading(&source("S (sleeping)", 7, 40, "idle", 1), None)[0].memlock
+            let processes = next(&source(7, 40, "idle", 2), *turn);
+            processes[0].memlock != reading(&source(7, 40, "idle", 1), None)[0].memlock
         });
         assert_eq!(whole.count(), 1);
     }
 
     #[test]
-    fn another_process_of_that_pid_and_one_that_went_unread_are_read() {
-        let then = source("S (sleeping)", 7, 40, "other", 1);
-        let other = then.file("/proc/20/status", {
-            "Name:\ty\nState:\tS (sleeping)\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\nThreads:\t1\n\
-             voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
-        });
-        assert_eq!(title(&next(&other, 1)), "other");
-
-        let hidden = || source("S (sleeping)", 7, 40, "idle", 1).denied("/proc/20/maps");
-        let first = reading(&hidden(), None);
+    fn what_went_unread_is_told_at_each_reading() {
+        let hidden = || source(7, 40, "idle", 1).denied("/proc/20/maps");
+        let first = reading(&hidden(), BEGIN);
         let again = hidden();
         let mut door = Door::new(&again);
         read(&mut door, FACTS, Some(Earlier { processes: &first, turn: 1 }));
-        assert_eq!(door.unread.len(), 1, "what is denied is told at each reading");
+        assert_eq!(door.unread.len(), 1);
     }
 
     #[test]
@@ -173,8 +158,10 @@ mod tests {
         let begun = std::time::Instant::now();
         // It has to become sleep, and that to fall asleep.
         let first = loop {
-            let process = of(None);
-            if process.name == "sleep" && process.at_rest.is_some() {
+            let process = of(BEGIN);
+            std::thread::sleep(Duration::from_millis(50));
+            let still = process.cpu_time.is_some() && process.cpu_time == of(BEGIN).cpu_time;
+            if process.name == "sleep" && still {
                 break process;
             }
             assert!(begun.elapsed().as_secs() < 60, "{process:?}");
@@ -185,7 +172,6 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(again.command, Observed::Known(vec!["sleep".to_owned(), "600".to_owned()]));
-        let seldom = |process: Process| (process.command, process.mappings, process.memlock, process.cgroups);
-        assert_eq!(seldom(again), seldom(anew));
+        assert_eq!(*again, Process { cpu_time: again.cpu_time, ..Arc::unwrap_or_clone(anew) });
     }
 }

@@ -10,6 +10,7 @@ pub mod smaps;
 pub mod status;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hugewise_model::process::Namespaces;
@@ -22,8 +23,8 @@ pub use page_size::{BUDGET, Facts};
 use crate::{Door, Source};
 
 /// Every user process, by pid. Absent where /proc shows none, as in most sosreports. What has not run since an earlier
-/// reading is not read whole again.
-pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>) -> Observed<Vec<Process>> {
+/// reading is not read again.
+pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>) -> Observed<Vec<Arc<Process>>> {
     let start = std::time::Instant::now();
     read_timed(door, facts, earlier, &|| start.elapsed())
 }
@@ -34,7 +35,7 @@ pub fn read_timed(
     facts: Facts<'_>,
     earlier: Option<Earlier<'_>>,
     elapsed: &dyn Fn() -> Duration,
-) -> Observed<Vec<Process>> {
+) -> Observed<Vec<Arc<Process>>> {
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -107,17 +108,18 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// One process; `None` for kernel threads, zombies, and what ended while it was read.
-    fn process(&mut self, pid: u32) -> Option<Process> {
+    fn process(&mut self, pid: u32) -> Option<Arc<Process>> {
+        // Before all the rest: whatever it runs from here on is added.
+        let cpu_time = self.earlier.and_then(|_| self.source.cpu_time(pid).into_known());
+        if let Some(process) = self.earlier.and_then(|earlier| earlier.still(pid, cpu_time)) {
+            return Some(Arc::clone(process));
+        }
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
         let status = status.into_known()?;
         if status.size.is_absent() {
             return None;
         }
-        if let Some(process) = self.earlier.and_then(|earlier| earlier.still(pid, &status)) {
-            return Some(process);
-        }
-        let at_rest = status.at_rest();
         let command = self.file(pid, "cmdline", command);
         let memlock = self.file(pid, "limits", limits::parse);
         let cgroups = self.file(pid, "cgroup", cgroup::parse);
@@ -149,7 +151,7 @@ impl Reader<'_> {
             gid: status.gid,
             groups: status.groups,
             threads: status.threads,
-            at_rest,
+            cpu_time,
             page_tables: status.page_tables,
             hugetlb: status.hugetlb,
             rss_shmem: status.rss_shmem,
@@ -177,7 +179,7 @@ impl Reader<'_> {
             });
         }
         process.mappings = mappings;
-        Some(process)
+        Some(Arc::new(process))
     }
 
     fn file<T>(
@@ -312,7 +314,7 @@ mod tests {
         let sizes = |elapsed: &dyn Fn() -> Duration| {
             let mut door = Door::new(&source);
             let processes = read_timed(&mut door, FACTS, None, elapsed).into_known().unwrap();
-            let mappings = processes.into_iter().flat_map(|process| process.mappings.into_known().unwrap());
+            let mappings = processes.into_iter().flat_map(|process| process.mappings.known().cloned().unwrap());
             (mappings.map(|mapping| mapping.page_size.get()).collect::<Vec<_>>(), door.unread)
         };
         let (known, unread) = sizes(&|| Duration::ZERO);

@@ -8,9 +8,8 @@ use crate::ParseError;
 const CAP_IPC_LOCK: u32 = 14;
 
 /// The lines that are looked at.
-const KEYS: [&[u8]; 19] = [
+const KEYS: [&[u8]; 16] = [
     b"Name",
-    b"State",
     b"PPid",
     b"Uid",
     b"Gid",
@@ -26,10 +25,8 @@ const KEYS: [&[u8]; 19] = [
     b"VmLck",
     b"CapEff",
     b"THP_enabled",
-    b"voluntary_ctxt_switches",
-    b"nonvoluntary_ctxt_switches",
 ];
-const LONGEST_KEY: usize = b"nonvoluntary_ctxt_switches".len();
+const LONGEST_KEY: usize = b"HugetlbPages".len();
 
 /// What of it concerns huge pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,17 +63,6 @@ pub struct Status {
     pub ipc_lock: Observed<bool>,
     /// `THP_enabled`.
     pub thp_enabled: Observed<bool>,
-    /// `State` is one of those in which nothing runs.
-    pub sleeps: bool,
-    /// `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` together: of the first thread alone.
-    pub switches: Option<u64>,
-}
-
-impl Status {
-    /// How often the process has given up a processor so far, where it has one thread and that sleeps.
-    pub fn at_rest(&self) -> Option<u64> {
-        self.switches.filter(|_| self.sleeps && self.threads.get() == Some(1))
-    }
 }
 
 /// Parses a status file.
@@ -87,7 +73,6 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut status = Status::default();
     let mut seen_name = false;
     let mut seen_uid = false;
-    let (mut given_up, mut taken_away) = (None, None);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let Some(colon) = line.iter().take(LONGEST_KEY + 1).position(|byte| *byte == b':') else { continue };
         let (key, rest) = line.split_at(colon);
@@ -124,10 +109,6 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
                 let set = u64::from_str_radix(value, 16).map_err(|_| wrong())?;
                 status.ipc_lock = Observed::Known(set >> CAP_IPC_LOCK & 1 == 1);
             }
-            b"State" => status.sleeps = value.starts_with(['S', 'D']),
-            // Whoever counts otherwise is read whole each time.
-            b"voluntary_ctxt_switches" => given_up = value.parse::<u64>().ok(),
-            b"nonvoluntary_ctxt_switches" => taken_away = value.parse::<u64>().ok(),
             b"THP_enabled" => match value {
                 "0" => status.thp_enabled = Observed::Known(false),
                 "1" => status.thp_enabled = Observed::Known(true),
@@ -136,7 +117,6 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             _ => {}
         }
     }
-    status.switches = given_up.zip(taken_away).and_then(|(given_up, taken_away)| given_up.checked_add(taken_away));
     if seen_name && seen_uid { Ok(status) } else { Err(ParseError::whole("no Name or no Uid")) }
 }
 
@@ -179,24 +159,6 @@ mod tests {
         assert_eq!(status.locked, Observed::Known(Bytes(8192)));
         assert_eq!(status.ipc_lock, Observed::Known(true));
         assert_eq!(status.thp_enabled, Observed::Known(true));
-    }
-
-    #[test]
-    fn what_sleeps_with_one_thread_is_at_rest() {
-        let with = |state: &str, threads: u32, last: &str| {
-            let text = format!(
-                "Name:\tx\nState:\t{state}\nUid:\t0\t0\t0\t0\nThreads:\t{threads}\n\
-                 voluntary_ctxt_switches:\t150\n{last}\n"
-            );
-            parse(text.as_bytes()).unwrap().at_rest()
-        };
-        let last = "nonvoluntary_ctxt_switches:\t545";
-        assert_eq!(with("S (sleeping)", 1, last), Some(695));
-        assert_eq!(with("D (disk sleep)", 1, last), Some(695));
-        assert_eq!(with("R (running)", 1, last), None);
-        assert_eq!(with("S (sleeping)", 2, last), None);
-        assert_eq!(with("S (sleeping)", 1, ""), None);
-        assert_eq!(with("S (sleeping)", 1, "nonvoluntary_ctxt_switches:\tmany"), None);
     }
 
     #[test]

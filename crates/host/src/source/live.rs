@@ -1,7 +1,8 @@
 //! The running machine.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
 use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, openat};
@@ -12,6 +13,7 @@ use super::beneath::{
     read_part_located,
 };
 use super::{Machine, Part, Source, split_process_root};
+use crate::process::status;
 use crate::sys;
 
 /// The running machine, as the user who runs the program sees it.
@@ -19,12 +21,22 @@ use crate::sys;
 pub struct Live {
     /// /proc/PID/maps of the process that was asked last: a process's mappings are asked for one after the other.
     maps: RefCell<Option<(u32, OwnedFd)>>,
+    /// Whether the pids of this /proc are those that system calls take: with a host's /proc in a container they are not.
+    own_pids: OnceCell<bool>,
 }
 
 impl Live {
     /// Opens nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn has_own_pids(&self) -> bool {
+        *self.own_pids.get_or_init(|| {
+            let status = self.read("/proc/self/status").parse(|bytes| status::parse(&bytes));
+            // One number in each namespace from that of /proc down to this program's.
+            status.known().is_some_and(|status| status.namespace_pids == [std::process::id()])
+        })
     }
 
     fn query(&self, pid: u32, start: u64) -> Result<u64> {
@@ -112,6 +124,10 @@ impl Source for Live {
             Err(Errno::NOTTY) => Observed::Absent,
             Err(error) => not_known(error),
         }
+    }
+
+    fn cpu_time(&self, pid: u32) -> Observed<Duration> {
+        if self.has_own_pids() { sys::cpu_time(pid).into() } else { Observed::Absent }
     }
 
     fn machine(&self) -> Machine {

@@ -1,6 +1,7 @@
 //! A host made up in memory, for tests.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
 
@@ -14,6 +15,7 @@ use super::{Machine, Source};
 pub struct MapSource {
     tree: Tree,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
+    cpu_times: BTreeMap<u32, Duration>,
     machine: Machine,
 }
 
@@ -65,6 +67,13 @@ impl MapSource {
         self
     }
 
+    /// What the threads of `pid` have run.
+    #[must_use]
+    pub fn cpu_time(mut self, pid: u32, cpu_time: Duration) -> Self {
+        self.cpu_times.insert(pid, cpu_time);
+        self
+    }
+
     /// Facts that are in no file.
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -88,6 +97,10 @@ impl Source for MapSource {
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.page_sizes.get(&(pid, start)).copied().into()
+    }
+
+    fn cpu_time(&self, pid: u32) -> Observed<Duration> {
+        self.cpu_times.get(&pid).copied().into()
     }
 
     fn machine(&self) -> Machine {

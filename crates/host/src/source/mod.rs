@@ -55,6 +55,7 @@ pub(crate) mod tree;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Unread};
 
@@ -90,6 +91,12 @@ pub trait Source {
     /// (hugetlb or base page; THP does not show), where it can be asked: PROCMAP_QUERY on
     /// Linux 6.11 and later, or the answers that a capture kept. Absent where it cannot.
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize>;
+
+    /// What all threads of a process have run so far, ended ones too; absent where nobody can be asked, as in a capture.
+    fn cpu_time(&self, pid: u32) -> Observed<Duration> {
+        let _ = pid;
+        Observed::Absent
+    }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.
     fn machine(&self) -> Machine;

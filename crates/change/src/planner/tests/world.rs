@@ -1,5 +1,7 @@
 //! A host in memory that takes a plan's changes as the kernel and the programs would.
 
+use std::sync::Arc;
+
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, Sizing};
 use hugewise_host::Source;
@@ -57,7 +59,8 @@ impl Seen {
             if let (true, Observed::Known(processes)) = (unlimited, &mut self.host.processes) {
                 let ours = processes.iter_mut().filter(|process| instance.pids.contains(&process.pid));
                 ours.for_each(|it| {
-                    it.memlock = Observed::Known(SoftHard { soft: Limit::Unlimited, hard: Limit::Unlimited })
+                    Arc::make_mut(it).memlock =
+                        Observed::Known(SoftHard { soft: Limit::Unlimited, hard: Limit::Unlimited })
                 });
             }
             let Observed::Known(pools) = &mut self.host.pools else { continue };
