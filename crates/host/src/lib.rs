@@ -45,7 +45,8 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         default_huge_page: host.default_huge_page.get(),
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
     };
-    host.processes = process::read(&mut door, facts, earlier);
+    let found = process::read(&mut door, facts, earlier);
+    (host.processes, host.others) = (found.processes, found.others);
     let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
     host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
     host.configuration.units = config::systemd::read_units(&mut door, processes());

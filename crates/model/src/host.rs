@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Bytes, Configuration, Limit, Observed, PageCount, PageSize, Process, Unread};
 
@@ -55,6 +56,9 @@ pub struct Host {
     pub accounts: Accounts,
     /// All user processes, by pid. Who reads a host again and again shares those that have not run in between.
     pub processes: Observed<Vec<Arc<Process>>>,
+    /// Ids of what is no user process (kernel threads, what has ended and waits for its parent), sorted, with what they had
+    /// run: for who reads again and again, and empty otherwise.
+    pub others: Vec<(u32, Duration)>,
     /// Lines of the kernel's log that bear on huge pages, oldest first.
     pub kernel_log: Observed<Vec<String>>,
     /// Everything that is there and could not be read, sorted.

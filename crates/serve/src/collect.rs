@@ -59,8 +59,7 @@ impl Reading {
     fn after(before: Option<&Self>, source: &dyn Source, number: u64) -> Self {
         let mut clock = Clock::default();
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
-        let processes = before.and_then(|before| before.host.processes.known());
-        let earlier = Earlier { processes: processes.map_or(&[], Vec::as_slice), turn: number };
+        let earlier = Earlier::of(before.map(|before| &before.host), number);
         let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
         let mut found = clock.time("engines", || hugewise_engines::find(&host, source), |found| found.unread.len());
         let assessment =

@@ -12,29 +12,46 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hugewise_model::{Observed, PageSize, Process};
+use hugewise_model::{Host, Observed, PageSize, Process};
 
 /// The processes of an earlier reading, through a source to the same machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Earlier<'a> {
     /// Sorted by pid, as [`read`](super::read) gives them; none for who reads for the first time.
     pub processes: &'a [Arc<Process>],
+    /// Sorted ids of what was no user process, with what they had run.
+    pub others: &'a [(u32, Duration)],
     /// One more at each reading.
     pub turn: u64,
 }
 
 impl<'a> Earlier<'a> {
+    /// What a host knows of it.
+    pub fn of(host: Option<&'a Host>, turn: u64) -> Self {
+        let processes = host.and_then(|host| host.processes.known()).map_or(&[][..], Vec::as_slice);
+        Self { processes, others: host.map_or(&[], |host| &host.others), turn }
+    }
+
     /// In so many readings each process is read whole at least once.
     pub const TURNS: u64 = 16;
 
     /// The process as it was read, where it has run no more than it had then, and nothing of it went unread.
     pub(super) fn still(&self, pid: u32, cpu_time: Option<Duration>) -> Option<&'a Arc<Process>> {
-        if cpu_time.is_none() || u64::from(pid) % Self::TURNS == self.turn % Self::TURNS {
+        if cpu_time.is_none() || self.has_turn(pid) {
             return None;
         }
         let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
         // Another process that has that pid by now would have to have run as long to the nanosecond.
         self.processes.get(at).filter(|before| before.cpu_time == cpu_time && whole(before))
+    }
+
+    /// Whether it was no user process, and has not run since.
+    pub(super) fn is_other(&self, other: (u32, Duration)) -> bool {
+        !self.has_turn(other.0) && self.others.binary_search(&other).is_ok()
+    }
+
+    fn has_turn(&self, pid: u32) -> bool {
+        u64::from(pid) % Self::TURNS == self.turn % Self::TURNS
     }
 }
 
@@ -89,10 +106,10 @@ mod tests {
     }
 
     /// Who will read again.
-    const BEGIN: Option<Earlier<'_>> = Some(Earlier { processes: &[], turn: 0 });
+    const BEGIN: Option<Earlier<'_>> = Some(Earlier { processes: &[], others: &[], turn: 0 });
 
     fn reading(source: &MapSource, earlier: Option<Earlier<'_>>) -> Vec<Arc<Process>> {
-        read(&mut Door::new(source), FACTS, earlier).into_known().unwrap()
+        read(&mut Door::new(source), FACTS, earlier).processes.into_known().unwrap()
     }
 
     fn title(processes: &[Arc<Process>]) -> String {
@@ -103,7 +120,7 @@ mod tests {
     fn next(then: &MapSource, turn: u64) -> Vec<Arc<Process>> {
         let first = reading(&source(7, 40, "idle", 1), BEGIN);
         assert!(whole(&first[0]), "{first:?}");
-        reading(then, Some(Earlier { processes: &first, turn }))
+        reading(then, Some(Earlier { processes: &first, others: &[], turn }))
     }
 
     #[test]
@@ -123,7 +140,7 @@ mod tests {
     fn who_cannot_be_asked_about_is_read() {
         let unasked = |title: &str| {
             let before = reading(&source(7, 40, "idle", 1), None);
-            reading(&source(7, 40, title, 1), Some(Earlier { processes: &before, turn: 1 }))
+            reading(&source(7, 40, title, 1), Some(Earlier { processes: &before, others: &[], turn: 1 }))
         };
         assert_eq!(title(&unasked("busy")), "busy");
     }
@@ -138,12 +155,31 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_thread_that_has_not_run_is_not_read() {
+        let thread = |ran| {
+            let source = MapSource::new().file("/proc/20/status", "Name:\tkworker\nUid:\t0\t0\t0\t0\n");
+            source.cpu_time(20, Duration::from_nanos(ran))
+        };
+        let others = read(&mut Door::new(&thread(7)), FACTS, BEGIN).others;
+        assert_eq!(others, [(20, Duration::from_nanos(7))]);
+        // Its number belongs to a user process now.
+        let count = |source: &MapSource, turn| {
+            let found = read(&mut Door::new(source), FACTS, Some(Earlier { processes: &[], others: &others, turn }));
+            (found.processes.into_known().unwrap().len(), found.others.len())
+        };
+        assert_eq!(count(&source(8, 40, "new", 1), 1), (1, 0));
+        assert_eq!(count(&source(7, 40, "not looked at", 1), 1), (0, 1));
+        assert_eq!(count(&source(7, 40, "its turn", 1), 20), (1, 0));
+        assert_eq!(read(&mut Door::new(&thread(7)), FACTS, None).others, []);
+    }
+
+    #[test]
     fn what_went_unread_is_told_at_each_reading() {
         let hidden = || source(7, 40, "idle", 1).denied("/proc/20/maps");
         let first = reading(&hidden(), BEGIN);
         let again = hidden();
         let mut door = Door::new(&again);
-        read(&mut door, FACTS, Some(Earlier { processes: &first, turn: 1 }));
+        read(&mut door, FACTS, Some(Earlier { processes: &first, others: &[], turn: 1 }));
         assert_eq!(door.unread.len(), 1);
     }
 
@@ -152,7 +188,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let live = Live::new();
         let of = |earlier: Option<Earlier<'_>>| {
-            let processes = read(&mut Door::new(&live), FACTS, earlier).into_known().unwrap();
+            let processes = read(&mut Door::new(&live), FACTS, earlier).processes.into_known().unwrap();
             processes.into_iter().find(|process| process.pid == child.id()).unwrap()
         };
         let begun = std::time::Instant::now();
@@ -167,7 +203,7 @@ mod tests {
             assert!(begun.elapsed().as_secs() < 60, "{process:?}");
         };
         let turn = u64::from(child.id()) + 1;
-        let again = of(Some(Earlier { processes: std::slice::from_ref(&first), turn }));
+        let again = of(Some(Earlier { processes: std::slice::from_ref(&first), others: &[], turn }));
         let anew = of(None);
         child.kill().unwrap();
         child.wait().unwrap();

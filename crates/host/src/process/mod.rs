@@ -22,9 +22,17 @@ pub use page_size::{BUDGET, Facts};
 
 use crate::{Door, Source};
 
-/// Every user process, by pid. Absent where /proc shows none, as in most sosreports. What has not run since an earlier
-/// reading is not read again.
-pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>) -> Observed<Vec<Arc<Process>>> {
+/// What /proc has of processes.
+#[derive(Debug)]
+pub struct Found {
+    /// Every user process, by pid. Absent where /proc shows none, as in most sosreports.
+    pub processes: Observed<Vec<Arc<Process>>>,
+    /// What is none, by pid, with what it had run; noted for who reads again alone.
+    pub others: Vec<(u32, Duration)>,
+}
+
+/// Reads what there is. What has not run since an earlier reading is not read again.
+pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>) -> Found {
     let start = std::time::Instant::now();
     read_timed(door, facts, earlier, &|| start.elapsed())
 }
@@ -35,14 +43,15 @@ pub fn read_timed(
     facts: Facts<'_>,
     earlier: Option<Earlier<'_>>,
     elapsed: &dyn Fn() -> Duration,
-) -> Observed<Vec<Arc<Process>>> {
+) -> Found {
+    let none = |processes| Found { processes, others: Vec::new() };
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
-        other => return other.as_ref().map(|_| Vec::new()),
+        other => return none(other.as_ref().map(|_| Vec::new())),
     };
     if pids.is_empty() {
-        return Observed::Absent;
+        return none(Observed::Absent);
     }
     pids.sort_unstable();
     pids.dedup();
@@ -51,13 +60,15 @@ pub fn read_timed(
         earlier,
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
+        others: Vec::new(),
         denied: BTreeMap::new(),
         unread: Vec::new(),
     };
     let processes = pids.into_iter().filter_map(|pid| reader.process(pid)).collect();
+    let others = std::mem::take(&mut reader.others);
     let unread = reader.finish();
     door.unread.extend(unread);
-    Observed::Known(processes)
+    Found { processes: Observed::Known(processes), others }
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
@@ -101,6 +112,7 @@ struct Reader<'a> {
     earlier: Option<Earlier<'a>>,
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
+    others: Vec<(u32, Duration)>,
     /// How many processes' file of that name could not be seen, and one of them.
     denied: BTreeMap<&'static str, (u64, u32)>,
     unread: Vec<Unread>,
@@ -114,10 +126,18 @@ impl Reader<'_> {
         if let Some(process) = self.earlier.and_then(|earlier| earlier.still(pid, cpu_time)) {
             return Some(Arc::clone(process));
         }
+        let other = cpu_time.map(|cpu_time| (pid, cpu_time));
+        if let (Some(other), Some(earlier)) = (other, self.earlier)
+            && earlier.is_other(other)
+        {
+            self.others.push(other);
+            return None;
+        }
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
         let status = status.into_known()?;
         if status.size.is_absent() {
+            self.others.extend(other);
             return None;
         }
         let command = self.file(pid, "cmdline", command);
@@ -249,13 +269,16 @@ mod tests {
             .file("/proc/9/status", status("a", 0))
             .file("/proc/9/cmdline", "a\0-x\0\0\0");
         let mut door = Door::new(&source);
-        let processes = read(&mut door, FACTS, None).into_known().unwrap();
+        let processes = read(&mut door, FACTS, None).processes.into_known().unwrap();
         assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [9, 10]);
         assert_eq!(processes[0].command, Observed::Known(vec!["a".into(), "-x".into()]));
         assert_eq!(processes[0].page_tables, Observed::Known(Bytes::from_kib(40)));
         assert_eq!(processes[0].mappings, Observed::Absent);
         assert_eq!(door.unread, []);
-        assert_eq!(read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS, None), Observed::Absent);
+        assert_eq!(
+            read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS, None).processes,
+            Observed::Absent
+        );
     }
 
     #[test]
@@ -294,7 +317,7 @@ mod tests {
                 .file(&format!("/proc/{pid}/status"), status("x", 0))
                 .file(&format!("/proc/{pid}/maps"), shared("/SYSV00000000 (deleted)", 5));
         }
-        let processes = read(&mut Door::new(&source), FACTS, None).into_known().unwrap();
+        let processes = read(&mut Door::new(&source), FACTS, None).processes.into_known().unwrap();
         for process in processes {
             assert_eq!(process.mappings.known().unwrap()[0].page_size, Observed::Known(PageSize::MIB_2));
         }
@@ -313,7 +336,7 @@ mod tests {
             .file("/proc/11/maps", shared("/anon_hugepage (deleted)", 6));
         let sizes = |elapsed: &dyn Fn() -> Duration| {
             let mut door = Door::new(&source);
-            let processes = read_timed(&mut door, FACTS, None, elapsed).into_known().unwrap();
+            let processes = read_timed(&mut door, FACTS, None, elapsed).processes.into_known().unwrap();
             let mappings = processes.into_iter().flat_map(|process| process.mappings.known().cloned().unwrap());
             (mappings.map(|mapping| mapping.page_size.get()).collect::<Vec<_>>(), door.unread)
         };
@@ -328,7 +351,7 @@ mod tests {
     #[test]
     fn the_live_machine_has_this_process() {
         let live = Live::new();
-        let processes = read(&mut Door::new(&live), FACTS, None).into_known().unwrap();
+        let processes = read(&mut Door::new(&live), FACTS, None).processes.into_known().unwrap();
         let own = processes.iter().find(|process| process.pid == std::process::id()).unwrap();
         assert!(own.mappings.is_known() && own.memlock.is_known() && own.namespaces.mount.is_known());
         assert!(own.executable.known().unwrap().contains("hugewise"));
