@@ -404,6 +404,7 @@ fn an_archive_of_pcp_is_read_from_a_folder_and_from_a_tar() {
     {
         let said = within(folder.path(), &["--format", "json", given]);
         if !Path::new("/usr/bin/pmrep").is_file() {
+            hugewise_lab::guard::Skip("pmrep (Debian: pcp) is not installed".into()).report();
             assert!(said.code == 2 && said.err.contains("package pcp"), "{}", said.err);
             continue;
         }
@@ -417,7 +418,7 @@ fn an_archive_of_pcp_is_read_from_a_folder_and_from_a_tar() {
 #[test]
 fn one_that_is_ended_in_the_middle_leaves_nothing_behind() {
     if !Path::new("/usr/bin/pmrep").is_file() {
-        return eprintln!("SKIP: pmrep is not installed");
+        return hugewise_lab::guard::Skip("pmrep (Debian: pcp) is not installed".into()).report();
     }
     let folder = tempfile::tempdir().unwrap();
     for part in ["0", "meta", "index"] {

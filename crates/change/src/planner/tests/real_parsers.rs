@@ -1,12 +1,11 @@
 //! The programs that read the files of a plan read them as they are meant. Skipped, with a word, where one is not
 //! installed.
 
-#![allow(clippy::print_stderr, reason = "what is skipped is said")]
-
 use std::path::Path;
 use std::process::Command;
 
 use hugewise_advice::sizing::Request;
+use hugewise_lab::guard::Skip;
 use hugewise_model::PageSize;
 
 use super::made_hosts::source;
@@ -38,9 +37,7 @@ fn printed(program: &str, arguments: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let required = std::env::var_os("HUGEWISE_REQUIRE_REAL").is_some_and(|it| it == "1");
-            assert!(!required, "{program} is not installed");
-            eprintln!("SKIP: {program} is not installed");
+            Skip(format!("{program} is not installed")).report();
             None
         }
         Err(error) => panic!("{program}: {error}"),
