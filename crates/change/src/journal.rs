@@ -278,6 +278,8 @@ fn parse(id: u64, text: &str) -> Result<Option<Log>, String> {
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let at = || format!("line {}", number + 1);
         match record(line) {
+            // Power that fails in the middle of the first record leaves no end of a line.
+            None if log.is_none() && line.ends_with('\n') => return Err(format!("{}: no record of hugewise", at())),
             None => torn = true,
             Some(_) if torn => return Err(format!("{}: it is damaged before this line", at())),
             Some(record) => {

@@ -119,6 +119,8 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
         Outcome::Found
     } else if assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.missing.contains(": absent")) {
         Outcome::Incomplete
+    } else if host.torn.is_some() {
+        Outcome::Incomplete
     } else {
         Outcome::Fine
     }

@@ -215,7 +215,10 @@ fn planned(common: &Common, plan: &Plan) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the plan cannot be made: {error}")))?;
     outcome::print(&text)?;
-    Ok(Outcome::Fine)
+    match &plan.refusal {
+        Some(refusal) => Err(Failure::new(refusal.clone())),
+        None => Ok(Outcome::Fine),
+    }
 }
 
 /// Says what will be done, before it is done. Nobody is left to tell where standard error is closed.

@@ -101,8 +101,13 @@ pub fn command() -> clap::Command {
 
 /// Runs the program with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match CommandLine::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match CommandLine::try_parse_from(&arguments) {
         Ok(arguments) => outcome::finish(dispatch(arguments)),
+        // What a monitoring system asks wrongly is not known; the code of wrong usage would be its alarm.
+        Err(usage) if usage.use_stderr() && verify::is_plugin(&arguments) => {
+            outcome::finish(verify::unanswered(&usage.render().to_string()))
+        }
         Err(usage) => outcome::finish(explain(&usage)),
     }
 }

@@ -51,6 +51,12 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Whether a file can be written, so that nobody waits for what then cannot be kept. One that is there stays as it is.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
 /// Writes a file.
 pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))

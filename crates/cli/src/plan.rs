@@ -84,7 +84,7 @@ pub(crate) struct Wishes {
     #[arg(long, value_name = "PERCENT", value_parser = size::percent, default_value = "0", allow_hyphen_values = true)]
     headroom: u8,
     /// Sessions on the host that the plan has to carry.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=sizing::MOST_SESSIONS))]
     sessions: Option<u64>,
     /// Only what works at once, or only what the next boot finds.
     #[arg(long, value_enum, value_name = "WHEN")]
@@ -251,12 +251,18 @@ impl Wishes {
         let plan = planner::plan(&host, &instances, &assessment, sizing.as_ref(), source, &options);
         let mut plan = plan.map_err(|error| Failure::new(error.to_string()))?;
         identify(&mut plan, system);
+        if !host.read_at.is_known() {
+            // A capture that does not know its time is planned for now.
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            plan.made_at = planner::made_at(i64::try_from(since.as_secs()).ok());
+        }
         let plan = prepare(plan, system).map_err(|error| Failure::new(error.to_string()))?;
         let left_out = sizing.iter().flat_map(|sizing| &sizing.left_out);
         let left_out: Vec<&str> = left_out.map(|left| left.instance.as_str()).collect();
-        let incomplete = instances
-            .iter()
-            .any(|instance| left_out.contains(&instance.title().as_str()) && size::is_unknown(instance, &unread));
+        let incomplete = host.torn.is_some()
+            || instances
+                .iter()
+                .any(|instance| left_out.contains(&instance.title().as_str()) && size::is_unknown(instance, &unread));
         Ok(Made { host, plan, unread, incomplete })
     }
 

@@ -81,6 +81,16 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    if arguments.need.is_some() && arguments.pages == Pages::Thp {
+        return Err(Failure::new("--need is of a pool: name its pages with --pages 2M or --pages 1G"));
+    }
+    if let Some(path) = &arguments.out {
+        if !(arguments.report || arguments.compare || arguments.hugetext) {
+            return Err(Failure::new("--out is where a report goes: ask for one with --report or --compare"));
+        }
+        // Before the program runs, not after.
+        outcome::check_writable(path)?;
+    }
     let Some((name, rest)) = arguments.command.split_first() else {
         return Err(Failure::new("no program is named"));
     };
@@ -196,7 +206,11 @@ fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcom
         }
     };
     if arguments.report || arguments.hugetext {
-        report(arguments, plan, &Runs { with: vec![watched.clone()], ..Runs::default() })?;
+        let reported = report(arguments, plan, &Runs { with: vec![watched.clone()], ..Runs::default() });
+        if let Err(failure) = reported {
+            // Its own exit code is what its caller goes by.
+            let _ = outcome::complain(failure.message(), Outcome::Fine);
+        }
     }
     if matches!(arguments.pages, Pages::Huge(_))
         && let Some(line) = fell_back(&watched)

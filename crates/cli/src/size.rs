@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.title());
     if sizing.refusal.is_some() {
         Ok(Outcome::Found)
-    } else if instances.iter().filter(left_out).any(|instance| is_unknown(instance, &unread)) {
+    } else if host.torn.is_some() || instances.iter().filter(left_out).any(|it| is_unknown(it, &unread)) {
         Ok(Outcome::Incomplete)
     } else {
         Ok(Outcome::Fine)

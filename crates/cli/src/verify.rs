@@ -1,5 +1,6 @@
 //! `hugewise verify`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -66,11 +67,24 @@ enum Format {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match look(arguments) {
-        Err(failure) if arguments.format == Format::Nagios => {
-            outcome::print(nagios::failure(failure.message()).as_bytes())?;
-            Ok(Outcome::Incomplete)
-        }
+        Err(failure) if arguments.format == Format::Nagios => unanswered(failure.message()),
         other => other,
+    }
+}
+
+/// Whether a monitoring system asks, as far as words tell that are no command line.
+pub(crate) fn is_plugin(words: &[OsString]) -> bool {
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    has("verify") && (has("nagios") || has("--format=nagios"))
+}
+
+/// The line and the code of a question that has no answer.
+pub(crate) fn unanswered(why: &str) -> Result<Outcome, Failure> {
+    let why = why.strip_prefix("error: ").unwrap_or(why);
+    match outcome::print(nagios::failure(why).as_bytes()) {
+        Ok(()) => Ok(Outcome::Incomplete),
+        // Nobody hears the line; the code is heard.
+        Err(failure) => outcome::complain(failure.message(), Outcome::Incomplete),
     }
 }
 
@@ -102,7 +116,11 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
         };
     }
     let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
-    let verdict = verdict::verdict(&standings, &given, &matched);
+    let verdict = match verdict::verdict(&standings, &given, &matched) {
+        // The instance that is not may be in what is lost.
+        Standing::All if scene.host.torn.is_some() => Standing::Unknown,
+        verdict => verdict,
+    };
     let verified = Verified {
         host: &scene.host,
         instances: &scene.found.instances,

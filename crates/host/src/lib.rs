@@ -52,6 +52,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
     host.configuration.units = config::systemd::read_units(&mut door, processes());
     host.unread = door.unread;
     host.unread.extend(source.problems());
+    host.torn = source.torn();
     host.unread.sort();
     host.unread.dedup();
     host

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::series::Sample;
 use crate::{Clock, Moment, Series};
 
 /// What files of one collector have in common: host, format, and which clock they are of.
 type Collector = (Option<String>, &'static str, Option<Option<String>>);
 
 /// Puts the files of each collector one behind the other, in the order of their moments. A gap between them stays one.
+/// Files of one time that tell different things, as of two runs beside one another, are series of their own: none hides
+/// what another one saw.
 ///
 /// Files whose host is not told are not taken for one host's, and wall clocks of two zones, such as summer's and winter's,
 /// not for one clock.
@@ -25,7 +28,7 @@ pub fn join(parts: Vec<Series>) -> Vec<Series> {
             collectors.entry((part.host.clone(), part.format, clock)).or_default().push(part);
         }
     }
-    let mut all: Vec<Series> = collectors.into_values().filter_map(joined).collect();
+    let mut all: Vec<Series> = collectors.into_values().flat_map(joined).collect();
     all.append(&mut alone);
     all
 }
@@ -34,34 +37,77 @@ fn begins(part: &Series) -> Moment {
     part.samples().first().map_or(Moment::default(), |first| first.at)
 }
 
-fn joined(mut parts: Vec<Series>) -> Option<Series> {
+/// What can be said of a part and what is before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// It tells something else of the same time.
+    Beside,
+    /// It comes later, and tells of other things.
+    Behind,
+    /// It comes later and tells of the same things, or begins with what is there already.
+    Continues,
+}
+
+fn fit(whole: &Series, part: &Series) -> Fit {
+    let Some(reached) = whole.samples().last().map(|last| last.at) else { return Fit::Continues };
+    if begins(part) > reached {
+        let alike = whole.metrics().eq(part.metrics()) && same_step(whole, part);
+        return if alike { Fit::Continues } else { Fit::Behind };
+    }
+    let told_before = |(row, sample): (usize, &Sample)| {
+        let there = whole.samples().binary_search_by_key(&sample.at, |sample| sample.at);
+        there.is_ok_and(|at| {
+            part.metrics().all(|metric| part.value(metric, row).is_none() || whole.value(metric, at).is_some())
+        })
+    };
+    let same_time = part.samples().iter().enumerate().take_while(|(_, sample)| sample.at <= reached);
+    if same_time.into_iter().all(told_before) { Fit::Continues } else { Fit::Beside }
+}
+
+/// Whether samples of both are about as far apart; of a single one nobody knows.
+fn same_step(one: &Series, other: &Series) -> bool {
+    let step = |series: &Series| {
+        let (first, last) = series.samples().first().zip(series.samples().last())?;
+        let steps = i64::try_from(series.samples().len()).ok()?.checked_sub(1).filter(|steps| *steps > 0)?;
+        last.at.0.saturating_sub(first.at.0).checked_div(steps)
+    };
+    let (Some(one), Some(other)) = (step(one), step(other)) else { return true };
+    one <= other.saturating_mul(2) && other <= one.saturating_mul(2)
+}
+
+fn joined(mut parts: Vec<Series>) -> Vec<Series> {
     parts.sort_by_key(|part| (begins(part), std::cmp::Reverse(part.samples().len())));
-    let several = parts.len() > 1;
-    let mut parts = parts.into_iter().map(|mut part| {
-        if !several {
-            return part;
-        }
+    if parts.len() > 1 {
         // A problem is of its file.
-        let source = part.source.clone();
-        for problem in &mut part.problems {
-            problem.what = format!("{source}: {}", problem.what);
+        for part in &mut parts {
+            let source = part.source.clone();
+            for problem in &mut part.problems {
+                problem.what = format!("{source}: {}", problem.what);
+            }
         }
-        part
-    });
-    let mut whole = parts.next()?;
-    let mut names = (whole.source.clone(), whole.source.clone());
+    }
+    let mut all: Vec<(Series, String)> = Vec::new();
     for part in parts {
-        let source = part.source.clone();
-        let left = whole.append(part);
-        if left > 0 {
-            whole.problem(format!("{source}: {left} samples are not later than those of other files, and left out"));
+        // Of several that fit alike the first.
+        let best = all.iter_mut().rev().map(|whole| (fit(&whole.0, &part), whole)).max_by_key(|(fit, _)| *fit);
+        match best.filter(|(fit, _)| *fit > Fit::Beside) {
+            Some((_, (whole, last))) => {
+                last.clone_from(&part.source);
+                whole.append(part);
+            }
+            None => {
+                let source = part.source.clone();
+                all.push((part, source));
+            }
         }
-        names.1 = source;
     }
-    if names.0 != names.1 {
-        whole.source = format!("{} to {}", names.0, names.1);
-    }
-    Some(whole.finished())
+    let named = all.into_iter().map(|(mut whole, last)| {
+        if whole.source != last {
+            whole.source = format!("{} to {last}", whole.source);
+        }
+        whole.finished()
+    });
+    named.collect()
 }
 
 #[cfg(test)]
@@ -107,12 +153,28 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_adds_nothing_and_an_overlap_is_told() {
+    fn a_copy_and_a_file_that_begins_with_the_end_of_another_add_what_is_new() {
         let all =
             join(vec![part("db1", "a", &[100, 110]), part("db1", "a.gz", &[100, 110]), part("db1", "b", &[110, 120])]);
+        assert_eq!(all.len(), 1);
         assert_eq!(rows(&all[0]).len(), 3);
-        assert_eq!(all[0].problems.len(), 2);
-        assert!(all[0].problems[1].what.starts_with("b: 1 samples"));
+        assert_eq!(all[0].problems, []);
+    }
+
+    #[test]
+    fn what_is_beside_another_run_is_not_hidden_by_it() {
+        // Ten minutes' and one second's samples of the same hours, and a third run that goes on behind the first.
+        let all = join(vec![
+            part("db1", "slow", &[100, 700, 1300]),
+            part("db1", "quick", &[690, 691, 692]),
+            part("db1", "slow2", &[1900, 2500]),
+        ]);
+        assert_eq!(all.iter().map(|series| series.source.as_str()).collect::<Vec<_>>(), ["slow to slow2", "quick"]);
+        assert_eq!((rows(&all[0]).len(), rows(&all[1]).len()), (5, 3));
+        // The same moments, and other things.
+        let mut other = part("db1", "vmstat", &[100, 110]);
+        other.set(Metric::MemFree, 1.0);
+        assert_eq!(join(vec![part("db1", "meminfo", &[100, 110]), other]).len(), 2);
     }
 
     #[test]

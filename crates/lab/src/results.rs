@@ -34,6 +34,9 @@ pub struct Reading {
     pub values: Vec<f64>,
 }
 
+/// The metric: how much of a segment is on huge pages.
+pub const ON_HUGE_PAGES: &str = "segment_on_huge_pages";
+
 impl Reading {
     /// One value of a metric that is better the lower it is.
     pub fn lower(metric: &'static str, unit: &'static str, value: f64) -> Self {

@@ -63,6 +63,8 @@ pub struct Host {
     pub kernel_log: Observed<Vec<String>>,
     /// Everything that is there and could not be read, sorted.
     pub unread: Vec<Unread>,
+    /// Where the capture ends before its end: whatever is told of this host, there may have been more.
+    pub torn: Option<String>,
 }
 
 impl Host {

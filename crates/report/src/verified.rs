@@ -95,11 +95,18 @@ impl Verified<'_> {
 
     /// The answer in a few words.
     pub(crate) fn summary(&self) -> String {
+        match &self.host.torn {
+            Some(torn) => format!("{}; there may be others: the capture is {torn}", self.of_seen()),
+            None => self.of_seen(),
+        }
+    }
+
+    fn of_seen(&self) -> String {
         match (self.counted(), self.wholly()) {
             (0, _) if self.instances.is_empty() => "no instance runs here that could be looked at".into(),
             (0, _) => "no instance here has a demand of huge pages".into(),
             (1, 1) => "the one instance is wholly on huge pages".into(),
-            (1, _) if *self.verdict == Standing::Unknown => "it cannot be told of the one instance".into(),
+            (1, _) if self.standings.contains(&Standing::Unknown) => "it cannot be told of the one instance".into(),
             (1, _) => "the one instance is not wholly on huge pages".into(),
             (counted, wholly) => format!("{wholly} of {counted} instances wholly on huge pages"),
         }

@@ -1,6 +1,6 @@
 //! Metrics as a file for node_exporter's textfile collector.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -17,8 +17,10 @@ const MODE: u32 = 0o644;
 /// one before or this one, never a part; a link in its place is replaced, not followed.
 ///
 /// # Errors
-/// Where the folder cannot be written. What stood there before is there still.
+/// Where the folder cannot be written, or something stands there that is no file: a device, a pipe, a folder. What stood
+/// there before is there still.
 pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
+    check(path)?;
     let text = openmetrics::write(&reading.metered(), Format::Prometheus);
     // The collector passes over what does not end in .prom.
     let mut beside: OsString = path.as_os_str().to_owned();
@@ -29,6 +31,20 @@ pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
         let _ = fs::remove_file(beside);
     }
     written
+}
+
+/// Whether a file can take that place. What is behind a link counts too: /dev/stdout is one.
+///
+/// # Errors
+/// It is no name of a file that the collector reads, or something else has it.
+pub fn check(path: &Path) -> io::Result<()> {
+    if path.extension() != Some(OsStr::new("prom")) {
+        return Err(io::Error::other("node_exporter reads files alone whose names end in .prom"));
+    }
+    match fs::metadata(path) {
+        Ok(facts) if !facts.is_file() => Err(io::Error::other("is no file, and would be replaced by one")),
+        _ => Ok(()),
+    }
 }
 
 fn put(path: &Path, text: &[u8]) -> io::Result<()> {
@@ -66,6 +82,12 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(write(&testing::reading(), &folder.path().join("nowhere/hugewise.prom")).is_err());
         assert!(write(&testing::reading(), folder.path()).is_err());
+        assert!(check(Path::new("/dev/full")).is_err() && check(Path::new("/dev/stdout")).is_err());
+        std::os::unix::fs::symlink("/dev/null", folder.path().join("null.prom")).unwrap();
+        assert!(
+            write(&testing::reading(), &folder.path().join("null.prom")).unwrap_err().to_string().contains("no file")
+        );
+        fs::remove_file(folder.path().join("null.prom")).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

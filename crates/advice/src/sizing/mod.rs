@@ -18,7 +18,7 @@ use hugewise_model::{Bytes, DemandSource, Engine, Host, Instance, PageCount, Pag
 pub use budget::{Budget, Refusal};
 pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
-pub use rows::{FaultCost, ForecastRow};
+pub use rows::{FaultCost, ForecastRow, MOST_SESSIONS};
 pub use wanted::LeftOut;
 
 /// What is asked.
@@ -162,7 +162,7 @@ impl std::fmt::Display for SizeError {
             }
             Self::NoMemory => f.write_str("a host without memory holds nothing"),
             Self::Sessions(sessions) => {
-                write!(f, "{sessions} sessions: Linux has no more than {} processes", rows::MOST_SESSIONS)
+                write!(f, "{sessions} sessions: Linux has no more than {} processes", MOST_SESSIONS)
             }
         }
     }
@@ -182,7 +182,7 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
     if request.memory == Some(Bytes::ZERO) {
         return Err(SizeError::NoMemory);
     }
-    if let Some(sessions) = request.sessions.filter(|sessions| *sessions > rows::MOST_SESSIONS) {
+    if let Some(sessions) = request.sessions.filter(|sessions| *sessions > MOST_SESSIONS) {
         return Err(SizeError::Sessions(sessions));
     }
     let offered = choices::offered(host);

@@ -10,7 +10,7 @@ use super::wanted::{self, Plan, Wanted};
 use crate::forecast::{self, Addresses, Basis, Tables};
 
 /// `PID_MAX_LIMIT` of Linux on 64-bit architectures: no kernel has more processes.
-pub(super) const MOST_SESSIONS: u64 = 4 << 20;
+pub const MOST_SESSIONS: u64 = 4 << 20;
 
 /// Numbers of sessions that every forecast shows.
 const USUAL: [u64; 3] = [1, 10, 100];

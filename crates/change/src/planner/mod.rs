@@ -49,8 +49,12 @@ const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
 pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
     let named = |instance: &Instance| options.instances.iter().any(|name| is_named(instance, name));
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
-    let may_ask =
-        |instance: &Instance| instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT;
+    // Whoever names instances has no part for others that perhaps never ask.
+    let may_ask = |instance: &Instance| {
+        options.instances.is_empty()
+            && instance.asked == Asked::Unknown
+            && instance.segment_bytes() >= need::BIG_SEGMENT
+    };
     let asks =
         |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
     let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
@@ -115,6 +119,12 @@ pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(
             return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
         }
     }
+    for (page, pages) in &options.overcommit {
+        let asked = pages.of(*page);
+        if let Some(memory) = host.memory.total.get().filter(|memory| asked > *memory) {
+            return Err(PlanError::Overcommit { asked, memory });
+        }
+    }
     let Some(asked) = options.page_size else { return Ok(()) };
     if asked == PageSize::GIB_1 && lacks_gib_pages(host) {
         return Err(PlanError::NoGibPages);
@@ -164,7 +174,7 @@ pub fn plan(
         unmoved = all;
     };
     ask.unmoved = &unmoved;
-    let mut plan = Plan::new(identity(host, source), made_at(host));
+    let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
     plan.refusal = refusal(&ask, &draft);
     (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
@@ -215,8 +225,9 @@ fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
     }
 }
 
-fn made_at(host: &Host) -> String {
-    let read_at = host.read_at.get().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+/// What a plan says of when it was made, from seconds since 1970.
+pub fn made_at(seconds: Option<i64>) -> String {
+    let read_at = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     read_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hugewise_model::{PageCount, PageSize};
+use hugewise_model::{Bytes, PageCount, PageSize};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,13 @@ pub enum PlanError {
         /// What was asked for.
         asked: PageSize,
     },
+    /// Pages on demand that are more than the host's memory.
+    Overcommit {
+        /// What was asked for.
+        asked: Bytes,
+        /// What there is.
+        memory: Bytes,
+    },
     /// The processor has no 1 GiB pages.
     NoGibPages,
     /// Nothing is known of the processes: nobody knows what runs here.
@@ -76,6 +83,9 @@ impl fmt::Display for PlanError {
             Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
             Self::NotItsPageSize { instance, asked } => {
                 write!(f, "{instance} takes pages of the default size alone: none of {asked}")
+            }
+            Self::Overcommit { asked, memory } => {
+                write!(f, "{asked} of pages on demand are more than this host has: {memory}")
             }
             Self::NoGibPages => f.write_str(
                 "this processor has no 1 GiB pages (no pdpe1gb in /proc/cpuinfo): the kernel would ignore \

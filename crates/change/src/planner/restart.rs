@@ -22,7 +22,15 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Err(_) => {}
             Ok(Gain::Sure) if asked => match command(&ask, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
-                None => by_hand(&ask, draft, instance),
+                None => {
+                    let whose = match instance {
+                        _ if instance.containered => "whatever runs its container has to do it",
+                        _ if instance.engine == Engine::Oracle => "Oracle's own tools have to do it",
+                        _ => "neither a systemd unit nor a Debian cluster starts it",
+                    };
+                    draft.warn(format!("{} is not restarted: {whose}", instance.title()));
+                    by_hand(&ask, draft, instance);
+                }
             },
             Ok(Gain::Sure) => by_hand(&ask, draft, instance),
             Ok(Gain::Perhaps(unseen)) => {

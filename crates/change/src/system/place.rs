@@ -102,6 +102,7 @@ pub(super) fn failure(path: &str, error: Errno) -> Failure {
             failure.advising("remount it writable, or make the change where this host's configuration is made")
         }
         Errno::NOSPC | Errno::DQUOT => failure.advising("make room on that disk, and run it again"),
+        Errno::ACCESS | Errno::PERM if !rustix::process::geteuid().is_root() => failure.advising("run it as root"),
         Errno::ACCESS | Errno::PERM => {
             failure.advising("something forbids it to root: an immutable flag (lsattr), a security module, a container")
         }

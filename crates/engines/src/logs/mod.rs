@@ -258,7 +258,7 @@ pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogRepo
     let known = |format: &&&Format| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
     let Some(format) = formats.iter().find(known) else {
         let known = "an Oracle alert log, or a log of PostgreSQL, MariaDB, MySQL, a JVM or QEMU";
-        return Err(fail(format!("not recognised as {known}; name its engine if it is one")));
+        return Err(fail(format!("not recognised as {known}")));
     };
     let first = format.engines.first().copied().unwrap_or(Engine::Other);
     let mut report = LogReport::new(engine.unwrap_or(first), "no start found");

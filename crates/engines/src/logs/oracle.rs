@@ -96,7 +96,7 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool)
             _ => Observed::Malformed(format!("no limit in {text:?}")),
         };
     }
-    if FATAL.iter().any(|error| text.contains(error)) {
+    if FATAL.iter().any(|error| text.contains(error)) && !oracle_table::is_row(text) {
         report.error(text);
         let errno = next.filter(|next| next.text.contains(" Error: "));
         if let Some(errno) = errno {

@@ -38,6 +38,11 @@ fn row(line: &str) -> Option<Row> {
     Some(Row { size, base, expected, allocated, error })
 }
 
+/// Whether a line is a row of the table: an error in it says why pages are missing, and ends nothing.
+pub(super) fn is_row(line: &str) -> bool {
+    row(line).is_some()
+}
+
 /// Sizes of the line after "Available system pagesizes:", smallest first.
 fn available(lines: &[Line]) -> Option<Vec<PageSize>> {
     let at = lines.iter().position(|line| line.text.starts_with(AVAILABLE))?;

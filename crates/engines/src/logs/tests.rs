@@ -113,7 +113,7 @@ fn what_is_no_log_gets_a_clear_answer() {
     assert_eq!(error(b""), "is empty");
     assert!(error(&[0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6]).contains("uncompressed"));
     assert!(error(&[0; 5000]).contains("binary"));
-    assert!(error(b"root:x:0:0:root:/root:/bin/bash\n").contains("name its engine"));
+    assert!(error(b"root:x:0:0:root:/root:/bin/bash\n").contains("not recognised as"));
     let told = log(b"root:x:0:0:root:/root:/bin/bash\n", Some(Engine::Oracle)).unwrap();
     assert_eq!((told.verdict, told.format), (LogVerdict::Unknown, "no start found"));
     assert!(told.reason.contains("rotated"), "{}", told.reason);

@@ -49,7 +49,9 @@ fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
     }
     let name_end = text.find(|c: char| SPACE.contains(&c) || matches!(c, '=' | '#' | '\'')).unwrap_or(text.len());
     let (name, rest) = text.split_at(name_end);
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+    // As guc-file.l has it. What is none is not repeated: another file than was meant may hold secrets.
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$') || !c.is_ascii();
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(of_name) {
         return Err(ParseError::at(number, "no name of a setting"));
     }
     let rest = rest.trim_start_matches(SPACE);

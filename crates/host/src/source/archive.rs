@@ -6,7 +6,7 @@ use std::path::Path;
 use hugewise_model::{Observed, Unread};
 
 use super::captured::{Captured, Files};
-use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, entry_path, is_refusal};
+use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, ends_after, entry_path, is_refusal, told};
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 use crate::compressed;
@@ -22,6 +22,7 @@ pub struct Archive(Captured<Unpacked>);
 struct Unpacked {
     tree: Tree,
     problems: Vec<Unread>,
+    torn: Option<String>,
 }
 
 impl Archive {
@@ -55,6 +56,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
     let mut archive = tar::Archive::new(bounded);
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
+    let mut torn = None;
     let mut total = 0_u64;
     let mut left_out = 0_u64;
     let mut entries = archive.entries().map_err(|error| OpenError::io(path, error))?;
@@ -68,9 +70,9 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         let mut entry = match entry {
             Err(error) if is_refusal(&error) => return Err(OpenError::io(path, error)),
             Ok(entry) => entry,
-            Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {error}"))),
+            Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {}", told(&error)))),
             Err(error) => {
-                problems.push(torn(name, count, &error));
+                torn = Some(ends_after(count, &error));
                 break;
             }
         };
@@ -109,11 +111,11 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
                 match entry.read_to_end(&mut bytes) {
                     Ok(read) if u64::try_from(read).is_ok_and(|read| read == size) => {}
                     Ok(_) => {
-                        problems.push(torn(name, count - 1, &io::ErrorKind::UnexpectedEof.into()));
+                        torn = Some(ends_after(count - 1, &io::ErrorKind::UnexpectedEof.into()));
                         break;
                     }
                     Err(error) => {
-                        problems.push(torn(name, count - 1, &error));
+                        torn = Some(ends_after(count - 1, &error));
                         break;
                     }
                 }
@@ -131,9 +133,10 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         kept.push((at, node));
     }
     let end = archive.into_inner();
-    if problems.is_empty() && end.is_torn() {
-        problems.push(torn(name, count, &io::ErrorKind::UnexpectedEof.into()));
+    if torn.is_none() && end.is_torn() {
+        torn = Some(ends_after(count, &io::ErrorKind::UnexpectedEof.into()));
     }
+    problems.extend(torn.iter().map(|why| Unread { what: name.to_owned(), why: why.clone() }));
     if left_out > 0 {
         let why = format!("skipped: {left_out} files beyond {} MiB", MAX_KEPT >> 20);
         problems.push(Unread { what: name.to_owned(), why });
@@ -145,11 +148,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         error.what.push_str(&torn);
         return Err(error);
     }
-    Ok(Unpacked { tree, problems })
-}
-
-fn torn(name: &str, count: u64, error: &io::Error) -> Unread {
-    Unread { what: name.to_owned(), why: format!("truncated after {count} entries: {error}") }
+    Ok(Unpacked { tree, problems, torn })
 }
 
 /// Logs and command outputs that no question is asked of.
@@ -219,6 +218,10 @@ impl Files for Unpacked {
 
     fn problems(&self) -> Vec<Unread> {
         self.problems.clone()
+    }
+
+    fn torn(&self) -> Option<String> {
+        self.torn.clone()
     }
 }
 

@@ -33,6 +33,10 @@ pub(crate) trait Files {
     fn problems(&self) -> Vec<Unread> {
         Vec::new()
     }
+    /// As [`Source::torn`].
+    fn torn(&self) -> Option<String> {
+        None
+    }
 }
 
 /// `/hugewise/capture.json`: what files alone cannot say.
@@ -310,6 +314,10 @@ impl<F: Files> Source for Captured<F> {
         let mut problems = self.files.problems();
         problems.extend(self.broken.clone());
         problems
+    }
+
+    fn torn(&self) -> Option<String> {
+        self.files.torn()
     }
 }
 

@@ -36,6 +36,10 @@ macro_rules! source_of_captured {
             fn problems(&self) -> Vec<hugewise_model::Unread> {
                 self.0.problems()
             }
+
+            fn torn(&self) -> Option<String> {
+                self.0.torn()
+            }
         }
     };
 }
@@ -104,6 +108,11 @@ pub trait Source {
     /// What is wrong with the source itself: a tar that ends too early, files left out for their size.
     fn problems(&self) -> Vec<Unread> {
         Vec::new()
+    }
+
+    /// Where the source ends before its end: of what came after, not even the names are known.
+    fn torn(&self) -> Option<String> {
+        None
     }
 }
 

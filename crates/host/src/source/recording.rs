@@ -61,4 +61,8 @@ impl Source for Recording<'_> {
     fn problems(&self) -> Vec<Unread> {
         self.source.problems()
     }
+
+    fn torn(&self) -> Option<String> {
+        self.source.torn()
+    }
 }

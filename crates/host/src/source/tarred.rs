@@ -39,6 +39,20 @@ pub struct Tarred {
     pub torn: Option<String>,
 }
 
+/// What is said of an archive that ends before its end.
+pub(super) fn ends_after(count: u64, error: &io::Error) -> String {
+    format!("truncated after {count} entries: {}", told(error))
+}
+
+/// What is said of an error of the tar's reader: its own words about a header hold what stands in its place, and that
+/// can be anybody's secret.
+pub(super) fn told(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::Other => "what stands there is no entry of a tar".into(),
+        _ => error.to_string(),
+    }
+}
+
 /// Hands on each regular file of a plain tar: its path in it, its size, its content. Links, devices and files with holes
 /// are left out. What a tar in here asks for is never written or opened under its name.
 ///
@@ -49,7 +63,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
     let mut archive = tar::Archive::new(bounded);
     let mut tarred = Tarred::default();
     let mut left = 0_u64;
-    let torn = |count: u64, error: &io::Error| Some(format!("truncated after {count} entries: {error}"));
+    let torn = |count: u64, error: &io::Error| Some(ends_after(count, error));
     let mut entries = archive.entries().map_err(|error| error.to_string())?;
     loop {
         headers.set(LONGEST_HEADERS.saturating_add(left));
@@ -59,7 +73,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) if is_refusal(&error) => return Err(error.to_string()),
-            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {error}")),
+            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {}", told(&error))),
             Err(error) => {
                 tarred.torn = torn(tarred.entries, &error);
                 break;

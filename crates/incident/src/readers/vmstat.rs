@@ -94,8 +94,18 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         let lines = reader.without_time;
         reader.series.problem(format!("{lines} lines have no time, or end too early, and are left out"));
     }
+    if !reader.moves && reader.behind.1 >= STANDS_STILL {
+        for metric in [Metric::SwapUsed, Metric::MemFree, Metric::Buffers, Metric::Inactive, Metric::Active] {
+            reader.series.distrust(metric, "this vmstat repeats what it read first, as that of procps 4.0.2 does");
+        }
+    }
     Ok(reader.series.finished())
 }
+
+/// Lines of one run in which memory is the same to the KiB: it never is on a host that does anything. procps 4.0.2, as in
+/// Debian 12, reads /proc/meminfo once and prints that until it ends (seen: free unchanged while MemFree moved by
+/// 800 MiB).
+const STANDS_STILL: u64 = 10;
 
 /// Puts a line's values into the row begun last, with its rates where it is of an interval.
 pub(super) fn set(series: &mut Series, columns: &[String], values: &[f64], rates: bool) {
@@ -124,6 +134,12 @@ struct Reader {
     /// The time between the last two lines in milliseconds.
     usual: Option<i64>,
     without_time: u64,
+    /// What the last line said of memory.
+    memory: Vec<f64>,
+    /// Lines of this run, and of the longest, behind its first one.
+    behind: (u64, u64),
+    /// Whether what is said of memory has changed within a run.
+    moves: bool,
 }
 
 impl Reader {
@@ -190,6 +206,15 @@ impl Reader {
             self.usual = passed;
         }
         let interval = last.and_then(|last| at.since(last)).filter(|interval| !since_boot && !interval.is_zero());
+        let memory: Vec<f64> = ["free", "buff", "cache"].into_iter().filter_map(get).collect();
+        if since_boot {
+            self.behind.0 = 0;
+        } else {
+            self.behind.0 += 1;
+            self.behind.1 = self.behind.1.max(self.behind.0);
+            self.moves |= memory != self.memory;
+        }
+        self.memory = memory;
         self.series.push(at, interval);
         set(&mut self.series, &self.columns, &values, !since_boot);
         Some(())

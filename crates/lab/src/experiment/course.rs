@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use super::plan::{growth, switches};
 use super::{Context, Experiment, Failure, Options, Plan, Progress, shuffled};
-use crate::results::{Collector, Reading};
+use hugewise_model::Bytes;
+
+use crate::results::{Collector, ON_HUGE_PAGES, Reading};
 use crate::variant::Variant;
 
 /// An experiment on its way.
@@ -71,7 +73,10 @@ impl<'a> Course<'a> {
     fn once(&mut self, pages: Variant, warm_up: bool) -> Result<(), Failure> {
         match self.measured(pages) {
             Ok(readings) if warm_up => drop(readings),
-            Ok(readings) => self.collector.add(self.experiment.name(), self.experiment.engine(), pages, readings),
+            Ok(readings) => {
+                self.note_shortage(pages, &readings);
+                self.collector.add(self.experiment.name(), self.experiment.engine(), pages, readings);
+            }
             Err(Failure::Unavailable(reason)) => {
                 self.notes.push(format!("{pages} is left out: {reason}"));
                 self.variants.retain(|variant| *variant != pages);
@@ -79,6 +84,24 @@ impl<'a> Course<'a> {
             Err(failure) => return Err(failure),
         }
         Ok(())
+    }
+
+    /// What stands under huge pages and was in part on others is no figure of huge pages.
+    fn note_shortage(&mut self, pages: Variant, readings: &[Reading]) {
+        let Variant::Huge(_) = pages else { return };
+        for reading in readings.iter().filter(|reading| reading.metric == ON_HUGE_PAGES) {
+            let least = reading.values.iter().copied().fold(f64::INFINITY, f64::min);
+            let Some(segment) = reading.segment_bytes.filter(|segment| least < Bytes(*segment).as_f64()) else {
+                continue;
+            };
+            let on_huge = least / Bytes(segment).as_f64() * 100.0;
+            let note = format!(
+                "{pages}: {on_huge:.0} % of the segment were on huge pages: its other figures are those of such a mixture"
+            );
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
     }
 
     /// Has the pages ready, measures, and gives them back.

@@ -12,7 +12,7 @@ use hugewise_model::Bytes;
 use super::server;
 use crate::experiment::{Context, Experiment, Failure, Needs};
 use crate::load::Watcher;
-use crate::results::{Reading, percentile};
+use crate::results::{ON_HUGE_PAGES, Reading, percentile};
 use crate::standin::{Pace, PreTouch, Server, Settings};
 use crate::variant::Variant;
 
@@ -65,7 +65,7 @@ impl Logins {
         let case = if pace == Pace::AtOnce { "at once" } else { "one by one" };
         let queue = f64::from(u32::try_from(load.longest_queue).unwrap_or(u32::MAX));
         let readings = [
-            Reading::higher("segment_on_huge_pages", "B", server.huge().as_f64()),
+            Reading::higher(ON_HUGE_PAGES, "B", server.huge().as_f64()),
             Reading::lower("login_p50", "s", at(50)),
             Reading::lower("login_p95", "s", at(95)),
             Reading::lower("login_p99", "s", at(99)),

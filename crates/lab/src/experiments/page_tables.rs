@@ -6,7 +6,7 @@ use hugewise_model::Bytes;
 
 use super::server;
 use crate::experiment::{Context, Experiment, Failure, Needs};
-use crate::results::Reading;
+use crate::results::{ON_HUGE_PAGES, Reading};
 use crate::standin::{Pace, Server, Settings};
 use crate::variant::Variant;
 
@@ -63,7 +63,7 @@ impl Experiment for PageTables {
         let mut server = Server::start(&self.program, &settings, context.cancel)?;
         // With the server, which has tables of its own when it has touched the segment: what follows is the sessions'.
         let before = context.gauge.page_tables()?;
-        let on_huge = Reading::higher("segment_on_huge_pages", "B", server.huge().as_f64());
+        let on_huge = Reading::higher(ON_HUGE_PAGES, "B", server.huge().as_f64());
         let mut readings = vec![on_huge.segment(settings.size.get())];
         let mut present = 0;
         for &sessions in &self.sessions {

@@ -19,7 +19,13 @@ pub enum Verdict {
     Slower,
     /// The runs of both lie among each other: no difference that could be told from chance.
     None,
+    /// Fewer than three runs of each lie apart by chance too often.
+    Unknown,
 }
+
+/// Runs of each from which on something is said of the difference: where there is none, three of each all lie apart by
+/// chance once in ten times, and one of each always does.
+const ENOUGH: usize = 3;
 
 /// How many times as quick.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +47,9 @@ pub fn gain(without: &[Duration], with: &[Duration]) -> Option<Gain> {
     let ratio = |slow: f64, quick: f64| Some(slow / quick).filter(|ratio| ratio.is_finite());
     let middle = ratio(median(&bare)?, median(&told)?)?;
     let rounds: Vec<f64> = bare.iter().zip(&told).filter_map(|(bare, told)| ratio(*bare, *told)).collect();
-    let verdict = if with.iter().max() < without.iter().min() {
+    let verdict = if with.len().min(without.len()) < ENOUGH {
+        Verdict::Unknown
+    } else if with.iter().max() < without.iter().min() {
         Verdict::Faster
     } else if without.iter().max() < with.iter().min() {
         Verdict::Slower

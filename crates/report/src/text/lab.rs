@@ -95,7 +95,11 @@ pub(crate) fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Lay
     if let Some(stopped) = &outcome.stopped {
         screen.flow(9, &Spans::new().add(Role::Warn, "stopped  ").add(Role::Text, stopped))?;
     }
-    let mut last = format!("{} rounds in {}", outcome.plan.rounds, Unit::Seconds.show(outcome.seconds));
+    let took = Unit::Seconds.show(outcome.seconds);
+    let mut last = match outcome.stopped {
+        Some(_) => format!("stopped after {took} of {} rounds", outcome.plan.rounds),
+        None => format!("{} rounds in {took}", outcome.plan.rounds),
+    };
     if let Some(lowest) = outcome.lowest_available_bytes {
         last.push_str(&format!("; never less than {} of memory available", Bytes(lowest)));
     }

@@ -104,6 +104,9 @@ fn gain(report: &RunReport<'_>) -> Spans {
         Verdict::Slower => {
             Spans::new().add(Role::Warn, "loss  ").add(Role::Text, &format!("slower; times as quick: {spread}"))
         }
+        Verdict::Unknown => Spans::new()
+            .add(Role::Warn, "not known  ")
+            .add(Role::Text, &format!("fewer than three runs of each tell nothing; times as quick: {spread}")),
         Verdict::None => Spans::new()
             .add(Role::Warn, "no gain  ")
             .add(Role::Text, &format!("the runs of both lie among each other; times as quick: {spread}")),
@@ -178,15 +181,24 @@ mod tests {
 
     #[test]
     fn a_comparison_says_what_was_gained() {
-        let without = [watched(4000, 0), watched(4100, 0)];
-        insta::assert_snapshot!(shown(&without, &[watched(3000, 900 << 20), watched(3100, 900 << 20)]));
+        let without = [watched(4000, 0), watched(4050, 0), watched(4100, 0)];
+        insta::assert_snapshot!(shown(
+            &without,
+            &[watched(3000, 900 << 20), watched(3050, 900 << 20), watched(3100, 900 << 20)]
+        ));
     }
 
     #[test]
     fn no_gain_is_said() {
-        let without = [watched(4000, 0), watched(4100, 0)];
-        let text = shown(&without, &[watched(4050, 900 << 20), watched(3900, 900 << 20)]);
+        let without = [watched(4000, 0), watched(4050, 0), watched(4100, 0)];
+        let text = shown(&without, &[watched(4050, 900 << 20), watched(3900, 900 << 20), watched(3950, 900 << 20)]);
         assert!(text.contains("no gain  the runs of both lie among each other"), "{text}");
+    }
+
+    #[test]
+    fn one_run_of_each_tells_nothing() {
+        let text = shown(&[watched(4000, 0)], &[watched(3000, 900 << 20)]);
+        assert!(text.contains("not known  fewer than three runs of each tell nothing"), "{text}");
     }
 
     #[test]
