@@ -117,9 +117,9 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
     };
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
-    } else if assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.missing.contains(": absent")) {
-        Outcome::Incomplete
-    } else if host.torn.is_some() {
+    } else if host.torn.is_some()
+        || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.missing.contains(": absent"))
+    {
         Outcome::Incomplete
     } else {
         Outcome::Fine

@@ -225,6 +225,64 @@ fn what_cannot_be_read_as_a_host_is_named() {
 }
 
 #[test]
+fn what_is_torn_off_a_capture_may_be_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/healthy-postgresql");
+    std::fs::write(folder.path().join("last"), vec![b'x'; 200 << 10]).unwrap();
+    let torn = folder.path().join("torn.tar");
+    let mut tar = Command::new("tar");
+    tar.arg("-cf").arg(&torn).arg("-C").arg(&host).arg(".").arg("-C").arg(folder.path()).arg("last");
+    assert!(tar.status().unwrap().success());
+    let run = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_hugewise")).args(words).arg("--root").arg(&torn).output().unwrap()
+    };
+    assert_eq!(run(&["verify"]).status.code(), Some(0), "{}", out(&run(&["verify"])));
+    let file = std::fs::OpenOptions::new().write(true).open(&torn).unwrap();
+    file.set_len(file.metadata().unwrap().len() - (100 << 10)).unwrap();
+    for words in [&["verify"][..], &["check"], &["size"], &["plan"]] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {}{}", out(&output), err(&output));
+    }
+    let output = run(&["verify", "--format", "nagios"]);
+    let line = out(&output);
+    let said =
+        "HUGEPAGES UNKNOWN - the one instance is wholly on huge pages; there may be others: the capture is truncated";
+    assert!(line.starts_with(said), "{line}");
+}
+
+#[test]
+fn a_secret_in_a_file_that_is_none_of_ours_is_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "root:$6$hunter2hunter2:19000:0:99999:7:::\n".repeat(40)).unwrap();
+    let path = secret.to_str().unwrap();
+    for words in [
+        &["check", "--root", path][..],
+        &["plan", "--root", path],
+        &["size", "--only-described", "--engine", "postgresql", "--config", path],
+        &["verify", "--log", path],
+        &["investigate", path],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_hugewise")).args(words).output().unwrap();
+        let said = format!("{}{}", out(&output), err(&output));
+        assert!(!said.contains("hunter2") && !said.contains("99999"), "{words:?}: {said}");
+        assert!(!output.status.success(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_monitoring_system_that_asks_wrongly_hears_unknown() {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .args(["verify", "--format", "nagios", "--bogus"])
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), out(&output).lines().count()), (Some(3), 1));
+    assert!(out(&output).starts_with("HUGEPAGES UNKNOWN - unexpected argument '--bogus'"), "{}", out(&output));
+    let other = Command::new(env!("CARGO_BIN_EXE_hugewise")).args(["verify", "--bogus"]).output().unwrap();
+    assert_eq!((other.status.code(), out(&other)), (Some(2), ""));
+}
+
+#[test]
 fn paths_that_are_not_utf_8_work_and_cannot_paint_the_terminal() {
     let host = Captured::quiet();
     let odd = host.path().join(OsStr::from_bytes(b"host\xff"));

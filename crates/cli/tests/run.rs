@@ -128,6 +128,23 @@ fn exit_codes_and_output_are_the_programs() {
 }
 
 #[test]
+fn a_report_that_can_go_nowhere_is_said_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join("left");
+    let program = ["--", "touch", left.to_str().unwrap()];
+    for (options, said) in [
+        (&["--report", "--out", "/nonexistent/x"][..], "/nonexistent/x"),
+        (&["--out", "x"], "ask for one with --report or --compare"),
+        (&["--need", "1G"], "--pages 2M or --pages 1G"),
+    ] {
+        let output = run(&[options, &program].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(errors(&output).contains(said), "{}", errors(&output));
+        assert!(!left.exists(), "{options:?}");
+    }
+}
+
+#[test]
 fn settings_reach_the_program_and_its_children() {
     let _guard = require!(madvise());
     let output = run(&["--", "sh", "-c", "sh -c 'echo $GLIBC_TUNABLES; ulimit -H -l'; ulimit -S -l"]);
@@ -269,7 +286,7 @@ fn a_comparison_runs_both_ways_and_stops_at_a_failure() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", errors(&output)));
     assert_eq!(output.status.code(), Some(0));
     let (gain, verdict) = (&report["gain"], report["gain"]["verdict"].as_str().unwrap());
-    assert!(["faster", "slower", "none"].contains(&verdict) && gain["median"].as_f64().unwrap() > 0.0);
+    assert!(verdict == "unknown" && gain["median"].as_f64().unwrap() > 0.0, "two of each tell nothing: {report:#}");
     for side in ["without", "with"] {
         assert_eq!(report[side].as_array().unwrap().len(), 2);
     }

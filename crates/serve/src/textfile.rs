@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use hugewise_report::openmetrics::{self, Format};
+use rustix::fs::FileType;
 
 use crate::Reading;
 
@@ -41,8 +42,10 @@ pub fn check(path: &Path) -> io::Result<()> {
     if path.extension() != Some(OsStr::new("prom")) {
         return Err(io::Error::other("node_exporter reads files alone whose names end in .prom"));
     }
-    match fs::metadata(path) {
-        Ok(facts) if !facts.is_file() => Err(io::Error::other("is no file, and would be replaced by one")),
+    match rustix::fs::stat(path) {
+        Ok(facts) if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile => {
+            Err(io::Error::other("is no file, and would be replaced by one"))
+        }
         _ => Ok(()),
     }
 }

@@ -397,6 +397,10 @@ fn a_damaged_journal_is_not_guessed_at() {
     let error = undone(&machine).unwrap_err();
     assert!(matches!(&error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("line 3"), "{error}");
+    // Whoever overwrote it has not made what was applied undone.
+    machine.put(path, "some\nother file\n");
+    let error = undone(&machine).unwrap_err();
+    assert!(error.to_string().contains("line 1: no record of hugewise"), "{error}");
 }
 
 #[test]

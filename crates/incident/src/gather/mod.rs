@@ -78,7 +78,11 @@ pub(crate) fn gather(
     let sources = in_order(sources, &jobs, &found);
     if sources.iter().all(|source| source.samples == 0) {
         let captured = hosts.iter().find_map(|host| Some(host.facts.as_ref()?.source.as_str()));
-        return Err(Error(nothing(&sources, &found, paths.is_empty(), captured)));
+        let mut why = nothing(&sources, &found, paths.is_empty(), captured);
+        for packed in packed(&passed) {
+            why.push_str(&format!("; {packed}"));
+        }
+        return Err(Error(why));
     }
     within(&hosts, &bounds).map_err(Error)?;
     // A collector that ran without a sample is a source, and no host's history.
@@ -334,6 +338,16 @@ fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<
     format!("no archive of a collector is in {}{where_else}", paths.join(", "))
 }
 
+/// Files that are packed in ways that are not unpacked here.
+fn packed(passed: &BTreeMap<String, Passed>) -> impl Iterator<Item = String> {
+    let packed = passed.iter().map(|(folder, passed)| (folder, passed.packed)).filter(|(_, packed)| *packed > 0);
+    packed.map(|(folder, packed)| {
+        let files = if packed == 1 { "1 file".to_owned() } else { format!("{packed} files") };
+        let be = if packed == 1 { "is" } else { "are" };
+        format!("{files} in {folder} {be} packed by compress or zip, which is not read: unpack first")
+    })
+}
+
 fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize>) -> Vec<String> {
     let mut lines = Vec::new();
     let files = |count: usize| format!("{count} {}", if count == 1 { "file" } else { "files" });
@@ -354,15 +368,7 @@ fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize
             be(unknown)
         ));
     }
-    for (folder, Passed { packed, .. }) in passed {
-        if *packed > 0 {
-            lines.push(format!(
-                "{} in {folder} {} packed by compress or zip, which is not read: unpack first",
-                files(*packed),
-                be(*packed)
-            ));
-        }
-    }
+    lines.extend(packed(passed));
     for (folder, count) in links {
         let links = if *count == 1 { "link" } else { "links" };
         lines.push(format!("{count} {links} in {folder} {} not followed", be(*count)));

@@ -41,7 +41,10 @@ pub(crate) const HEAD: u64 = 64 << 10;
 /// # Errors
 /// No format that is known; or the format's reader refuses it.
 pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
-    let unreadable = |error: std::io::Error| Refused(format!("cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => Refused("is cut off, and nothing of it can be unpacked".into()),
+        _ => Refused(format!("cannot be read: {error}")),
+    };
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_of_no_format_is_refused() {
         assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
-        assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("cannot be read"));
+        assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("is cut off"));
         assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("zip"));
         assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));
     }

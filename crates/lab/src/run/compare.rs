@@ -225,7 +225,8 @@ mod tests {
         assert!((clear.median - 2.0).abs() < 1e-9 && (clear.min - 2.0).abs() < 1e-9);
         let overlapping = gain(&times(&[4000, 4200, 4400]), &times(&[3900, 4000, 4100])).unwrap();
         assert_eq!(overlapping.verdict, Verdict::None);
-        assert_eq!(gain(&times(&[1000, 1100]), &times(&[1200, 1300])).unwrap().verdict, Verdict::Slower);
+        assert_eq!(gain(&times(&[1000, 1100, 1050]), &times(&[1200, 1300, 1250])).unwrap().verdict, Verdict::Slower);
+        assert_eq!(gain(&times(&[1000, 1100]), &times(&[1200, 1300])).unwrap().verdict, Verdict::Unknown);
         assert_eq!(gain(&[], &[]), None);
         assert_eq!(gain(&times(&[0]), &times(&[0])), None);
     }

@@ -147,7 +147,7 @@ async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, Stri
     let reading = app.fresh().await?;
     let mut text = Vec::new();
     let result = reading.size(&request, |report| report.write_json(&mut text));
-    written(result.map_err(|error| Refusal(query::status(&error), error.to_string()))?, text)
+    written(result.map_err(|error| Refusal(query::status(&error), query::told(&error)))?, text)
 }
 
 async fn history(State(app): State<Arc<App>>) -> Answer {

@@ -44,6 +44,14 @@ pub(super) const fn status(error: &SizeError) -> StatusCode {
     }
 }
 
+/// The same in words; the command line has ways that a question to this interface has not.
+pub(super) fn told(error: &SizeError) -> String {
+    match error {
+        SizeError::NothingToSize => "nothing to size: no server that could use huge pages runs on this host".into(),
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

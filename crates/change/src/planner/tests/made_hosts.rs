@@ -126,6 +126,27 @@ fn names_that_nobody_has_are_refused() {
 }
 
 #[test]
+fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
+    let base = source("no-pool-postgresql");
+    let seen = World::new(&*base).look();
+    let overcommit = vec![(PageSize::MIB_2, hugewise_model::PageCount(i64::MAX.unsigned_abs()))];
+    let options = Options { overcommit, ..Options::default() };
+    let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
+    assert!(error.to_string().contains("more than this host has"), "{error}");
+}
+
+#[test]
+fn whoever_may_be_restarted_and_cannot_be_is_named() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let options = Options { restart: vec!["5433".into()], ..Options::default() };
+    let (plan, _) = holds("no unit", &world, &options, &Request::default());
+    let said = "postgresql 5433 is not restarted: neither a systemd unit nor a Debian cluster starts it";
+    assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
+    assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
+}
+
+#[test]
 fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
     let base = source("arm64-64k-pages");
     let mut world = World::new(&*base);

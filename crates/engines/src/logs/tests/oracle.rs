@@ -128,6 +128,10 @@ fn failed_starts_name_their_limit() {
     let refused = format!("{text}ORA-27125: unable to create shared memory segment\nPMON started with pid=2\n");
     let refused = report(&refused);
     assert_eq!((refused.verdict, refused.errors.len()), (LogVerdict::All, 1));
+    // And one in the table says why pages are missing: the rest came as base pages.
+    let short = table(&[("4K", "Configured", 4, 8_401_921), ("2048K", "1000", 17_410, 1000)], STARS);
+    let short = report(&short.replace("1000        NONE", "1000  ORA-27125"));
+    assert_eq!((short.verdict, short.errors.as_slice()), (LogVerdict::Partly, &["ORA-27125".to_owned()][..]));
 }
 
 #[test]
