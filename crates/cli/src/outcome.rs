@@ -38,7 +38,15 @@ impl Failure {
 
 /// This machine, or what was captured of another one.
 pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
-    hugewise_host::source::open(root).map_err(|error| Failure::new(format!("cannot read {error}")))
+    let opened = match root {
+        None => hugewise_host::source::open(None),
+        // A tar is read to its end here.
+        Some(path) => {
+            let what = format!("reading {}", hugewise_report::plain::clean(&path.to_string_lossy()));
+            crate::terminal::waiting(&what, || hugewise_host::source::open(root))
+        }
+    };
+    opened.map_err(|error| Failure::new(format!("cannot read {error}")))
 }
 
 /// Writes to standard output. A reader that went away is no failure: it has seen enough.

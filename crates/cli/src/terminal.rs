@@ -1,6 +1,8 @@
 //! What is known of whoever looks at the output. The only place that reads the environment.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use hugewise_incident::Progress;
 use hugewise_report::{Layout, Palette};
@@ -43,6 +45,30 @@ fn width() -> usize {
 /// Says how far the reading of archives is.
 pub(crate) fn reading(Progress { read, found }: Progress) {
     progress(&format!("\r{read} of {found} files read \x1b[K"));
+}
+
+/// Does work whose end nobody can tell, and says every second for how long it has gone on.
+pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    let (working, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let begun = Instant::now();
+            let mut shown = false;
+            while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                progress(&format!("\r{what}: {} s \x1b[K", begun.elapsed().as_secs()));
+                shown = true;
+            }
+            if shown {
+                done();
+            }
+        });
+        let made = work();
+        drop(working);
+        made
+    })
 }
 
 /// Clears what was said of progress.

@@ -49,6 +49,10 @@ pub struct Tls {
     pub only_13: bool,
     /// Not above TLS 1.2.
     pub only_12: bool,
+    /// `cipher_suites`: those of TLS 1.2 that are offered, by their names; empty for all. TLS 1.3 has its own always.
+    pub suites: Vec<String>,
+    /// `curve_preferences`: those that keys are agreed on by, by their names; empty for all.
+    pub curves: Vec<String>,
 }
 
 /// `client_auth_type`.
@@ -128,8 +132,8 @@ fn text<'a>(name: &str, value: &'a Yaml<'_>) -> Parsed<&'a str> {
 }
 
 fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
-    const ELSEWHERE: [&str; 6] =
-        ["cert", "key", "client_ca", "client_allowed_sans", "cipher_suites", "curve_preferences"];
+    const ELSEWHERE: [&str; 4] = ["cert", "key", "client_ca", "client_allowed_sans"];
+    let (mut suites, mut curves) = (Vec::new(), Vec::new());
     let (mut certificate, mut key, mut client_authority) = (None, None, None);
     let mut clients = Clients::NotAsked;
     let (mut least, mut most) = (12, 13);
@@ -145,9 +149,11 @@ fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
             "client_auth_type" => clients = clients_of(text(name, value)?)?,
             "min_version" => least = version(name, text(name, value)?)?,
             "max_version" => most = version(name, text(name, value)?)?,
-            // The order of suites is the server's here in any case.
-            "prefer_server_cipher_suites" if value.as_bool() == Some(true) => {}
-            other => return wrong(unknown(other, &[&ELSEWHERE[..], &["prefer_server_cipher_suites"]].concat())),
+            "cipher_suites" => suites = texts(name, value)?,
+            "curve_preferences" => curves = texts(name, value)?,
+            // The exporters' own libraries pay it no heed either.
+            "prefer_server_cipher_suites" if value.as_bool().is_some() => {}
+            other => return wrong(unknown(other, &ELSEWHERE)),
         }
     }
     let (Some(certificate), Some(key)) = (certificate, key) else {
@@ -159,7 +165,13 @@ fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
     if least > most {
         return wrong("tls_server_config: min_version is above max_version");
     }
-    Ok(Some(Tls { certificate, key, client_authority, clients, only_13: least == 13, only_12: most == 12 }))
+    let (only_13, only_12) = (least == 13, most == 12);
+    Ok(Some(Tls { certificate, key, client_authority, clients, only_13, only_12, suites, curves }))
+}
+
+fn texts(name: &str, value: &Yaml<'_>) -> Parsed<Vec<String>> {
+    let Yaml::Sequence(values) = value else { return wrong(format!("{name}: a list is expected")) };
+    values.iter().map(|value| text(name, value).map(str::to_owned)).collect()
 }
 
 fn clients_of(name: &str) -> Parsed<Clients> {
@@ -272,7 +284,8 @@ mod tests {
             ("basic_auth_users:\n  1: x\n", "in quotes"),
             ("basic_auth_users: [a]\n", "names and values"),
             ("tls_server_config:\n  cert_file: a\n", "key_file"),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: [x]\n", "cipher_suites"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "a list is expected"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_allowed_sans: [x]\n", "not supported here"),
             (
                 "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",
                 "client_auth_type",

@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use hugewise_host::Source;
 use hugewise_host::source::Live;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, version};
+use tokio_rustls::rustls::{NamedGroup, RootCertStore, ServerConfig, SupportedCipherSuite, version};
 
 use super::credentials::Credentials;
 use crate::web_config::{Clients, Tls, WebConfig};
@@ -98,12 +98,49 @@ fn certificates(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<Certificate
     if found.is_empty() { Err(format!("{}: no certificate in there", path.display())) } else { Ok(found) }
 }
 
+/// What is offered of the library's suites and curves. A name that it does not have is one more that nobody can use;
+/// where none of them is left, it is refused.
+fn provider(tls: &Tls) -> Result<CryptoProvider, String> {
+    let mut provider = ring::default_provider();
+    let all = |names: &[&str]| names.join(", ");
+    if !tls.suites.is_empty() {
+        let offered = |suite: &SupportedCipherSuite| {
+            let name = format!("{:?}", suite.suite());
+            // An older name of these has no hash at its end.
+            tls.suites.iter().any(|wanted| *wanted == name || format!("{wanted}_SHA256") == name)
+        };
+        let of_12 = |suite: &&SupportedCipherSuite| suite.tls13().is_none();
+        let names: Vec<String> =
+            provider.cipher_suites.iter().filter(of_12).map(|suite| format!("{:?}", suite.suite())).collect();
+        provider.cipher_suites.retain(|suite| suite.tls13().is_some() || offered(suite));
+        if !tls.only_13 && !provider.cipher_suites.iter().any(|suite| suite.tls13().is_none()) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            return Err(format!("cipher_suites: none of these is to be had here; there are {}", all(&names)));
+        }
+    }
+    if !tls.curves.is_empty() {
+        const CURVES: [(&str, NamedGroup); 3] = [
+            ("X25519", NamedGroup::X25519),
+            ("CurveP256", NamedGroup::secp256r1),
+            ("CurveP384", NamedGroup::secp384r1),
+        ];
+        let offered =
+            |group: NamedGroup| CURVES.iter().any(|(name, of)| *of == group && tls.curves.iter().any(|it| it == name));
+        provider.kx_groups.retain(|group| offered(group.name()));
+        if provider.kx_groups.is_empty() {
+            let names = CURVES.map(|(name, _)| name);
+            return Err(format!("curve_preferences: none of these is to be had here; there are {}", all(&names)));
+        }
+    }
+    Ok(provider)
+}
+
 fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, String> {
     let of = |path: &PathBuf, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let chain = certificates(&tls.certificate, files)?;
     let key = read(&tls.key, files)?;
     let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| of(&tls.key, &error))?;
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(provider(tls)?);
     let versions = match (tls.only_12, tls.only_13) {
         (true, _) => &[&version::TLS12][..],
         (_, true) => &[&version::TLS13],

@@ -569,6 +569,39 @@ impl Keys {
     }
 }
 
+/// What is said of a configuration with which nothing is served.
+fn refused(web_config: Option<PathBuf>) -> String {
+    let (tell, _news) = mpsc::channel();
+    let (_end, ended) = oneshot::channel();
+    match run_until(&Options { web_config, ..options() }, WAITS, tell, ended) {
+        Err(Error::Config(said)) => said,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn suites_and_curves_are_those_that_were_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = Keys::make(folder.path());
+    let of = |more: &str| write_config(folder.path(), &format!("{}  max_version: TLS12\n{more}", keys.config));
+    for (more, answers) in [
+        ("  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]\n", true),
+        ("  cipher_suites: [TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305]\n  curve_preferences: [CurveP256]\n", true),
+        // The server's key is none of RSA.
+        ("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n", false),
+    ] {
+        let server = Server::with(Options { web_config: of(more), ..options() }, WAITS);
+        assert_eq!(keys.ask(&server, false, "").is_ok_and(|answer| answer.status == 200), answers, "{more}");
+    }
+    for (more, said) in [
+        ("  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]\n", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+        ("  curve_preferences: [CurveP521]\n", "X25519, CurveP256, CurveP384"),
+    ] {
+        let error = refused(of(more));
+        assert!(error.contains(said), "{error}");
+    }
+}
+
 #[test]
 fn by_tls_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
@@ -628,12 +661,7 @@ fn what_is_wrong_with_the_configuration_is_named_before_anything_listens() {
     std::fs::write(folder.path().join("b.crt"), "nonsense").unwrap();
     let nonsense = "tls_server_config:\n  cert_file: b.crt\n  key_file: b.crt\n";
     for (text, what) in [(no_key, "a.crt"), (nonsense, "b.crt"), ("a: b\n", "web.yml")] {
-        let web_config = write_config(folder.path(), text);
-        let (tell, _news) = mpsc::channel();
-        let (_end, ended) = oneshot::channel();
-        let Err(Error::Config(said)) = run_until(&Options { web_config, ..options() }, WAITS, tell, ended) else {
-            panic!("{text}")
-        };
+        let said = refused(write_config(folder.path(), text));
         assert!(said.contains(what), "{said}");
     }
     let server = Server::start();
