@@ -27,6 +27,9 @@ const COPIED: [&str; 1] = ["/etc"];
 /// Larger ones: what the test writes there goes to a tmpfs.
 const OVERLAID: [&str; 4] = ["/boot", "/var/lib", "/var/log", "/usr/sbin"];
 
+/// Where PostgreSQL's sockets are on Debian: an empty folder of the test's own.
+const SOCKETS: &str = "/run/postgresql";
+
 /// Whether this runs inside. If not, the test is run inside, and its failure is this one's.
 ///
 /// `test` is the test's name as the test runner has it.
@@ -53,6 +56,12 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
              mount -t overlay -o lowerdir={folder},upperdir=$base/u{at},workdir=$base/w{at} overlay {folder}\n"
         ));
     }
+    // Two tests' servers take the same free port, and would meet at its socket.
+    mounts.push_str(&format!(
+        "if [ -d {SOCKETS} ]; then\n\
+         mkdir $base/run\nchown --reference={SOCKETS} $base/run\nchmod --reference={SOCKETS} $base/run\n\
+         mount --bind $base/run {SOCKETS}\nfi\n"
+    ));
     // The mount point itself is on the disk of this machine, and empty.
     mounts.push_str(&format!(
         "echo {READY}\ncode=0\n\"$@\" || code=$?\numount -l $base && rmdir $base || :\nexit $code\n"

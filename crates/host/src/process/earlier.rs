@@ -3,7 +3,7 @@
 //! Of hundreds of sessions most sleep. The kernel counts to the nanosecond what the threads of a process run, and tells it
 //! at once ([`Source::cpu_time`](crate::Source::cpu_time)): where that is what it was when the process was read, nothing of
 //! it has run since. So its title, its mappings, its folders and its page tables are as they were, and reading them again,
-//! which takes a hundred times as long, tells nothing new.
+//! which takes many times as long, tells nothing new.
 //!
 //! What others do to it (limits by prlimit(2), its cgroup, a program or segment that is removed, memory that is reclaimed)
 //! is not counted. Therefore a part of all processes is read whole at each turn, and each of them once in
