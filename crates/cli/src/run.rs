@@ -84,12 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.need.is_some() && arguments.pages == Pages::Thp {
         return Err(Failure::new("--need is of a pool: name its pages with --pages 2M or --pages 1G"));
     }
-    if let Some(path) = &arguments.out {
-        if !(arguments.report || arguments.compare || arguments.hugetext) {
-            return Err(Failure::new("--out is where a report goes: ask for one with --report or --compare"));
-        }
-        // Before the program runs, not after.
-        outcome::check_writable(path)?;
+    if arguments.out.is_some() && !(arguments.report || arguments.compare || arguments.hugetext) {
+        return Err(Failure::new("--out is where a report goes: ask for one with --report or --compare"));
     }
     let Some((name, rest)) = arguments.command.split_first() else {
         return Err(Failure::new("no program is named"));
@@ -113,6 +109,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Ok(plan) => plan,
         Err(Refusal(why)) => return outcome::complain(&why, Outcome::Ended(REFUSED)),
     };
+    if let Some(path) = &arguments.out {
+        // Before the program runs, not after.
+        outcome::check_writable(path)?;
+    }
     let inherited = prepare(&mut plan);
     let launch = Launch {
         program: program.path,

@@ -108,7 +108,10 @@ fn the_segment_lies_where_its_policy_says() {
     assert!(errors(&short).contains("64 pages of 2 MiB are missing"), "{}", errors(&short));
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
-    let partly = tables(&measure("true", &["--pages", "2m", "--keep", kept.join(".").to_str().unwrap()]));
+    let partly = measure("true", &["--pages", "2m", "--keep", kept.join(".").to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&partly.stdout).into_owned();
+    assert!(said.contains("% of the segment were on huge pages"), "{said}");
+    let partly = tables(&partly);
     let base = tables(&measure("false", &["--pre-touch", "session"]));
     if PoolGuard::may_change() {
         let all = tables(&measure("auto", &["--pages", "2m", "--pre-touch", "none"]));
@@ -131,6 +134,8 @@ fn a_host_without_the_room_is_left_alone() {
     let output = run(&["sort", "--rows", "4000000000", "--row-bytes", "60000", "--pages", "4k", "--yes"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(errors(&output).contains("are available, of which"), "{}", errors(&output));
+    let planned = run(&["sort", "--rows", "4000000000", "--row-bytes", "60000", "--pages", "4k", "--plan"]);
+    assert_eq!(planned.status.code(), Some(2), "a plan that is refused is no success");
     let nonsense = run(&["sort", "--extents", "5000"]);
     assert_eq!(nonsense.status.code(), Some(2));
     assert_eq!(run(&["pool", "--pages", "4k"]).status.code(), Some(2));

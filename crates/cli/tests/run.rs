@@ -142,6 +142,11 @@ fn a_report_that_can_go_nowhere_is_said_before_anything_runs() {
         assert!(errors(&output).contains(said), "{}", errors(&output));
         assert!(!left.exists(), "{options:?}");
     }
+    // What is not started leaves no report either, and what is there already stays.
+    let report = folder.path().join("report");
+    let out = ["--report", "--out", report.to_str().unwrap()];
+    assert_eq!(run(&[&out[..], &["--", "no-such-program-here"]].concat()).status.code(), Some(127));
+    assert!(!report.exists());
 }
 
 #[test]

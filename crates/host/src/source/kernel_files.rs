@@ -5,49 +5,43 @@
 /// `/proc/PID/cwd/x` is whatever its owner wants it to be.
 pub(crate) fn is_known(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
-    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return false;
-    }
-    let mut parts = path.splitn(5, '/');
-    let parts: [Option<&str>; 5] = std::array::from_fn(|_| parts.next());
-    match parts {
-        [Some("proc"), Some(process), Some(file), None, _] if is_process(process) => matches!(
-            file,
-            "cgroup"
-                | "cmdline"
-                | "comm"
-                | "limits"
-                | "maps"
-                | "mountinfo"
-                | "mounts"
-                | "numa_maps"
-                | "smaps"
-                | "stat"
-                | "statm"
-                | "status"
-        ),
-        [Some("proc"), Some(file), None, ..] => matches!(
-            file,
-            "buddyinfo"
-                | "cmdline"
-                | "cpuinfo"
-                | "meminfo"
-                | "mounts"
-                | "stat"
-                | "swaps"
-                | "version"
-                | "vmstat"
-                | "zoneinfo"
-        ),
-        [Some("proc"), Some("sysvipc"), Some("shm"), None, _] => true,
-        [Some("proc"), Some("sys"), Some("kernel" | "vm"), Some(_), None] => true,
-        [Some("sys"), Some("kernel"), Some("mm"), Some(what), _] => {
-            matches!(what, "hugepages" | "transparent_hugepage" | "redhat_transparent_hugepage")
+    let parts: Vec<&str> = path.split('/').collect();
+    let plain = parts.iter().all(|part| !matches!(*part, "" | "." | ".."));
+    plain
+        && match parts.as_slice() {
+            ["proc", process, file] if is_process(process) => matches!(
+                *file,
+                "cgroup"
+                    | "cmdline"
+                    | "comm"
+                    | "limits"
+                    | "maps"
+                    | "mountinfo"
+                    | "mounts"
+                    | "numa_maps"
+                    | "smaps"
+                    | "stat"
+                    | "statm"
+                    | "status"
+            ),
+            ["proc", file] => matches!(
+                *file,
+                "buddyinfo"
+                    | "cmdline"
+                    | "cpuinfo"
+                    | "meminfo"
+                    | "mounts"
+                    | "stat"
+                    | "swaps"
+                    | "version"
+                    | "vmstat"
+                    | "zoneinfo"
+            ),
+            ["proc", "sysvipc", "shm"] | ["proc", "sys", "kernel" | "vm", _] => true,
+            ["sys", "kernel", "mm", "hugepages" | "transparent_hugepage" | "redhat_transparent_hugepage", ..] => true,
+            ["sys", "devices", "system", "cpu" | "node", ..] | ["sys", "fs", "cgroup", ..] => true,
+            _ => false,
         }
-        [Some("sys"), Some("devices"), Some("system"), Some("cpu" | "node"), _] => true,
-        [Some("sys"), Some("fs"), Some("cgroup"), ..] => true,
-        _ => false,
-    }
 }
 
 fn is_process(name: &str) -> bool {

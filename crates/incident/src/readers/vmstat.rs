@@ -247,6 +247,23 @@ mod tests {
                         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 CST\n";
 
     #[test]
+    fn memory_that_stands_still_is_not_believed() {
+        let lines = |free: &dyn Fn(u32) -> u32, count: u32| {
+            let line = |at| {
+                format!("1 0 0 {} 90980 6546024 0 0 0 0 431 1071 51 15 33 1 0 2026-11-22 00:00:{at:02}\n", free(at))
+            };
+            series(&(HEAD.to_owned() + &(0..count).map(line).collect::<String>())).unwrap()
+        };
+        let still = lines(&|_| 129_824, 12);
+        assert_eq!((0..12).find_map(|row| still.value(Metric::MemFree, row)), None);
+        assert_eq!(still.value(Metric::CpuSystem, 5), Some(15.0), "the rest is measured anew");
+        // One that has moved once is read anew each time; of a short run nobody can tell.
+        let moved = lines(&|at| if at < 11 { 129_824 } else { 129_820 }, 12);
+        assert_eq!(moved.value(Metric::MemFree, 3), Some(129_824.0 * 1024.0));
+        assert!(lines(&|_| 129_824, 10).value(Metric::MemFree, 3).is_some());
+    }
+
+    #[test]
     fn a_line_is_a_sample_and_the_first_has_no_rates() {
         let text = format!(
             "{HEAD}11  0  100 4458100  90980 6546024   0  95 1886 6492  431 1071 51 15 33  1  0 2026-11-21 23:59:59\n \

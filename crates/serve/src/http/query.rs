@@ -56,6 +56,12 @@ pub(super) fn told(error: &SizeError) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn an_answer_names_nothing_that_cannot_be_asked_here() {
+        let error = SizeError::NothingToSize;
+        assert!(error.to_string().contains("--engine") && !told(&error).contains("--"), "{}", told(&error));
+    }
+
     fn ask(asked: &[(&str, &str)]) -> Result<Request, String> {
         size(&asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>())
     }

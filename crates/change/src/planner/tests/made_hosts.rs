@@ -126,6 +126,22 @@ fn names_that_nobody_has_are_refused() {
 }
 
 #[test]
+fn whoever_names_a_server_plans_for_no_other_that_perhaps_never_asks() {
+    let base = source("no-pool-postgresql");
+    let seen = World::new(&*base).look();
+    let named = seen.instances.iter().find(|it| it.name == "5433").unwrap();
+    let mut other = named.clone();
+    (other.name, other.asked) = ("other".into(), hugewise_model::Asked::Unknown);
+    let instances = [named.clone(), other];
+    let sized = |options: &Options| {
+        let sized = crate::planner::to_size(&instances, &seen.assessment, options);
+        sized.into_iter().map(|it| it.name).collect::<Vec<_>>()
+    };
+    assert_eq!(sized(&Options { instances: vec!["5433".into()], ..Options::default() }), ["5433"]);
+    assert_eq!(sized(&Options::default()), ["5433", "other"]);
+}
+
+#[test]
 fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
