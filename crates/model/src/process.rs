@@ -17,6 +17,9 @@ pub struct Process {
     pub command: Observed<Vec<String>>,
     /// The effective user id.
     pub uid: u32,
+    /// The real user id where it is another one: who started a set-user-ID program, and chose its name, arguments and
+    /// working directory.
+    pub caller: Option<u32>,
     /// The effective group id.
     pub gid: u32,
     /// The supplementary groups.

@@ -168,6 +168,7 @@ impl Reader<'_> {
             name: status.name,
             command,
             uid: status.uid,
+            caller: (status.real_uid != status.uid).then_some(status.real_uid),
             gid: status.gid,
             groups: status.groups,
             threads: status.threads,

@@ -35,6 +35,8 @@ pub struct Status {
     pub name: String,
     /// `PPid`.
     pub parent: u32,
+    /// First number of `Uid`: the real one.
+    pub real_uid: u32,
     /// Second number of `Uid`: the effective one.
     pub uid: u32,
     /// Second number of `Gid`.
@@ -91,10 +93,10 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             }
             b"PPid" => status.parent = value.parse().map_err(|_| wrong())?,
             b"Uid" => {
-                status.uid = effective(value).ok_or_else(wrong)?;
+                (status.real_uid, status.uid) = real_and_effective(value).ok_or_else(wrong)?;
                 seen_uid = true;
             }
-            b"Gid" => status.gid = effective(value).ok_or_else(wrong)?,
+            b"Gid" => (_, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
             b"Groups" => status.groups = numbers(value).ok_or_else(wrong)?,
             b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
             b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),
@@ -125,9 +127,10 @@ fn kib(value: &str) -> Option<Bytes> {
     Some(Bytes::from_kib(number))
 }
 
-/// The second of real, effective, saved and file system id.
-fn effective(value: &str) -> Option<u32> {
-    value.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The first two of real, effective, saved and file system id.
+fn real_and_effective(value: &str) -> Option<(u32, u32)> {
+    let mut ids = value.split_ascii_whitespace().map(str::parse);
+    Some((ids.next()?.ok()?, ids.next()?.ok()?))
 }
 
 fn numbers(value: &str) -> Option<Vec<u32>> {
@@ -150,7 +153,7 @@ mod tests {
     fn takes_what_the_kernel_prints() {
         let status = parse(REAL.as_bytes()).unwrap();
         assert_eq!(status.name, "postgres");
-        assert_eq!((status.parent, status.uid, status.gid), (1, 105, 113));
+        assert_eq!((status.parent, status.real_uid, status.uid, status.gid), (1, 0, 105, 113));
         assert_eq!(status.groups, [113, 120]);
         assert_eq!(status.namespace_pids, [812, 7]);
         assert_eq!(status.page_tables, Observed::Known(Bytes(148 * 1024)));

@@ -1,0 +1,1 @@
+//! Archives that somebody left for root to read.

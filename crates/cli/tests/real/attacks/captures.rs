@@ -1,0 +1,1 @@
+//! Secrets that a user plants, for a capture to carry away.

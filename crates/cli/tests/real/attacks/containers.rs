@@ -1,0 +1,1 @@
+//! Where the machine is not hugewise's to change.

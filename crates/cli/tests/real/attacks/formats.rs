@@ -1,0 +1,1 @@
+//! Texts of the host in languages that evaluate.

@@ -1,0 +1,1 @@
+//! Who calls himself a server.

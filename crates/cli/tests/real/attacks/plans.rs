@@ -1,0 +1,1 @@
+//! Where root writes and what it restarts.

@@ -1,0 +1,1 @@
+//! What root reads for others.

@@ -1,0 +1,1 @@
+//! Users of a host against its exporter.

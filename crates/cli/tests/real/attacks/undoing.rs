@@ -1,0 +1,1 @@
+//! Journals and files that somebody has changed between apply and undo.
