@@ -129,9 +129,7 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
 /// Restarts an instance: huge pages come at its start alone.
 pub fn restart(instance: &Instance) -> Vec<String> {
     match &instance.unit {
-        Some(unit) if unit.ends_with(".service") && !instance.containered && instance.engine != Engine::Oracle => {
-            vec![format!("systemctl restart {}", shell_word(unit))]
-        }
+        Some(unit) if restarts(instance) => vec![format!("systemctl restart {}", shell_word(unit))],
         _ if instance.engine == Engine::Oracle => {
             vec![format!(
                 "# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup",
@@ -141,6 +139,12 @@ pub fn restart(instance: &Instance) -> Vec<String> {
         _ if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
         _ => vec![format!("# restart {}", instance.title())],
     }
+}
+
+/// Whether a restart of an instance's service restarts this server and nothing else, and root may do it on its word.
+pub fn restarts(instance: &Instance) -> bool {
+    let own = instance.unit.as_ref().is_some_and(|unit| unit.ends_with(".service")) && instance.unit_is_its_own;
+    own && instance.is_vouched() && !instance.containered && instance.engine != Engine::Oracle
 }
 
 /// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.

@@ -17,6 +17,7 @@ pub mod permission;
 mod rules;
 pub mod sizing;
 pub mod standing;
+pub mod stranger;
 #[cfg(test)]
 mod testing;
 pub mod thp;
@@ -54,8 +55,10 @@ pub struct Docs {
 pub struct Facts<'a> {
     /// The host.
     pub host: &'a Host,
-    /// Its instances.
+    /// Its instances, as far as something vouches for them: what is advised for the host goes by these alone.
     pub instances: &'a [Instance],
+    /// All of them, for rules that only say who does something.
+    pub everybody: &'a [Instance],
     /// The chain of each instance that is not wholly on huge pages, by instance title.
     pub chains: &'a [Chain],
 }
@@ -93,18 +96,24 @@ pub fn rules() -> &'static [&'static Rule] {
     rules::RULES
 }
 
-/// Runs every rule on a host.
+/// Runs every rule on a host. Servers that nothing vouches for have their findings, but no command is given on their
+/// word, and no number for the host counts them.
 pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let chains: Vec<Chain> = instances.iter().filter_map(|instance| chain::chain(host, instance)).collect();
-    let facts = Facts { host, instances, chains: &chains };
-    let mut findings = Vec::new();
-    let mut unknown = Vec::new();
-    for verdict in rules().iter().flat_map(|rule| (rule.check)(&facts)) {
-        match verdict {
-            Verdict::Found(finding) => findings.push(tidy(finding)),
-            Verdict::Unknown(verdict) => unknown.push(verdict),
-        }
+    let known = stranger::known(instances);
+    let (mut findings, mut unknown) = run(&Facts { host, instances: &known, everybody: instances, chains: &chains });
+    if known.len() < instances.len() {
+        let stranger = |title: Option<&String>| {
+            instances.iter().find(|instance| !instance.is_vouched() && Some(&instance.title()) == title)
+        };
+        let (about, missing) = run(&Facts { host, instances, everybody: instances, chains: &chains });
+        findings.extend(about.into_iter().filter_map(|finding| {
+            let instance = stranger(finding.instance.as_ref())?;
+            Some(stranger::without_commands(finding, instance))
+        }));
+        unknown.extend(missing.into_iter().filter(|verdict| stranger(verdict.instance.as_ref()).is_some()));
     }
+    let facts = Facts { host, instances, everybody: instances, chains: &chains };
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
         let instance = instances.iter().find(|instance| finding.instance == Some(instance.title()));
@@ -115,6 +124,17 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
         (std::cmp::Reverse(finding.level), follows(finding), finding.code, finding.instance.clone())
     });
     Assessment { findings, unknown: together(unknown), chains }
+}
+
+fn run(facts: &Facts<'_>) -> (Vec<Finding>, Vec<UnknownVerdict>) {
+    let (mut findings, mut unknown) = (Vec::new(), Vec::new());
+    for verdict in rules().iter().flat_map(|rule| (rule.check)(facts)) {
+        match verdict {
+            Verdict::Found(finding) => findings.push(tidy(finding)),
+            Verdict::Unknown(verdict) => unknown.push(verdict),
+        }
+    }
+    (findings, unknown)
 }
 
 /// Takes control characters out of what came off the host: a finding's lines stay lines, and a

@@ -1,7 +1,8 @@
 //! How many pages an instance still needs, and whether the pools have them.
 
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Pool,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Pool,
 };
 
 use crate::Missing;
@@ -32,9 +33,26 @@ pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
     if let Some(demand) = instance.demand.as_ref().filter(|demand| demand.page_size == page_size) {
         return Some(demand.clone());
     }
-    let sizes = instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= SMALLEST_MEASURED);
-    let pages: PageCount = sizes.map(|size| page_size.pages_for(size)).sum();
+    let pages: PageCount = segment_sizes(instance).into_iter().map(|size| page_size.pages_for(size)).sum();
     (pages > PageCount::ZERO).then_some(Demand { page_size, pages, source: DemandSource::Measured })
+}
+
+/// Sizes of the segments that count: servers keep small areas on base pages on purpose. Of a program that is known by
+/// nothing but what it maps, what nobody has touched does not count, unless somebody has named it.
+pub(crate) fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
+    let sizes = instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= SMALLEST_MEASURED);
+    let sizes: Vec<Bytes> = sizes.collect();
+    match only_touched(instance) {
+        Some(touched) => vec![touched],
+        None => sizes,
+    }
+}
+
+/// What counts of an instance's memory, where that is what has been touched and no more.
+pub(crate) fn only_touched(instance: &Instance) -> Option<Bytes> {
+    let vouched = |voucher| instance.vouchers.contains(&voucher);
+    let by_mapping = instance.engine == Engine::Other && !vouched(Voucher::Named) && !vouched(Voucher::Described);
+    instance.touched.get().filter(|touched| by_mapping && *touched < instance.segment_bytes())
 }
 
 /// Memory of an instance that is on base pages and need not be; `None` where it is not known.

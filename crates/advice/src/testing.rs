@@ -135,6 +135,7 @@ impl Case {
             instance.max_sessions = Known(100);
             instance.setting = Some(setting);
             instance.unit = Some(format!("postgresql@{}.service", name.replace('/', "-")));
+            instance.unit_is_its_own = true;
             instance.endpoints = vec!["5432".into()];
         })
     }
@@ -197,6 +198,9 @@ impl Case {
             }),
             page_tables: Known(Bytes::from_kib(64 * (sessions + 1))),
             unit: None,
+            unit_is_its_own: false,
+            vouchers: vec![hugewise_model::vouch::Voucher::Account],
+            touched: Observed::Absent,
             containered: false,
             settings: [].into(),
             traits: Vec::new(),

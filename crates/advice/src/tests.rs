@@ -108,6 +108,7 @@ fn what_comes_off_the_host_stays_on_its_line() {
     instance.name = "x\nreboot\n".into();
     instance.owner = "a; reboot".into();
     instance.unit = Some("x; reboot.service".into());
+    instance.unit_is_its_own = true;
     let assessment = case.assess();
     assert!(!assessment.findings.is_empty());
     for line in assessment.findings.iter().flat_map(|finding| &finding.fix) {

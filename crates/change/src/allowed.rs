@@ -8,6 +8,7 @@ mod commands;
 mod lines;
 
 use crate::Error;
+use crate::planner::ours;
 use crate::plan::{Change, CommandChange, Content, FileChange, FileState, NewFile, Plan, ValueChange};
 
 /// Refuses a plan with a change that hugewise does not make.
@@ -57,28 +58,51 @@ fn safe_owner(after: &NewFile, before: Option<&FileState>) -> bool {
     kept || (after.uid == 0 && after.gid == 0 && after.mode.0 & !0o644 == 0)
 }
 
-/// What a drop-in may hold, by where it lies.
+/// What a drop-in may hold, by where it lies: the folders and names that the planner has, and no others.
 fn kind(folder: &str, name: &str) -> Option<lines::Kind> {
     use lines::Kind;
     let ours = |text: &str| text.contains("hugewise") && plain(text);
-    let parts: Vec<&str> = folder.split('/').skip(1).collect();
-    if !folder.starts_with('/') || parts.iter().any(|part| part.is_empty() || *part == "." || *part == "..") {
-        return None;
+    match (folder, name) {
+        ("/etc/tuned/hugewise" | "/etc/tuned/profiles/hugewise", "tuned.conf") => return Some(Kind::Tuned),
+        _ if !ours(name) => return None,
+        ("/etc/sysctl.d", _) if name.ends_with(".conf") => return Some(Kind::Sysctl),
+        ("/etc/tmpfiles.d", _) if name.ends_with(".conf") => return Some(Kind::Tmpfiles),
+        ("/etc/security/limits.d", _) if name.ends_with(".conf") => return Some(Kind::Limits),
+        ("/etc/default/grub.d", _) if name.ends_with(".cfg") => return Some(Kind::Grub),
+        (_, ours::DROP_IN_CNF) if mysql_folder(folder) => return Some(Kind::MySql),
+        (_, ours::DROP_IN_CONF) if postgresql_folder(folder) => return Some(Kind::PostgreSql),
+        _ => {}
     }
-    match parts.as_slice() {
-        ["etc", "tuned", profile] | ["etc", "tuned", "profiles", profile] if name == "tuned.conf" => {
-            ours(profile).then_some(Kind::Tuned)
+    let unit = folder.strip_prefix("/etc/systemd/system/")?.strip_suffix(".d")?;
+    (commands::is_service(unit) && name.ends_with(".conf")).then_some(Kind::Unit)
+}
+
+/// Whether a folder of option files is one that MySQL's and MariaDB's packages make: what a server's own files include is
+/// its owner's word.
+pub(crate) fn mysql_folder(folder: &str) -> bool {
+    const FOLDERS: [&str; 6] = [
+        // RHEL, Oracle Linux, SLES.
+        "/etc/my.cnf.d",
+        "/etc/mysql/my.cnf.d",
+        // Debian and Ubuntu.
+        "/etc/mysql/conf.d",
+        "/etc/mysql/mariadb.conf.d",
+        "/etc/mysql/mysql.conf.d",
+        // Percona.
+        "/etc/percona-server.conf.d",
+    ];
+    FOLDERS.contains(&folder)
+}
+
+/// Whether a folder is that of a cluster of Debian's packages: `/etc/postgresql/15/main/conf.d`. Elsewhere the server
+/// keeps its settings itself (ALTER SYSTEM).
+pub(crate) fn postgresql_folder(folder: &str) -> bool {
+    let version = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match folder.split('/').collect::<Vec<_>>().as_slice() {
+        ["", "etc", "postgresql", number, cluster, "conf.d"] => {
+            version(number) && *number != "." && *number != ".." && plain(cluster) && !cluster.starts_with(['.', '-'])
         }
-        _ if !ours(name) => None,
-        ["etc", "sysctl.d"] if name.ends_with(".conf") => Some(Kind::Sysctl),
-        ["etc", "tmpfiles.d"] if name.ends_with(".conf") => Some(Kind::Tmpfiles),
-        ["etc", "security", "limits.d"] if name.ends_with(".conf") => Some(Kind::Limits),
-        ["etc", "systemd", "system", unit] if unit.ends_with(".d") && name.ends_with(".conf") => Some(Kind::Unit),
-        ["etc", "default", "grub.d"] if name.ends_with(".cfg") => Some(Kind::Grub),
-        // Where a server's own files include others from is the server's affair: what they may hold is harmless.
-        _ if name.ends_with(".cnf") => Some(Kind::MySql),
-        _ if name.ends_with(".conf") => Some(Kind::PostgreSql),
-        _ => None,
+        _ => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the descriptions of all engines have in common.
 
 use hugewise_host::Door;
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Unread};
 
 use crate::Scene;
@@ -27,6 +28,7 @@ pub(crate) fn without_process(instance: Instance) -> Instance {
         huge_pages: HugePageUse::Unknown,
         page_tables: Observed::Absent,
         unit: None,
+        vouchers: vec![Voucher::Described],
         containered: false,
         ..instance
     }

@@ -11,6 +11,7 @@ pub mod log_files;
 pub mod logs;
 pub mod mongodb;
 pub mod mysql;
+pub mod named;
 pub mod options;
 pub mod oracle;
 pub mod other;
@@ -24,10 +25,12 @@ pub mod settings;
 mod testing;
 mod touched;
 mod versions;
+mod vouch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
+use hugewise_host::config::systemd::service_of;
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
@@ -49,6 +52,9 @@ pub struct Kind {
     pub engine: Engine,
     /// Finds its running instances.
     pub find: fn(&Scene<'_>, &mut Found),
+    /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
+    /// one of them is known to root.
+    pub accounts: &'static [&'static str],
     /// Options of its command lines that are read here: a capture keeps these and drops all others.
     /// An option named without its value keeps the value behind `=` or in the next word. With their
     /// dashes; an option that is named as a setting is kept by that.
@@ -107,6 +113,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     for kind in KINDS {
         (kind.find)(&scene, &mut found);
     }
+    vouch::vouch(host, &mut found.instances);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.sort();
@@ -114,17 +121,28 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     found
 }
 
-/// Appends the pid to names that several instances of an engine have.
+/// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
+/// vouched for keeps his name, whatever others call themselves.
 fn make_names_unique(instances: &mut [Instance]) {
-    let mut bearers = BTreeMap::<(Engine, String), usize>::new();
+    let mut bearers = BTreeMap::<(Engine, String), (usize, usize)>::new();
     for instance in &*instances {
-        *bearers.entry((instance.engine, instance.name.clone())).or_default() += 1;
+        let (all, vouched) = bearers.entry((instance.engine, instance.name.clone())).or_default();
+        *all += 1;
+        *vouched += usize::from(instance.is_vouched());
     }
     for instance in instances {
-        if bearers.get(&(instance.engine, instance.name.clone())).is_some_and(|count| *count > 1) {
+        let (all, vouched) = bearers.get(&(instance.engine, instance.name.clone())).copied().unwrap_or_default();
+        let keeps = if instance.is_vouched() { vouched == 1 } else { all == 1 && !has_pid(&instance.name) };
+        if !keeps {
             instance.name = format!("{} pid {}", instance.name, instance.pid);
         }
     }
+}
+
+/// Whether a name ends as those do that are made unique.
+fn has_pid(name: &str) -> bool {
+    let digits = |pid: &str| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
+    name.rsplit_once(" pid ").is_some_and(|(_, pid)| digits(pid))
 }
 
 impl Scene<'_> {
@@ -153,7 +171,10 @@ impl Scene<'_> {
             huge_pages: HugePageUse::Unknown,
             demand: None,
             page_tables: self.page_tables(main, &pids),
-            unit: unit_of(main),
+            unit: service_of(main).map(str::to_owned),
+            unit_is_its_own: false,
+            vouchers: Vec::new(),
+            touched: Observed::Absent,
             containered: options::other_mount_namespace(self.host, main),
             settings: BTreeMap::new(),
             traits: Vec::new(),
@@ -169,17 +190,4 @@ impl Scene<'_> {
             sum.and_then(|sum| process.page_tables.as_ref().map(|own| [sum, *own].into_iter().sum()))
         })
     }
-}
-
-/// The systemd service that a process belongs to, by its cgroup.
-pub fn unit_of(process: &Process) -> Option<String> {
-    let systemd =
-        |controllers: &[String]| controllers.is_empty() || controllers.iter().any(|name| name == "name=systemd");
-    process
-        .cgroups
-        .known()?
-        .iter()
-        .filter(|cgroup| systemd(&cgroup.controllers))
-        .find_map(|cgroup| cgroup.path.split('/').rev().find(|part| part.ends_with(".service")))
-        .map(str::to_owned)
 }

@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Mapping, 
 use crate::{Found, Kind, Scene, segments};
 
 /// Everything else; the last to be asked.
-pub static KIND: Kind = Kind { engine: Engine::Other, find, options: &[], settings: &[] };
+pub static KIND: Kind = Kind { engine: Engine::Other, find, accounts: &[], options: &[], settings: &[] };
 
 /// Smaller segments are too many and too small to matter: the page tables of one that 100 processes touch whole are
 /// 50 MiB.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::configuration::Place;
+use crate::vouch::Voucher;
 use crate::{Bytes, Observed, PageCount, PageSize};
 
 /// A kind of server.
@@ -95,8 +96,14 @@ pub struct Instance {
     pub demand: Option<Demand>,
     /// Page tables of all its processes (sum of VmPTE).
     pub page_tables: Observed<Bytes>,
-    /// The systemd unit it runs under.
+    /// The systemd service of the host that it runs in, directly: one of a user's or a container's manager is none.
     pub unit: Option<String>,
+    /// Whether that service runs this server and nothing else: only then a restart of the one is a restart of the other.
+    pub unit_is_its_own: bool,
+    /// What speaks for it. Empty for a stranger: anybody can start a program and call it a server.
+    pub vouchers: Vec<Voucher>,
+    /// At most so much of its segments has been touched by anybody; absent where that cannot be told.
+    pub touched: Observed<Bytes>,
     /// Whether its main process has another mount namespace than the reader.
     pub containered: bool,
     /// Settings that rules look at, by name in lower case.
@@ -109,6 +116,17 @@ impl Instance {
     /// `oracle PROD`, as the text report names it.
     pub fn title(&self) -> String {
         format!("{} {}", self.engine, self.name)
+    }
+
+    /// `oracle PROD pid 4711`: of no other, whatever the others call themselves.
+    pub fn handle(&self) -> String {
+        let of_pid = format!(" pid {}", self.pid);
+        format!("{} {}{of_pid}", self.engine, self.name.strip_suffix(&of_pid).unwrap_or(&self.name))
+    }
+
+    /// Whether something speaks for it that a user without rights cannot arrange. The host is changed for no other.
+    pub fn is_vouched(&self) -> bool {
+        !self.vouchers.is_empty()
     }
 
     /// Memory in its segments.

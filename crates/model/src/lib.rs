@@ -11,6 +11,7 @@ pub mod instance;
 pub mod observed;
 pub mod process;
 pub mod units;
+pub mod vouch;
 
 pub use configuration::Configuration;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};

@@ -48,7 +48,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         if let Some(share) = share {
             summary.push_str(&format!(", {} of memory", percent(share)));
         }
-        let could = facts.instances.iter().filter(|instance| {
+        let could = facts.everybody.iter().filter(|instance| {
             let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
             let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
             (wants || is_amm(instance))

@@ -53,7 +53,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         _ => return Ok(Vec::new()),
     };
     let mut causes: Vec<(Bytes, &Instance)> =
-        facts.instances.iter().filter_map(|instance| Some((instance.page_tables.get()?, instance))).collect();
+        facts.everybody.iter().filter_map(|instance| Some((instance.page_tables.get()?, instance))).collect();
     causes.sort_by_key(|(tables, instance)| (std::cmp::Reverse(*tables), instance.title()));
     let mut summary = format!("page tables take {tables}, {} of memory", percent(part));
     let mut evidence = vec![format!("/proc/meminfo PageTables: {tables} of MemTotal {total}")];

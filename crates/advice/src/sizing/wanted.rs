@@ -6,7 +6,8 @@ use hugewise_model::{
 };
 
 use super::{PageSizeChoice, Request, Sized};
-use crate::{lead, need};
+use crate::words::shell_word;
+use crate::{lead, need, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -57,7 +58,7 @@ impl Wanted<'_> {
 
     /// Its memory as it is, before rounding to pages; the demand's where no segment is known.
     pub(super) fn bytes(&self) -> Bytes {
-        let sizes = segment_sizes(self.instance);
+        let sizes = need::segment_sizes(self.instance);
         let demanded = self.instance.demand.as_ref().unwrap_or(&self.demand);
         let demanded = demanded.pages.of(demanded.page_size);
         let mapped: Bytes = sizes.iter().copied().sum();
@@ -66,7 +67,7 @@ impl Wanted<'_> {
 
     /// Sizes of the stretches that a session touches, for page tables.
     pub(super) fn stretches(&self) -> Vec<Bytes> {
-        let sizes = segment_sizes(self.instance);
+        let sizes = need::segment_sizes(self.instance);
         if sizes.is_empty() { vec![self.bytes()] } else { sizes }
     }
 
@@ -81,11 +82,6 @@ impl Wanted<'_> {
     }
 }
 
-/// Segments that count: servers keep small areas on base pages on purpose.
-fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
-    instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= need::SMALLEST_MEASURED).collect()
-}
-
 /// What an instance needs on pages of `page`: what the engine says where it speaks of that size, or
 /// what follows from it, or its segments each rounded up.
 ///
@@ -96,7 +92,7 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     if let Some(stated) = stated.filter(|demand| demand.page_size == page) {
         return Some(stated.clone());
     }
-    let sizes = segment_sizes(instance);
+    let sizes = need::segment_sizes(instance);
     let mapped: PageCount = sizes.iter().map(|size| page.pages_for(*size)).sum();
     let Some(stated) = stated else {
         return (mapped > PageCount::ZERO).then_some(Demand {
@@ -140,6 +136,9 @@ fn want<'a>(
     request: &Request,
     offered: &[PageSize],
 ) -> Result<Wanted<'a>, String> {
+    if !instance.is_vouched() {
+        return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
+    }
     if crate::chain::is_amm(instance) {
         return Err("automatic memory management: an SGA in /dev/shm cannot use huge pages".into());
     }
@@ -162,6 +161,10 @@ fn want<'a>(
     let asking = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);
     let asks = asking && same;
+    let why = match need::only_touched(instance) {
+        Some(touched) => format!("{why}; of {} mapped, {touched} touched", instance.segment_bytes()),
+        None => why,
+    };
     Ok(Wanted { instance, demand, why, asks })
 }
 
@@ -203,7 +206,7 @@ pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) 
             _ => "its buffer pool comes in chunks below 1 GiB".to_owned(),
         });
     }
-    let largest = segment_sizes(instance).into_iter().max();
+    let largest = need::segment_sizes(instance).into_iter().max();
     let largest = largest.or_else(|| instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size)));
     let Some(largest) = largest.filter(|largest| *largest >= GIB_PAGES_FROM) else {
         return Err(format!("its largest segment is below {GIB_PAGES_FROM}"));

@@ -9,7 +9,6 @@ pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), String
     let Some((folder, program)) = path.rsplit_once('/').filter(|(folder, _)| trusted_folder(folder)) else {
         return Err("the program lies in none of the system's folders".into());
     };
-    let unit = |unit: &str| unit.ends_with(".service") && plain(unit) && !unit.starts_with('-');
     let known = match (program, arguments) {
         ("update-grub" | "update-grub2", []) => true,
         ("grub-mkconfig" | "grub2-mkconfig", ["-o", file]) => in_boot(file),
@@ -18,7 +17,7 @@ pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), String
             words.is_some_and(|words| words.split_whitespace().all(boot_word_or_name))
         }
         ("systemctl", ["daemon-reload"]) => true,
-        ("systemctl", ["restart", name]) => unit(name),
+        ("systemctl", ["restart", name]) => is_service(name),
         ("tuned-adm", ["profile", profiles @ ..]) => {
             !profiles.is_empty() && profiles.iter().all(|name| plain(name) && !name.starts_with('-'))
         }
@@ -39,6 +38,12 @@ pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), String
         (true, ..) if server => Err("only a server's client lies there".into()),
         (true, ..) => Ok(()),
     }
+}
+
+/// A service's name in full: letters, digits and what systemd's own escapes leave.
+pub(super) fn is_service(unit: &str) -> bool {
+    let name = unit.strip_suffix(".service").unwrap_or_default();
+    plain(name) && !name.starts_with(['-', '.'])
 }
 
 fn trusted_folder(folder: &str) -> bool {

@@ -46,7 +46,7 @@ fn drop_ins_of_every_kind_pass() {
         "[main]\nsummary=As before, and THP\ninclude=virtual-guest,oracle\n\n[vm]\ntransparent_hugepages=never\n"
     ));
     assert!(written("/etc/mysql/conf.d/zz-hugewise.cnf", "[mysqld]\nlarge_pages = ON\n"));
-    assert!(written("/var/lib/pgsql/15/data/conf.d/zz-hugewise.conf", "huge_pages = on\nhuge_page_size = '2MB'\n"));
+    assert!(written("/etc/postgresql/15/main/conf.d/zz-hugewise.conf", "huge_pages = on\nhuge_page_size = '2MB'\n"));
 }
 
 #[test]
@@ -59,16 +59,16 @@ fn nothing_else_is_written() {
         "/etc/sysctl.d/sub/zz-hugewise.conf",
         "/etc/cron.d/hugewise",
         "/root/.ssh/authorized_keys",
-        "etc/sysctl.d/zz-hugewise.conf",
+        "etc/sysctl.d/zz-hugewise-pool.conf",
     ] {
         assert!(!written(path, harmless), "{path}");
     }
     for (path, text) in [
-        ("/etc/sysctl.d/zz-hugewise.conf", "kernel.core_pattern = |/tmp/x\n"),
-        ("/etc/sysctl.d/zz-hugewise.conf", "vm.nr_hugepages = 1; x\n"),
-        ("/etc/tmpfiles.d/00-hugewise.conf", "w /etc/passwd - - - - x\n"),
-        ("/etc/tmpfiles.d/00-hugewise.conf", "f /etc/cron.d/x 0644 root root - x\n"),
-        ("/etc/tmpfiles.d/00-hugewise.conf", "w /sys/kernel/mm/../../kernel/uevent_helper - - - - x\n"),
+        ("/etc/sysctl.d/zz-hugewise-pool.conf", "kernel.core_pattern = |/tmp/x\n"),
+        ("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages = 1; x\n"),
+        ("/etc/tmpfiles.d/00-hugewise-pools.conf", "w /etc/passwd - - - - x\n"),
+        ("/etc/tmpfiles.d/00-hugewise-pools.conf", "f /etc/cron.d/x 0644 root root - x\n"),
+        ("/etc/tmpfiles.d/00-hugewise-pools.conf", "w /sys/kernel/mm/../../kernel/uevent_helper - - - - x\n"),
         ("/etc/systemd/system/x.service.d/zz-hugewise.conf", "[Service]\nExecStartPre=/tmp/x\n"),
         ("/etc/default/grub.d/zz-hugewise.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX init=/bin/sh\"\n"),
         ("/etc/default/grub.d/zz-hugewise.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX $(/tmp/x)\"\n"),
@@ -78,15 +78,48 @@ fn nothing_else_is_written() {
         ("/etc/tuned/hugewise/tuned.conf", "[main]\ninclude=${f:exec:/tmp/x}\n"),
         ("/etc/tuned/hugewise/tuned.conf", "[main]\nsummary=${f:exec:/tmp/x}\n"),
         ("/etc/mysql/conf.d/zz-hugewise.cnf", "[mysqld]\nplugin_load_add=/tmp/x\n"),
-        ("/x/conf.d/zz-hugewise.conf", "archive_command = '/tmp/x'\n"),
+        ("/etc/postgresql/15/main/conf.d/zz-hugewise.conf", "archive_command = '/tmp/x'\n"),
         ("/etc/security/limits.d/zz-hugewise.conf", "* - nproc unlimited\n"),
     ] {
         assert!(!written(path, text), "{path}: {text}");
     }
-    let loose = FileChange::write("/etc/sysctl.d/zz-hugewise.conf", harmless);
+    let loose = FileChange::write("/etc/sysctl.d/zz-hugewise-pool.conf", harmless);
     assert!(checked(loose.clone().owned_by(0, 0, 0o666)).is_err());
     assert!(checked(loose.clone().owned_by(1000, 0, 0o644)).is_err());
     assert!(checked(loose.owned_by(0, 0, 0o4644)).is_err());
+}
+
+/// A server's own files may name any folder as one of theirs.
+#[test]
+fn settings_of_servers_go_to_their_packages_folders_alone() {
+    for folder in [
+        "/etc/ssh/sshd_config.d",
+        "/etc/apt/apt.conf.d",
+        "/etc/sudoers.d",
+        "/etc/ld.so.conf.d",
+        "/etc/systemd/system.conf.d",
+        "/etc/systemd/system",
+        "/etc/postgresql/15/main/conf.d/more",
+        "/etc/postgresql/15/../../ssh/conf.d",
+        "/etc/postgresql/15/.../conf.d",
+        "/etc/postgresql/../main/conf.d",
+        "/etc/postgresql//main/conf.d",
+        "/etc/postgresql/15/a\nb/conf.d",
+        "/etc/mysql",
+        "/etc/mysql/../ssh",
+        "/etc/my.cnf.d/",
+        "/var/lib/pgsql/15/data/conf.d",
+        "/home/mallory/conf.d",
+        "/root",
+        "",
+    ] {
+        assert!(!written(&format!("{folder}/zz-hugewise.conf"), "huge_pages = on\n"), "{folder}");
+        assert!(!written(&format!("{folder}/zz-hugewise.cnf"), "[mysqld]\nlarge_pages = ON\n"), "{folder}");
+    }
+    for unit in ["x", "x.socket", ".service", "-x.service", "a b.service", "..", "x.service.d/y.service"] {
+        let path = format!("/etc/systemd/system/{unit}.d/zz-hugewise.conf");
+        assert!(!written(&path, "[Service]\nLimitMEMLOCK=infinity\n"), "{unit}");
+    }
 }
 
 #[test]

@@ -25,17 +25,50 @@ mod thp;
 mod warnings;
 
 use hugewise_advice::sizing::{Sized, Sizing};
-use hugewise_advice::{Assessment, need};
+use hugewise_advice::{Assessment, need, stranger};
+use hugewise_engines::named;
 use hugewise_host::Source;
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
 use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, Refusal, Risk, Step, When};
 pub use options::{Options, PlanError};
 use overlay::Overlay;
 
-/// Whether an instance is the one that somebody named: by its title or its name.
-pub(crate) fn is_named(instance: &Instance, name: &str) -> bool {
-    instance.name == name || instance.title() == name
+/// Marks the instances that the options name, for [`hugewise_advice::assess`] and all that follows: whoever names a server
+/// vouches for it. One that nothing else vouches for has to be named with its pid, as anybody may call himself anything.
+///
+/// # Errors
+/// A name that nobody here has, that several have, or that only a stranger has.
+pub fn name(instances: &mut [Instance], options: &Options) -> Result<(), PlanError> {
+    let mut titles = Vec::new();
+    for asked in options.instances.iter().chain(&options.restart) {
+        let meant = named::meant(instances, asked);
+        match meant.as_slice() {
+            [] => {
+                let there = instances.iter().map(Instance::title).collect();
+                return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
+            }
+            [one] if one.is_vouched() || named::with_pid(asked).is_some() => titles.push(one.title()),
+            [one] => {
+                let (why, handle) = (stranger::why(one), one.handle());
+                return Err(PlanError::Stranger { asked: asked.clone(), why, handle });
+            }
+            several => {
+                let handles = several.iter().map(|instance| instance.handle()).collect();
+                return Err(PlanError::Ambiguous { asked: asked.clone(), handles });
+            }
+        }
+    }
+    for instance in instances.iter_mut().filter(|instance| titles.contains(&instance.title())) {
+        instance.vouchers.push(Voucher::Named);
+    }
+    Ok(())
+}
+
+/// Whether one of these names means an instance.
+pub(crate) fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -> bool {
+    names.iter().any(|name| named::meant(instances, name).iter().any(|meant| meant.title() == instance.title()))
 }
 
 /// The rules that speak of a server that asks for huge pages and does not have them all.
@@ -47,7 +80,8 @@ const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
 /// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
 /// the same pools. Empty where nobody needs a pool.
 pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
-    let named = |instance: &Instance| options.instances.iter().any(|name| is_named(instance, name));
+    let instances: &[Instance] = &stranger::known(instances);
+    let named = |instance: &Instance| is_named(instances, instance, &options.instances);
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
     // Whoever names instances has no part for others that perhaps never ask.
     let may_ask = |instance: &Instance| {
@@ -113,12 +147,7 @@ pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(
     if let (true, Some(reason)) = (instances.is_empty(), host.processes.reason()) {
         return Err(PlanError::ProcessesUnknown(reason));
     }
-    for asked in options.instances.iter().chain(&options.restart) {
-        if !instances.iter().any(|instance| is_named(instance, asked)) {
-            let there = instances.iter().map(Instance::title).collect();
-            return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
-        }
-    }
+    name(&mut instances.to_vec(), options)?;
     for (page, pages) in &options.overcommit {
         let asked = pages.of(*page);
         if let Some(memory) = host.memory.total.get().filter(|memory| asked > *memory) {
@@ -129,7 +158,7 @@ pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(
     if asked == PageSize::GIB_1 && lacks_gib_pages(host) {
         return Err(PlanError::NoGibPages);
     }
-    let named = |instance: &&Instance| options.instances.iter().any(|name| is_named(instance, name));
+    let named = |instance: &&Instance| is_named(instances, instance, &options.instances);
     match instances.iter().filter(named).find(|instance| !takes(instance, asked)) {
         Some(instance) => Err(PlanError::NotItsPageSize { instance: instance.title(), asked }),
         None => Ok(()),
@@ -156,6 +185,10 @@ pub fn plan(
     options: &Options,
 ) -> Result<Plan, PlanError> {
     check(host, instances, options)?;
+    let everybody = instances;
+    // Nothing below knows of a stranger.
+    let instances: &[Instance] = &stranger::known(everybody);
+    let (assessment, all) = (&of_known(assessment, everybody), assessment);
     let mut ask = Ask { host, instances, assessment, sizing, source, options, unmoved: &[] };
     let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
     if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
@@ -178,7 +211,32 @@ pub fn plan(
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
     plan.refusal = refusal(&ask, &draft);
     (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
+    plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
     Ok(plan)
+}
+
+/// What is said of the host and of servers that something vouches for.
+fn of_known(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
+    let strangers: Vec<String> = everybody.iter().filter(|it| !it.is_vouched()).map(Instance::title).collect();
+    let known = |title: &Option<String>| title.as_ref().is_none_or(|title| !strangers.contains(title));
+    Assessment {
+        chains: assessment.chains.iter().filter(|it| !strangers.contains(&it.instance)).cloned().collect(),
+        findings: assessment.findings.iter().filter(|it| known(&it.instance)).cloned().collect(),
+        unknown: assessment.unknown.iter().filter(|it| known(&it.instance)).cloned().collect(),
+    }
+}
+
+/// Whether somebody may miss a stranger in the plan.
+fn may_want(assessment: &Assessment, instance: &Instance) -> bool {
+    let title = instance.title();
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    asks || assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(&title))
+}
+
+fn left_out(instance: &Instance) -> String {
+    let (title, why) = (instance.title(), stranger::why(instance));
+    let text = format!("{title} is left out: {why}; {} plans for it", stranger::plan_for(instance));
+    hugewise_advice::words::one_line(&text)
 }
 
 /// All steps, in their order.
@@ -258,7 +316,7 @@ impl<'a> Ask<'a> {
 
     /// Whether somebody named it.
     fn is_asked_for(&self, instance: &Instance) -> bool {
-        self.options.instances.iter().any(|name| is_named(instance, name))
+        is_named(self.instances, instance, &self.options.instances)
     }
 
     /// When the effect of a kernel setting shows.

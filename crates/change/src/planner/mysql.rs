@@ -7,6 +7,7 @@ use hugewise_host::Source;
 use hugewise_model::{Asked, Engine, Instance};
 
 use super::{Ask, Draft, expected, ours};
+use crate::allowed;
 use crate::plan::{Risk, Step, When};
 
 /// Option files that servers read without being told.
@@ -67,7 +68,8 @@ fn drop_in(
         included_folders(ask.source, file, 0, &mut folders);
     }
     let text = ours::file(&["[mysqld]".into(), "large_pages = ON".into()]);
-    for folder in folders.iter().rev().filter(|folder| ask.source.list(folder).is_known()) {
+    let known = |folder: &&String| allowed::mysql_folder(folder) && ask.source.list(folder).is_known();
+    for folder in folders.iter().rev().filter(known) {
         let path = format!("{folder}/{}", ours::DROP_IN_CNF);
         if ours::present(&draft.after, &path).is_err() {
             continue;

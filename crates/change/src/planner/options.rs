@@ -54,6 +54,22 @@ pub enum PlanError {
         /// What there is.
         there: Vec<String>,
     },
+    /// A name that several instances have.
+    Ambiguous {
+        /// What was asked for.
+        asked: String,
+        /// Names that each mean one of them.
+        handles: Vec<String>,
+    },
+    /// An instance that nothing vouches for, named by a name that anybody can take.
+    Stranger {
+        /// What was asked for.
+        asked: String,
+        /// Why nothing vouches for it.
+        why: String,
+        /// The name that means it and no other.
+        handle: String,
+    },
     /// A server that was named cannot have pages of the size that was asked for.
     NotItsPageSize {
         /// Its title.
@@ -81,6 +97,13 @@ impl fmt::Display for PlanError {
                 write!(f, "no instance {asked}: no database server runs here")
             }
             Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
+            Self::Ambiguous { asked, handles } => {
+                let handles: Vec<String> = handles.iter().map(|handle| format!("\"{handle}\"")).collect();
+                write!(f, "several instances are called {asked}; name one of them: {}", handles.join(", "))
+            }
+            Self::Stranger { asked, why, handle } => {
+                write!(f, "{asked}: {why}; if you know it, name it with its pid: \"{handle}\"")
+            }
             Self::NotItsPageSize { instance, asked } => {
                 write!(f, "{instance} takes pages of the default size alone: none of {asked}")
             }

@@ -1,8 +1,9 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
+use hugewise_advice::fix;
 use hugewise_advice::sizing::Sized;
 use hugewise_advice::words::{boot_name, one_line, pool_file, shell_word};
-use hugewise_model::{Engine, HugePageUse, Instance, PageCount, PageSize};
+use hugewise_model::{HugePageUse, Instance, PageCount, PageSize};
 
 use super::pools::{self, Goal};
 use super::{Ask, Draft, expected};
@@ -81,8 +82,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
     let service = |instance: &Instance| {
-        let unit = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))?;
-        (instance.engine != Engine::Oracle && !instance.containered).then(|| shell_word(unit))
+        instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(shell_word)
     };
     let each = |verb: &str| -> Vec<String> {
         let line = |(instance, _): (&Instance, &Sized)| match service(instance) {

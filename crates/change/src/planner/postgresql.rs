@@ -10,6 +10,7 @@ use super::boot_loader::find_program;
 use super::overlay::Overlay;
 use super::pools::Goal;
 use super::{Ask, Draft, expected, ours, pools_at_boot, pools_now};
+use crate::allowed;
 use crate::plan::{CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -151,7 +152,7 @@ fn holds(ask: &Ask<'_>, files: &Overlay<'_>, instance: &Instance, wanted: &Setti
     wanted.iter().all(|(name, value)| then.setting_value(name) == Some(value))
 }
 
-/// A drop-in in the last included folder where it has the last word.
+/// A drop-in in the folder that Debian's packages make for a cluster, where it is included and has the last word.
 fn drop_in(
     ask: &Ask<'_>,
     draft: &mut Draft<'_>,
@@ -163,7 +164,9 @@ fn drop_in(
     }
     let config = config_file(instance)?;
     let folders = included_folders(ask.source, &config);
-    for folder in folders.iter().rev().filter(|folder| ask.source.list(folder).is_known()) {
+    let own = config.strip_suffix("/postgresql.conf").map(|folder| format!("{folder}/conf.d"));
+    let is_own = |folder: &&String| Some(*folder) == own.as_ref() && allowed::postgresql_folder(folder);
+    for folder in folders.iter().rev().filter(is_own).filter(|folder| ask.source.list(folder).is_known()) {
         let path = format!("{folder}/{}", ours::DROP_IN_CONF);
         let Ok(there) = ours::present(&draft.after, &path) else { continue };
         let replaced = |line: &str| wanted.iter().any(|(name, _)| line.split('=').next().map(str::trim) == Some(*name));
@@ -178,7 +181,7 @@ fn drop_in(
 }
 
 /// The server's main file, as one of its settings or its data directory tells.
-fn config_file(instance: &Instance) -> Option<String> {
+pub(super) fn config_file(instance: &Instance) -> Option<String> {
     let named = instance.setting_value("config_file").filter(|path| path.starts_with('/')).map(str::to_owned);
     let places = instance.settings.values().filter_map(|setting| setting.place.as_ref());
     let mut of_settings = places.map(|place| place.file.clone()).filter(|file| file.ends_with("/postgresql.conf"));

@@ -4,6 +4,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, fix, need};
 use hugewise_model::instance::Mechanism;
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
 use super::boot_loader::find_program;
@@ -16,7 +17,7 @@ const ENDED: [&str; 5] = ["HW102", "HW203", "HW209", "HW301", "HW801"];
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
     for instance in ask.instances.iter().filter(|instance| instance.pid != 0) {
-        let asked = ask.options.restart.iter().any(|name| is_named(instance, name));
+        let asked = is_named(ask.instances, instance, &ask.options.restart);
         match gain(&ask, draft, instance) {
             Err(why) if asked => draft.warn(format!("{} is not restarted: {why}", instance.title())),
             Err(_) => {}
@@ -26,7 +27,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                     let whose = match instance {
                         _ if instance.containered => "whatever runs its container has to do it",
                         _ if instance.engine == Engine::Oracle => "Oracle's own tools have to do it",
-                        _ => "neither a systemd unit nor a Debian cluster starts it",
+                        _ => "no systemd service runs it alone, and no Debian cluster is known by its name",
                     };
                     draft.warn(format!("{} is not restarted: {whose}", instance.title()));
                     by_hand(&ask, draft, instance);
@@ -117,18 +118,26 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     }
 }
 
+/// The command that restarts a server and nothing else; none where that cannot be shown. The only place that names a unit
+/// or a cluster to restart.
 fn command(ask: &Ask<'_>, instance: &Instance) -> Option<CommandChange> {
-    if instance.containered || instance.engine == Engine::Oracle {
-        return None;
-    }
     let why = "huge pages come at its start";
-    if let Some(unit) = instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
+    if let Some(unit) = instance.unit.as_deref().filter(|_| fix::restarts(instance)) {
         let systemctl = find_program(ask.source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
-    let (version, cluster) = instance.name.split_once('/').filter(|_| instance.engine == Engine::PostgreSql)?;
+    let (version, cluster) = debian_cluster(instance)?;
     let program = find_program(ask.source, &["pg_ctlcluster"])?;
     Some(CommandChange::new([program.as_str(), version, cluster, "restart"], why))
+}
+
+/// The cluster that Debian's tools know a server by: its configuration is the one that they start it with.
+fn debian_cluster(instance: &Instance) -> Option<(&str, &str)> {
+    let known = instance.engine == Engine::PostgreSql && instance.is_vouched() && !instance.containered;
+    let file = super::postgresql::config_file(instance).filter(|_| known)?;
+    let (version, cluster) = instance.name.split_once('/')?;
+    let own = file == format!("/etc/postgresql/{version}/{cluster}/postgresql.conf");
+    (own && instance.vouchers.iter().any(|voucher| *voucher != Voucher::Named)).then_some((version, cluster))
 }
 
 fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {

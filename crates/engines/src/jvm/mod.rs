@@ -17,8 +17,36 @@ use flags::Flags;
 
 pub use described::describe;
 
+/// Accounts of servers written in Java, as their packages and manuals have them.
+const ACCOUNTS: &[&str] = &[
+    "tomcat",
+    "tomcat9",
+    "tomcat10",
+    "jetty",
+    "jboss",
+    "wildfly",
+    "keycloak",
+    "elasticsearch",
+    "opensearch",
+    "logstash",
+    "cassandra",
+    "kafka",
+    "cp-kafka",
+    "zookeeper",
+    "solr",
+    "neo4j",
+    "activemq",
+    "artemis",
+    "hdfs",
+    "yarn",
+    "hbase",
+    "hive",
+    "spark",
+    "trino",
+];
+
 /// Java.
-pub static KIND: Kind = Kind { engine: Engine::Jvm, find, options: flags::KEPT, settings: &[] };
+pub static KIND: Kind = Kind { engine: Engine::Jvm, find, accounts: ACCOUNTS, options: flags::KEPT, settings: &[] };
 
 /// The name of the heap among the segments.
 const HEAP: &str = "heap";

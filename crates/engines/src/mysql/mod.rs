@@ -23,6 +23,7 @@ use files::Groups;
 pub static KIND: Kind = Kind {
     engine: Engine::MySql,
     find,
+    accounts: &["mysql", "_mysql", "mariadb", "percona"],
     options: &[
         "--no-defaults",
         "--defaults-file",

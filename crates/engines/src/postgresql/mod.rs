@@ -25,6 +25,7 @@ const SMALLEST: Bytes = Bytes::from_mib(1);
 pub static KIND: Kind = Kind {
     engine: Engine::PostgreSql,
     find,
+    accounts: &["postgres", "pgsql", "_postgresql", "enterprisedb", "gitlab-psql"],
     options: &["-D", "-B", "-N", "-p", "-k", "-c", "--single", "--boot", "--check", "--describe-config"],
     settings: &[
         "huge_pages",

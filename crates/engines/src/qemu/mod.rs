@@ -16,6 +16,7 @@ pub use described::describe;
 pub static KIND: Kind = Kind {
     engine: Engine::Qemu,
     find,
+    accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc"],
     settings: &[],
 };

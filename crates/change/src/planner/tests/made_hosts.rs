@@ -44,16 +44,47 @@ pub(super) fn commands(step: &Step) -> Vec<String> {
     step.changes.iter().filter_map(command).collect()
 }
 
+/// Has the server of `no-pool-postgresql` take its configuration from where Debian's packages keep it, with `more` in
+/// the folder that it includes.
+pub(super) fn as_debian_has_it(world: &mut World<'_>, more: &str) {
+    const CONFIG: &str = "/etc/postgresql/15/main/postgresql.conf";
+    let pid = world.look().instances[0].pid;
+    let arguments = format!("/proc/{pid}/cmdline");
+    let words = world.text(&arguments).trim_end_matches('\0').to_owned();
+    world.put(&arguments, format!("{words}\0-c\0config_file={CONFIG}\0"));
+    let text = world.text("/srv/databases/b/main/postgresql.conf");
+    world.put(CONFIG, format!("{text}include_dir = 'conf.d'\n"));
+    world.put("/etc/postgresql/15/main/conf.d/10.conf", more);
+}
+
+/// What a server's own file includes is its owner's word, and no folder for root to write to.
+#[test]
+fn nothing_is_written_where_a_server_says() {
+    let base = source("no-pool-postgresql");
+    for folder in ["conf.d", "/etc/ssh/sshd_config.d", "/etc/postgresql/15/main/conf.d"] {
+        let config = "/srv/databases/b/main/postgresql.conf";
+        let mut world = World::new(&*base);
+        world.put(config, format!("{}include_dir = '{folder}'\n", world.text(config)));
+        let absolute = if folder.starts_with('/') { folder.to_owned() } else { format!("/srv/databases/b/main/{folder}") };
+        world.put(&format!("{absolute}/10.conf"), "work_mem = 4MB\n");
+        let (options, request) = defaults();
+        let (plan, _) = holds("included", &world, &options, &request);
+        let written = plan.changes().filter_map(|(_, change)| match change {
+            Change::File(file) => Some(file.path.as_str()),
+            _ => None,
+        });
+        assert_eq!(written.filter(|path| path.starts_with(&absolute)).count(), 0, "{folder}\n{}", shown(&plan));
+    }
+}
+
 #[test]
 fn postgresql_takes_a_drop_in_where_its_configuration_includes_a_folder() {
     let base = source("no-pool-postgresql");
-    let config = "/srv/databases/b/main/postgresql.conf";
     let mut world = World::new(&*base);
-    world.put(config, format!("{}include_dir = 'conf.d'\n", world.text(config)));
-    world.put("/srv/databases/b/main/conf.d/10.conf", "work_mem = 4MB\n");
+    as_debian_has_it(&mut world, "work_mem = 4MB\n");
     let (options, request) = defaults();
     let (plan, _) = holds("conf.d", &world, &options, &request);
-    let text = content(&plan, "/srv/databases/b/main/conf.d/zz-hugewise.conf");
+    let text = content(&plan, "/etc/postgresql/15/main/conf.d/zz-hugewise.conf");
     assert_eq!(text, "# Made by hugewise. To take it back: hugewise undo\nhuge_pages = on\n");
 
     // postgresql.auto.conf is read after all of it.
@@ -157,7 +188,7 @@ fn whoever_may_be_restarted_and_cannot_be_is_named() {
     let world = World::new(&*base);
     let options = Options { restart: vec!["5433".into()], ..Options::default() };
     let (plan, _) = holds("no unit", &world, &options, &Request::default());
-    let said = "postgresql 5433 is not restarted: neither a systemd unit nor a Debian cluster starts it";
+    let said = "postgresql 5433 is not restarted: no systemd service runs it alone, and no Debian cluster is known by its name";
     assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
     assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
 }
@@ -206,11 +237,11 @@ fn mariadb_takes_a_drop_in_in_a_folder_that_it_reads() {
     let base = source("idle-pool-mariadb");
     let mut world = World::new(&*base);
     let config = "/srv/databases/my/my.cnf";
-    world.put(config, format!("{}\n!includedir /srv/databases/my/conf.d/\n", world.text(config)));
-    world.put("/srv/databases/my/conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
+    world.put(config, format!("{}\n!includedir /etc/mysql/mariadb.conf.d/\n", world.text(config)));
+    world.put("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
     let (options, request) = defaults();
     let (plan, _) = holds("mariadb", &world, &options, &request);
-    let text = content(&plan, "/srv/databases/my/conf.d/zz-hugewise.cnf");
+    let text = content(&plan, "/etc/mysql/mariadb.conf.d/zz-hugewise.cnf");
     assert!(text.ends_with("[mysqld]\nlarge_pages = ON\n"), "{text}");
     assert!(step(&plan, "mariadb-3306").expects.iter().any(|it| it.code == "HW403"));
 }

@@ -8,7 +8,7 @@ use hugewise_advice::sizing::Request;
 use hugewise_lab::guard::Skip;
 use hugewise_model::PageSize;
 
-use super::made_hosts::source;
+use super::made_hosts::{as_debian_has_it, source};
 use super::world::{World, holds};
 use crate::plan::{Change, Plan};
 use crate::planner::Options;
@@ -100,13 +100,13 @@ fn mariadbs_own_reader_finds_our_option_last() {
     let base = source("idle-pool-mariadb");
     let mut world = World::new(&*base);
     let config = "/srv/databases/my/my.cnf";
-    world.put(config, format!("{}\n!includedir /srv/databases/my/conf.d/\n", world.text(config)));
-    world.put("/srv/databases/my/conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
+    world.put(config, format!("{}\n!includedir /etc/mysql/mariadb.conf.d/\n", world.text(config)));
+    world.put("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
     let (plan, _) = holds("mariadb", &world, &Options::default(), &Request::default());
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
-    let folder = root.path().join("srv/databases/my/conf.d");
-    put(root.path(), "/srv/databases/my/conf.d/50-server.cnf", b"[mariadbd]\nlarge_pages = OFF\n");
+    let folder = root.path().join("etc/mysql/mariadb.conf.d");
+    put(root.path(), "/etc/mysql/mariadb.conf.d/50-server.cnf", b"[mariadbd]\nlarge_pages = OFF\n");
     put(root.path(), config, format!("[mariadbd]\n!includedir {}/\n", folder.display()).as_bytes());
     let option = format!("--defaults-file={}", root.path().join(&config[1..]).display());
     let Some(text) = printed("my_print_defaults", &[&option, "mysqld", "mariadbd"]) else { return };
@@ -116,10 +116,8 @@ fn mariadbs_own_reader_finds_our_option_last() {
 #[test]
 fn postgresqls_own_reader_finds_our_setting_last() {
     let base = source("no-pool-postgresql");
-    let config = "/srv/databases/b/main/postgresql.conf";
     let mut world = World::new(&*base);
-    world.put(config, format!("{}include_dir = 'conf.d'\n", world.text(config)));
-    world.put("/srv/databases/b/main/conf.d/10.conf", "huge_pages = off\n");
+    as_debian_has_it(&mut world, "huge_pages = off\n");
     let (plan, _) = holds(
         "postgresql",
         &world,
@@ -128,9 +126,10 @@ fn postgresqls_own_reader_finds_our_setting_last() {
     );
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
-    put(root.path(), "/srv/databases/b/main/conf.d/10.conf", b"huge_pages = off\n");
+    put(root.path(), "/etc/postgresql/15/main/conf.d/10.conf", b"huge_pages = off\n");
+    let config = "/etc/postgresql/15/main/postgresql.conf";
     put(root.path(), config, b"huge_pages = try\ninclude_dir = 'conf.d'\n");
-    let data = root.path().join("srv/databases/b/main");
+    let data = root.path().join("etc/postgresql/15/main");
     let postgres = "/usr/lib/postgresql/15/bin/postgres";
     let Some(text) = printed(postgres, &["-C", "huge_pages", "-D", &data.display().to_string()]) else { return };
     assert_eq!(text, "on\n");

@@ -94,6 +94,9 @@ impl<'a> World<'a> {
     /// The plan for the host as it is.
     pub(super) fn plan(&self, options: &Options, request: &Request) -> Plan {
         let seen = self.look();
+        let mut instances = seen.instances;
+        crate::planner::name(&mut instances, options).expect("instances of these names");
+        let seen = Seen::of(seen.host, instances);
         let page_size = options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size);
         let sizing = seen.sizing(options, &Request { page_size, ..request.clone() });
         plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &self.files, options).expect("a plan")
