@@ -247,7 +247,7 @@ pub fn permit(host: &Host, instance: &Instance) -> Vec<String> {
             fix.push("# a log-in or a service started after that has the group".into());
             fix
         }
-        (_, Some(gid)) if gid != 0 => vec![
+        (_, Some(gid)) if permission::may_be_given(host, gid) => vec![
             format!("sysctl -w vm.hugetlb_shm_group={gid}"),
             format!("printf 'vm.hugetlb_shm_group = {gid}\\n' > /etc/sysctl.d/zz-hugetlb-shm-group.conf"),
         ],

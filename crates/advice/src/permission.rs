@@ -40,6 +40,15 @@ pub fn memlock(host: &Host) -> Memlock {
     }
 }
 
+/// Whether vm.hugetlb_shm_group may be that group: not root's own, and none that everybody or nobody is in.
+pub fn may_be_given(host: &Host, gid: u32) -> bool {
+    /// The kernel's overflow group, and what distributions call it and the group of all users.
+    const NOBODY: u32 = 65534;
+    const EVERYBODYS: [&str; 4] = ["nogroup", "nobody", "users", "everyone"];
+    let name = host.accounts.groups.get(&gid).map(|group| group.name.as_str());
+    gid != 0 && gid != NOBODY && !name.is_some_and(|name| EVERYBODYS.contains(&name))
+}
+
 /// Whether a right is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Right {

@@ -8,8 +8,8 @@ mod commands;
 mod lines;
 
 use crate::Error;
-use crate::planner::ours;
 use crate::plan::{Change, CommandChange, Content, FileChange, FileState, NewFile, Plan, ValueChange};
+use crate::planner::ours;
 
 /// Refuses a plan with a change that hugewise does not make.
 ///

@@ -8,6 +8,7 @@ use hugewise_advice::standing::{Standing, standing};
 use hugewise_change::apply::Options;
 use hugewise_change::outcome::StepResult;
 use hugewise_change::plan::{Change, Expected, Plan, When};
+use hugewise_change::planner;
 use hugewise_change::{Applied, End, Event, System, apply, recover};
 use hugewise_host::Source;
 use hugewise_model::{Host, Observed, Unread};
@@ -70,7 +71,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     system.fit().map_err(failed)?;
     let source = outcome::open(None)?;
     let (plan, host, unread) = match &arguments.plan {
-        Some(path) => (read(source.as_ref(), path)?, Host::default(), Vec::new()),
+        Some(path) => {
+            let plan = read(source.as_ref(), path)?;
+            let seen = Seen::read(source.as_ref(), false);
+            planner::restart::check(&plan, &seen.instances, source.as_ref()).map_err(failed)?;
+            (plan, Host::default(), Vec::new())
+        }
         None => {
             // A plan is made of a host that is in a defined state.
             recover(&system, &mut say).map_err(failed)?;

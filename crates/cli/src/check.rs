@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hugewise_advice::Assessment;
+use hugewise_engines::named;
 use hugewise_model::{Instance, Level, UnknownVerdict};
 use hugewise_report::Checked;
 
@@ -129,7 +130,8 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
 /// Leaves one instance and what is said of it and of the host.
 fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessment) -> Result<(), Failure> {
     let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-    instances.retain(|instance| instance.name == wanted || instance.title() == wanted);
+    let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
+    instances.retain(|instance| meant.contains(&instance.title()));
     if instances.is_empty() {
         let running = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
         return Err(Failure::new(format!("no instance is called {wanted}; {running}")));

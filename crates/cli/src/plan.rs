@@ -245,8 +245,12 @@ pub(crate) fn live() -> Result<hugewise_change::Live, Failure> {
 impl Wishes {
     /// Looks at a host and makes its plan.
     pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, keep_partial: bool) -> Result<Made, Failure> {
-        let Seen { host, instances, assessment, unread } = Seen::read(source, self.connect);
         let options = self.options(keep_partial);
+        let Seen { host, mut instances, mut assessment, unread } = Seen::read(source, self.connect);
+        if !(options.instances.is_empty() && options.restart.is_empty()) {
+            planner::name(&mut instances, &options).map_err(|error| Failure::new(error.to_string()))?;
+            assessment = assess(&host, &instances);
+        }
         let sizing = self.size(&host, &planner::to_size(&instances, &assessment, &options))?;
         let plan = planner::plan(&host, &instances, &assessment, sizing.as_ref(), source, &options);
         let mut plan = plan.map_err(|error| Failure::new(error.to_string()))?;

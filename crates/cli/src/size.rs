@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
-use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
+use hugewise_engines::{Found, named};
 use hugewise_host::Source;
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
@@ -222,7 +223,10 @@ fn rooted(description: &Description, root: Option<&Path>) -> Result<Description,
 /// Leaves one instance.
 fn narrow(wanted: &str, instances: &mut Vec<Instance>) -> Result<(), Failure> {
     let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-    instances.retain(|instance| instance.name == wanted || instance.title() == wanted);
+    let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
+    instances.retain(|instance| meant.contains(&instance.title()));
+    // Whoever names a server vouches for it.
+    instances.iter_mut().for_each(|instance| instance.vouchers.push(Voucher::Named));
     if instances.is_empty() {
         let there = if titles.is_empty() { "none runs or is described".into() } else { titles.join(", ") };
         return Err(Failure::new(format!("no instance is called {wanted}; there are: {there}")));

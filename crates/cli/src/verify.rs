@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hugewise_advice::need;
 use hugewise_advice::standing::{Standing, standing};
 use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
-use hugewise_engines::{Found, log_files};
+use hugewise_engines::{Found, log_files, named};
 use hugewise_host::Source;
 use hugewise_model::{Host, Instance, Unread};
 use hugewise_report::{Verified, nagios};
@@ -172,7 +172,8 @@ impl Scene {
     fn narrow(&mut self, wanted: &str, has_logs: bool) -> Result<(), Failure> {
         let instances = &mut self.found.instances;
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-        instances.retain(|instance| is_called(instance, wanted));
+        let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
+        instances.retain(|instance| meant.contains(&instance.title()));
         if instances.is_empty() && !has_logs {
             let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
             return Err(Failure::new(format!("no instance is called {wanted}; {there}")));
@@ -203,10 +204,6 @@ impl Scene {
         unread.dedup();
         unread
     }
-}
-
-fn is_called(instance: &Instance, wanted: &str) -> bool {
-    instance.name == wanted || instance.title() == wanted
 }
 
 /// Looks until the server (or any) is there and its memory has stayed the same for two looks.
@@ -256,8 +253,11 @@ type Memory = Vec<(u32, Vec<hugewise_model::Segment>)>;
 /// And whether all of it is on huge pages.
 fn memory(scene: &Scene, wanted: Option<&str>) -> (Memory, bool) {
     let standings = scene.standings(wanted.is_some());
+    let meant: Vec<u32> = wanted.map_or_else(Vec::new, |name| {
+        named::meant(&scene.found.instances, name).into_iter().map(|instance| instance.pid).collect()
+    });
     let awaited = scene.found.instances.iter().zip(standings).filter(|(instance, standing)| match wanted {
-        Some(name) => is_called(instance, name),
+        Some(_) => meant.contains(&instance.pid),
         None => !matches!(standing, Standing::NotCounted(_)),
     });
     let mut whole = true;

@@ -8,7 +8,13 @@ use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Obser
 use crate::{Found, Kind, Scene, options, segments};
 
 /// Redis and Valkey.
-pub static KIND: Kind = Kind { engine: Engine::Redis, find, accounts: &["redis", "valkey", "_redis"], options: &["--port"], settings: SETTINGS };
+pub static KIND: Kind = Kind {
+    engine: Engine::Redis,
+    find,
+    accounts: &["redis", "valkey", "_redis"],
+    options: &["--port"],
+    settings: SETTINGS,
+};
 
 /// Of these none is a secret.
 const SETTINGS: &[&str] = &["port", "maxmemory", "disable-thp", "maxclients", "unixsocket"];

@@ -283,11 +283,15 @@ mod tests {
         };
         let id = "0123456789abcdef".repeat(4);
         assert_eq!(one(&format!("/system.slice/docker-{id}.scope"), 999), [Voucher::Container]);
-        assert_eq!(one(&format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"), 999), [
-            Voucher::Container
-        ]);
+        assert_eq!(
+            one(&format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"), 999),
+            [Voucher::Container]
+        );
         assert_eq!(one(&format!("/docker/{id}"), 999), [Voucher::Container]);
-        assert_eq!(one(&format!("/user.slice/user-4242.slice/user@4242.service/user.slice/libpod-{id}.scope"), 999), []);
+        assert_eq!(
+            one(&format!("/user.slice/user-4242.slice/user@4242.service/user.slice/libpod-{id}.scope"), 999),
+            []
+        );
         assert_eq!(one(&format!("/user@4242.service/docker-{id}.scope"), 999), []);
         assert_eq!(one("/system.slice/cron.service", 999), []);
     }

@@ -16,7 +16,7 @@ mod pools;
 mod pools_at_boot;
 mod pools_now;
 mod postgresql;
-mod restart;
+pub mod restart;
 mod shm;
 mod sysctl;
 #[cfg(test)]

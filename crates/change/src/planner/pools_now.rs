@@ -81,9 +81,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
-    let service = |instance: &Instance| {
-        instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(shell_word)
-    };
+    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(shell_word);
     let each = |verb: &str| -> Vec<String> {
         let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
             Some(unit) => format!("systemctl {verb} {unit}"),

@@ -3,13 +3,16 @@
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, fix, need};
+use hugewise_engines::options::file_name;
+use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
 use super::boot_loader::find_program;
 use super::{Ask, Draft, expected, is_named, pools_now};
-use crate::plan::{CommandChange, Risk, Step, When};
+use crate::Error;
+use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
 
 /// Findings about a server that end with its next start on huge pages.
 const ENDED: [&str; 5] = ["HW102", "HW203", "HW209", "HW301", "HW801"];
@@ -21,7 +24,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         match gain(&ask, draft, instance) {
             Err(why) if asked => draft.warn(format!("{} is not restarted: {why}", instance.title())),
             Err(_) => {}
-            Ok(Gain::Sure) if asked => match command(&ask, instance) {
+            Ok(Gain::Sure) if asked => match command(ask.source, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => {
                     let whose = match instance {
@@ -118,16 +121,44 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     }
 }
 
+/// Refuses a plan that restarts what is no server here, or more than a server: whoever wrote it, root restarts by its own
+/// knowledge.
+///
+/// # Errors
+/// [`Error::NotAllowed`] names the first such step.
+pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result<(), Error> {
+    let known: Vec<Vec<String>> =
+        instances.iter().filter_map(|instance| command(source, instance)).map(|known| known.command).collect();
+    for (step, change) in plan.changes() {
+        let Change::Command(change) = change else { continue };
+        let words: Vec<&str> = change.command.iter().map(String::as_str).collect();
+        let restarts = matches!(words.as_slice(), [_, "restart", _] | [_, _, _, "restart"]);
+        // The same program may have several paths.
+        let same = |known: &&Vec<String>| {
+            let name = |words: &[String]| words.first().map(|path| file_name(path).to_owned());
+            name(known) == name(&change.command) && known.get(1..) == change.command.get(1..)
+        };
+        if restarts && !known.iter().any(|it| same(&it)) {
+            return Err(Error::NotAllowed {
+                step: step.id.clone(),
+                what: change.command.join(" "),
+                why: "no server that runs here is restarted by that and nothing else with it".into(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The command that restarts a server and nothing else; none where that cannot be shown. The only place that names a unit
 /// or a cluster to restart.
-fn command(ask: &Ask<'_>, instance: &Instance) -> Option<CommandChange> {
+fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
     let why = "huge pages come at its start";
     if let Some(unit) = instance.unit.as_deref().filter(|_| fix::restarts(instance)) {
-        let systemctl = find_program(ask.source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
+        let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
     let (version, cluster) = debian_cluster(instance)?;
-    let program = find_program(ask.source, &["pg_ctlcluster"])?;
+    let program = find_program(source, &["pg_ctlcluster"])?;
     Some(CommandChange::new([program.as_str(), version, cluster, "restart"], why))
 }
 
@@ -187,7 +218,7 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
 /// The lines that restart a server: Debian's own tool where no unit has it.
 fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
     let lines = fix::restart(instance);
-    match command(ask, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
+    match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
         Some(command) => vec![command.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")],
         None => lines,
     }

@@ -27,12 +27,13 @@ fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
     ["HW301", "HW302", "HW303", "HW304"].iter().any(|code| ask.found(code, instance).is_some())
 }
 
-/// Groups that an instance's owner is in, the primary one first; root's is none to give rights to.
+/// Groups that an instance's owner is in, the primary one first, as far as it may be given the right.
 fn groups(ask: &Ask<'_>, instance: &Instance) -> Vec<u32> {
     let Some(process) = ask.host.process(instance.pid) else { return Vec::new() };
     let accounts = ask.host.accounts.groups_of(process.uid);
     let own = [process.gid].into_iter().chain(process.groups.iter().copied());
-    let mut groups: Vec<u32> = accounts.into_iter().chain(own).filter(|gid| *gid != 0).collect();
+    let mut groups: Vec<u32> =
+        accounts.into_iter().chain(own).filter(|gid| permission::may_be_given(ask.host, *gid)).collect();
     let mut seen = std::collections::BTreeSet::new();
     groups.retain(|gid| seen.insert(*gid));
     groups

@@ -11,7 +11,8 @@ use crate::redis::{describe_private_server, forked};
 use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
-pub static KIND: Kind = Kind { engine: Engine::MongoDb, find, accounts: &["mongodb", "mongod"], options: OPTIONS, settings: SETTINGS };
+pub static KIND: Kind =
+    Kind { engine: Engine::MongoDb, find, accounts: &["mongodb", "mongod"], options: OPTIONS, settings: SETTINGS };
 
 const OPTIONS: &[&str] =
     &["--config", "-f", "--dbpath", "--port", "--wiredTigerCacheSizeGB", "--maxConns", "--shardsvr", "--configsvr"];

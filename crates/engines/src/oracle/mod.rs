@@ -21,7 +21,8 @@ use parameters::Assignment;
 pub use described::describe;
 
 /// Oracle.
-pub static KIND: Kind = Kind { engine: Engine::Oracle, find, accounts: &["oracle", "grid"], options: &[], settings: SETTINGS };
+pub static KIND: Kind =
+    Kind { engine: Engine::Oracle, find, accounts: &["oracle", "grid"], options: &[], settings: SETTINGS };
 
 const SETTINGS: &[&str] = &[
     "use_large_pages",

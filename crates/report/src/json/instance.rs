@@ -42,8 +42,13 @@ pub struct Instance {
     pub demand: Option<Demand>,
     /// Page tables of all its processes.
     pub page_tables_bytes: Option<u64>,
-    /// The systemd unit that it runs under.
+    /// The systemd service that it runs in.
     pub unit: Option<String>,
+    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty for a stranger, for which
+    /// nothing is planned unless it is named.
+    pub vouched_by: Vec<&'static str>,
+    /// At most so much of its segments has been touched.
+    pub touched_bytes: Option<u64>,
     /// Soft limit of locked memory of the main process; null where unlimited or not known: `reasons` tells which.
     pub memlock_bytes: Option<u64>,
     /// Memory that huge pages could back, largest first.
@@ -124,6 +129,8 @@ impl Instance {
             demand: reasons.derive("demand", demand, "absent"),
             page_tables_bytes: reasons.take("page_tables_bytes", &instance.page_tables).map(Bytes::get),
             unit: reasons.derive("unit", instance.unit.clone(), "absent"),
+            vouched_by: instance.vouchers.iter().map(|voucher| voucher.as_str()).collect(),
+            touched_bytes: reasons.take("touched_bytes", &instance.touched).map(Bytes::get),
             memlock_bytes,
             segments: instance.segments.iter().map(Segment::from).collect(),
             chain: chain.map(|chain| chain.links.iter().map(ChainLink::from).collect()).unwrap_or_default(),

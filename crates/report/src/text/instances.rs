@@ -3,6 +3,7 @@
 use std::io;
 
 use hugewise_advice::forecast::per_process;
+use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
@@ -25,12 +26,30 @@ pub(crate) const COLUMNS: [Column; 7] = [
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
     table::write(screen, &COLUMNS, &rows(checked.instances))?;
 
+    strangers(screen, checked.instances)?;
     let assessment = checked.assessment;
     let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
     for chain in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
         screen.blank()?;
         screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance))?;
         chain::write(screen, chain)?;
+    }
+    Ok(())
+}
+
+/// How many strangers are told of one by one: anybody can start as many as he likes.
+const MOST_STRANGERS: usize = 3;
+
+/// Who is shown and not planned for, and why.
+fn strangers(screen: &mut Screen<'_>, instances: &[Instance]) -> io::Result<()> {
+    let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    for instance in strangers.iter().take(MOST_STRANGERS) {
+        let text =
+            format!("{}; it is planned for only by name: {}", stranger::why(instance), stranger::plan_for(instance));
+        screen.flow(2, &Spans::new().add(Role::Strong, &instance.title()).add(Role::Text, &format!(": {text}")))?;
+    }
+    if let Some(more) = strangers.len().checked_sub(MOST_STRANGERS).filter(|more| *more > 0) {
+        screen.flow(2, &Spans::new().add(Role::Text, &format!("and nothing vouches for {more} more")))?;
     }
     Ok(())
 }

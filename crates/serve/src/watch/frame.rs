@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Chain, Finding, HugePageUse, Instance, Observed, PageCount, PageSize, Pool};
 use hugewise_report::date;
@@ -182,6 +183,7 @@ fn facts(instance: &Instance) -> Vec<(&'static str, String)> {
     fact("version", instance.version.known().cloned());
     fact("process", Some(format!("{} of {}, {} in all", instance.pid, instance.owner, instance.pids.len())));
     fact("unit", instance.unit.clone());
+    fact("stranger", (!instance.is_vouched()).then(|| stranger::why(instance)));
     fact("data", instance.data_directory.known().cloned());
     fact("listens", (!instance.endpoints.is_empty()).then(|| instance.endpoints.join(", ")));
     fact("most", instance.max_sessions.get().map(|most| format!("{most} sessions by its settings")));

@@ -65,7 +65,8 @@ fn nothing_is_written_where_a_server_says() {
         let config = "/srv/databases/b/main/postgresql.conf";
         let mut world = World::new(&*base);
         world.put(config, format!("{}include_dir = '{folder}'\n", world.text(config)));
-        let absolute = if folder.starts_with('/') { folder.to_owned() } else { format!("/srv/databases/b/main/{folder}") };
+        let absolute =
+            if folder.starts_with('/') { folder.to_owned() } else { format!("/srv/databases/b/main/{folder}") };
         world.put(&format!("{absolute}/10.conf"), "work_mem = 4MB\n");
         let (options, request) = defaults();
         let (plan, _) = holds("included", &world, &options, &request);
