@@ -144,7 +144,7 @@ pub fn restart(instance: &Instance) -> Vec<String> {
 /// Whether a restart of an instance's service restarts this server and nothing else, and root may do it on its word.
 pub fn restarts(instance: &Instance) -> bool {
     let own = instance.unit.as_ref().is_some_and(|unit| unit.ends_with(".service")) && instance.unit_is_its_own;
-    own && instance.is_vouched() && !instance.containered && instance.engine != Engine::Oracle
+    own && instance.is_known_to_the_host() && !instance.containered && instance.engine != Engine::Oracle
 }
 
 /// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.
@@ -204,7 +204,7 @@ pub fn ask(instance: &Instance, must: bool) -> Vec<String> {
 
 /// Raises the memlock limit where the instance gets it from: its unit, or a log-in of its owner.
 pub fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
-    match instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) {
+    match instance.unit.as_deref().filter(|_| instance.is_known_to_the_host()) {
         Some(unit) => {
             let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
             vec![

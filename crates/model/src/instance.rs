@@ -129,6 +129,12 @@ impl Instance {
         !self.vouchers.is_empty()
     }
 
+    /// Whether the host itself speaks for it, and not only whoever runs hugewise: naming a server tells that its memory is to
+    /// be planned for, and nothing of the unit that it lies in.
+    pub fn is_known_to_the_host(&self) -> bool {
+        self.vouchers.iter().any(|voucher| !matches!(voucher, Voucher::Named | Voucher::Described))
+    }
+
     /// Memory in its segments.
     pub fn segment_bytes(&self) -> Bytes {
         self.segments.iter().map(|segment| segment.size).sum()

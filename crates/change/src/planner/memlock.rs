@@ -35,7 +35,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if owners.insert(instance.owner.clone()) {
             log_in(ask, draft, instance);
         }
-        if let Some(unit) = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))
+        if let Some(unit) = instance.unit.as_deref().filter(|_| instance.is_known_to_the_host())
             && units.insert(unit.to_owned())
         {
             service(ask, draft, instance, unit);

@@ -6,7 +6,6 @@ use hugewise_advice::{chain, fix, need};
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
 use super::boot_loader::find_program;
@@ -164,11 +163,11 @@ fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
 
 /// The cluster that Debian's tools know a server by: its configuration is the one that they start it with.
 fn debian_cluster(instance: &Instance) -> Option<(&str, &str)> {
-    let known = instance.engine == Engine::PostgreSql && instance.is_vouched() && !instance.containered;
+    let known = instance.engine == Engine::PostgreSql && instance.is_known_to_the_host() && !instance.containered;
     let file = super::postgresql::config_file(instance).filter(|_| known)?;
     let (version, cluster) = instance.name.split_once('/')?;
     let own = file == format!("/etc/postgresql/{version}/{cluster}/postgresql.conf");
-    (own && instance.vouchers.iter().any(|voucher| *voucher != Voucher::Named)).then_some((version, cluster))
+    own.then_some((version, cluster))
 }
 
 fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {

@@ -171,7 +171,11 @@ impl Fake {
         looks: &Looks<'_>,
         run: impl FnOnce(&Path) -> Command,
     ) -> Result<Self, Skip> {
-        let mut command = run(&attacker.program(looks.program)?);
+        let program = attacker.program(looks.program)?;
+        let name = looks.program.rsplit('/').next().unwrap_or(looks.program);
+        // Servers call themselves by their bare names.
+        let mut command = run(Path::new("bash"));
+        command.args(["-c", "exec -a \"$0\" \"$@\"", name]).arg(program);
         command.args(looks.arguments).env("MEMORY", looks.memory);
         command.env("MAPPED", looks.mapped.to_string()).env("TOUCHED", looks.touched.to_string());
         command.current_dir(looks.directory).stdin(Stdio::null()).stdout(Stdio::piped());

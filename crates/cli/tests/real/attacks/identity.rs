@@ -112,7 +112,9 @@ fn a_stranger_gets_neither_a_group_nor_a_limit() {
     let fake = require!(Fake::start(&attacker, &looks));
     assert_nothing(&plan(&[]));
     let shown = text(&run(&["check", "-v"]));
-    for command in ["hugetlb_shm_group=", "hugetlb_shm_group =", "memlock unlimited", "usermod", "limits.d/99"] {
+    for command in
+        ["sysctl -w vm.hugetlb_shm_group", "'vm.hugetlb_shm_group", "memlock unlimited", "usermod", "limits.d/99"]
+    {
         assert!(!shown.contains(command), "{command}:\n{shown}");
     }
 
@@ -131,8 +133,8 @@ fn a_claim_that_no_host_can_meet_blocks_nobodys_plan() {
     if !require!(namespace::inside("attacks::identity::a_claim_that_no_host_can_meet_blocks_nobodys_plan")) {
         return;
     }
-    let _guard = require!(PoolGuard::take());
     let cluster = require!(crate::postgresql::Cluster::debian("postgres"));
+    let _guard = require!(PoolGuard::take());
     let server = cluster.start("shared_buffers = 600MB\n");
     let alone = plan(&[]);
     assert!(alone["refusal"].is_null() && alone["steps"].as_array().unwrap().len() > 1, "{alone:#}");
@@ -151,8 +153,8 @@ fn whoever_takes_a_servers_name_does_not_take_its_place() {
     if !require!(namespace::inside("attacks::identity::whoever_takes_a_servers_name_does_not_take_its_place")) {
         return;
     }
-    let _guard = require!(PoolGuard::take());
     let cluster = require!(crate::postgresql::Cluster::debian("postgres"));
+    let _guard = require!(PoolGuard::take());
     let server = cluster.start("shared_buffers = 600MB\ncluster_name = 'prod'\n");
     let name = harness::text(&harness::check().instance("postgresql", server.pid)["name"]);
     let alone = plan(&["--instance", &name]);
