@@ -39,9 +39,9 @@ fn no_file_is_written_where_a_stranger_says() {
     let attacker = require!(Attacker::new());
     for folder in FOLDERS {
         fs::create_dir_all(folder).unwrap();
-        let settings = format!("shared_buffers = 600MB\nhuge_pages = off\ninclude_dir = '{folder}'\n");
+        let settings = format!("shared_buffers = 1200MB\nhuge_pages = off\ninclude_dir = '{folder}'\n");
         let data = attacker.postgresql("data", &settings);
-        let fake = require!(Fake::postgres(&attacker, &data, 620, 620));
+        let fake = require!(Fake::postgres(&attacker, &data, 1300, 64));
         let handle = format!("postgresql data pid {}", fake.pid);
         let name = harness::text(&harness::check().instance("postgresql", fake.pid)["name"]);
         let handle = if handle.contains(&name) { handle } else { format!("postgresql {name} pid {}", fake.pid) };
