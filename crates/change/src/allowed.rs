@@ -15,7 +15,7 @@ use crate::planner::ours;
 ///
 /// # Errors
 /// [`Error::NotAllowed`] names the first.
-pub(crate) fn check(plan: &Plan) -> Result<(), Error> {
+pub fn check(plan: &Plan) -> Result<(), Error> {
     for (step, change) in plan.changes() {
         let (what, checked) = match change {
             Change::Value(change) => (change.path.clone(), value(change)),

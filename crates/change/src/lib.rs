@@ -5,7 +5,7 @@
 //! brought to its end by [`recover`], which [`apply()`] does by itself: call it before the host is read for a new plan, and
 //! ask [`unfinished`] where a plan is only to be shown.
 
-mod allowed;
+pub mod allowed;
 pub mod apply;
 pub mod diff;
 mod drift;

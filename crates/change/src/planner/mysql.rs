@@ -54,6 +54,9 @@ fn drop_in(
     if instance.containered {
         return Err("it runs in a container: set it in there".into());
     }
+    if !instance.is_known_to_the_host() {
+        return Err("its option files may be another server's too: set it in the one that is its own".into());
+    }
     let arguments = ask.host.process(instance.pid).and_then(|process| process.command.known());
     let arguments = arguments.ok_or("the server's command line is not known")?;
     if arguments.iter().any(|argument| argument == "--no-defaults") {

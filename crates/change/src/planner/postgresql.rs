@@ -159,7 +159,8 @@ fn drop_in(
     instance: &Instance,
     wanted: &Settings,
 ) -> Option<crate::plan::Change> {
-    if instance.containered {
+    // Anybody can start a server with the configuration of another.
+    if instance.containered || !instance.is_known_to_the_host() {
         return None;
     }
     let config = config_file(instance)?;

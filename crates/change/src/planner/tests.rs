@@ -10,6 +10,7 @@
 )]
 
 mod any_hosts;
+mod attackers;
 mod denying;
 mod fixtures;
 mod made_hosts;

@@ -195,8 +195,8 @@ fn mariadb_from_no_pool_to_verified_and_back() {
     let installed = require!(Installed::new());
     let guard = require!(PoolGuard::take());
     require!(guard.set_pool(PageSize::MIB_2, PageCount(0)));
-    fs::create_dir("/etc/mysql/test.d").unwrap();
-    let settings = "!includedir /etc/mysql/test.d";
+    fs::create_dir_all("/etc/mysql/conf.d").unwrap();
+    let settings = "!includedir /etc/mysql/conf.d";
     let server = installed.start(settings);
     let name = text(&harness::check().instance("mariadb", server.pid)["name"]);
     let title = format!("mariadb {name}");
@@ -204,7 +204,7 @@ fn mariadb_from_no_pool_to_verified_and_back() {
 
     let applied = json(&["apply", "--yes", "--instance", &title], 0);
     assert_eq!(applied["end"], "done", "{applied:#}");
-    assert!(fs::read_to_string("/etc/mysql/test.d/zz-hugewise.cnf").unwrap().contains("large_pages"));
+    assert!(fs::read_to_string("/etc/mysql/conf.d/zz-hugewise.cnf").unwrap().contains("large_pages"));
     assert!(proofs(&applied).iter().all(|(_, proof)| proof != "remains"), "{applied:#}");
     assert_eq!(kernel::hugetlb_bytes(server.pid), 0);
     drop(server);

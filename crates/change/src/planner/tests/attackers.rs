@@ -1,0 +1,90 @@
+//! Hosts made by an attacker: nothing is done on his word, and whatever is planned is on the closed list.
+
+use hugewise_advice::sizing::{self, Request};
+use hugewise_advice::{Assessment, assess};
+use hugewise_host::Source;
+use hugewise_model::{Host, Instance};
+use proptest::prelude::*;
+
+use crate::plan::Plan;
+use crate::planner::{Options, name, plan, to_size};
+
+#[path = "../../../../../fuzz/src/attacker.rs"]
+mod attacker;
+
+struct Seen {
+    host: Host,
+    instances: Vec<Instance>,
+    assessment: Assessment,
+}
+
+fn look(source: &dyn Source, options: &Options) -> Option<Seen> {
+    let host = hugewise_host::read(source);
+    let mut instances = hugewise_engines::find(&host, source).instances;
+    name(&mut instances, options).ok()?;
+    let assessment = assess(&host, &instances);
+    Some(Seen { host, instances, assessment })
+}
+
+fn planned(source: &dyn Source, options: &Options) -> Option<Plan> {
+    let seen = look(source, options)?;
+    let wanted = to_size(&seen.instances, &seen.assessment, options);
+    let sizing = sizing::size(&seen.host, &wanted, &Request::default()).ok();
+    plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), source, options).ok()
+}
+
+fn plain(plan: &Plan) -> String {
+    format!("{:#?}\n{:#?}", plan.steps, plan.instructions)
+}
+
+/// The plan of the same host without him.
+fn without_him() -> String {
+    use std::sync::OnceLock;
+    static PLAN: OnceLock<String> = OnceLock::new();
+    PLAN.get_or_init(|| plain(&planned(&attacker::host_without_him(), &Options::default()).unwrap())).clone()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn nothing_is_planned_on_an_attackers_word(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let source = attacker::host(&bytes);
+        let plan = planned(&source, &Options::default()).expect("a plan");
+        prop_assert!(plan.refusal.is_none());
+        crate::allowed::check(&plan).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(plain(&plan), without_him());
+    }
+
+    #[test]
+    fn even_by_name_he_gets_nothing_that_is_not_on_the_list(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let source = attacker::host(&bytes);
+        let Some(seen) = look(&source, &Options::default()) else { return Ok(()) };
+        for stranger in seen.instances.iter().filter(|instance| instance.pid >= attacker::FIRST) {
+            prop_assert!(!stranger.is_vouched(), "{stranger:?}");
+            let handle = stranger.handle();
+            let options = Options { instances: vec![handle.clone()], restart: vec![handle], ..Options::default() };
+            let Some(plan) = planned(&source, &options) else { continue };
+            crate::allowed::check(&plan).map_err(|error| TestCaseError::fail(format!("{error}\n{plan:#?}")))?;
+            for (_, change) in plan.changes() {
+                let text = format!("{change:?}");
+                prop_assert!(!text.contains("\"restart\""), "{text}");
+                for folder in ["/etc/postgresql", "/etc/ssh", "/etc/apt", "/etc/sudoers.d", "/home", ".service.d"] {
+                    // The server itself keeps what ALTER SYSTEM sets, as its owner.
+                    let path = format!("path: \"{folder}");
+                    prop_assert!(!text.contains(&path), "{text}");
+                }
+            }
+        }
+    }
+}
+
+/// The host has something to plan for, so that the property above says something.
+#[test]
+fn the_server_beside_him_is_planned_for() {
+    let plan = without_him();
+    assert!(
+        plan.contains("nr_hugepages") && plan.contains("/etc/postgresql/15/main/conf.d/zz-hugewise.conf"),
+        "{plan}"
+    );
+}
