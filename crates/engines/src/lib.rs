@@ -114,6 +114,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
         (kind.find)(&scene, &mut found);
     }
     vouch::vouch(host, &mut found.instances);
+    vouch::bound_strangers(&mut found);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.sort();

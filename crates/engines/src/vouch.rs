@@ -1,14 +1,14 @@
 //! Who speaks for an instance. Anybody can start a program, name it `postgres` and map as much as he likes; root changes
 //! the host only for what a user without rights cannot arrange.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::config::systemd::service_of;
 use hugewise_model::instance::SegmentKind;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process};
+use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 
-use crate::{Kind, kinds, options};
+use crate::{Found, Kind, kinds, options};
 
 /// Fills in who speaks for each instance, and how much of its memory anybody has touched.
 pub(crate) fn vouch(host: &Host, instances: &mut [Instance]) {
@@ -28,6 +28,30 @@ pub(crate) fn vouch(host: &Host, instances: &mut [Instance]) {
             is.into_iter().filter(|(_, speaks)| *speaks).map(|(voucher, _)| voucher).collect()
         });
     }
+}
+
+/// How many instances of one user are looked at that nothing vouches for. Whoever tries servers out has a few; what is
+/// worked out for an instance takes all others into account, and anybody can start thousands.
+const MOST_STRANGERS: usize = 32;
+
+/// Leaves out what one user has of strangers beyond that, those with the least memory first, and says so.
+pub(crate) fn bound_strangers(found: &mut Found) {
+    let mut by_owner = BTreeMap::<String, Vec<(Bytes, u32)>>::new();
+    for stranger in found.instances.iter().filter(|instance| !instance.is_vouched()) {
+        by_owner.entry(stranger.owner.clone()).or_default().push((stranger.segment_bytes(), stranger.pid));
+    }
+    let mut left_out = BTreeSet::new();
+    for (owner, mut strangers) in by_owner.into_iter().filter(|(_, strangers)| strangers.len() > MOST_STRANGERS) {
+        strangers.sort_unstable_by_key(|(size, pid)| (std::cmp::Reverse(*size), *pid));
+        let more = strangers.split_off(MOST_STRANGERS);
+        let (what, count) = (format!("servers of user {owner}"), more.len());
+        let why = format!(
+            "{count} more than {MOST_STRANGERS} that nothing vouches for: those with the least memory are left out"
+        );
+        found.unread.push(Unread { what, why });
+        left_out.extend(more.into_iter().map(|(_, pid)| pid));
+    }
+    found.instances.retain(|instance| instance.is_vouched() || !left_out.contains(&instance.pid));
 }
 
 /// The processes of each service of the host, by its name.
@@ -270,6 +294,19 @@ mod tests {
         let renamed = Process { name: "ora_pmon_X".into(), ..process(7, 1, 0, "/", "/usr/bin/sudo") };
         let titled = Process { command: Observed::Known(vec!["ora_pmon_X".into()]), ..renamed };
         assert_eq!(of(&host(vec![titled], &[]), 7), []);
+    }
+
+    #[test]
+    fn of_strangers_without_end_a_few_are_looked_at() {
+        let mut processes: Vec<Process> = (1000..3000).map(|pid| process(pid, 1, 4242, "/", POSTGRES)).collect();
+        processes.push(process(3000, 1, 101, "/", POSTGRES));
+        processes.push(process(3001, 1, 33, "/", POSTGRES));
+        let found = crate::find(&host(processes, &[]), &hugewise_host::source::MapSource::new());
+        let pids: Vec<u32> = found.instances.iter().map(|instance| instance.pid).collect();
+        assert_eq!(pids.len(), MOST_STRANGERS + 2);
+        assert!(pids.contains(&3000) && pids.contains(&3001));
+        let said = found.unread.iter().find(|unread| unread.what == "servers of user mallory").unwrap();
+        assert!(said.why.starts_with("1968 more than 32"), "{}", said.why);
     }
 
     #[test]
