@@ -30,15 +30,15 @@ pub fn page_size(host: &Host, instance: &Instance) -> Option<PageSize> {
 /// number where there is one, otherwise measured from its segments.
 pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
     let page_size = page_size(host, instance)?;
-    if let Some(demand) = instance.demand.as_ref().filter(|demand| demand.page_size == page_size) {
+    let stated = instance.demand.as_ref().filter(|demand| demand.page_size == page_size);
+    if let Some(demand) = stated.filter(|_| only_touched(instance).is_none()) {
         return Some(demand.clone());
     }
     let pages: PageCount = segment_sizes(instance).into_iter().map(|size| page_size.pages_for(size)).sum();
     (pages > PageCount::ZERO).then_some(Demand { page_size, pages, source: DemandSource::Measured })
 }
 
-/// Sizes of the segments that count: servers keep small areas on base pages on purpose. Of a program that is known by
-/// nothing but what it maps, what nobody has touched does not count, unless somebody has named it.
+/// Sizes of the segments that count: servers keep small areas on base pages on purpose.
 pub(crate) fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
     let sizes = instance.segments.iter().map(|segment| segment.size).filter(|size| *size >= SMALLEST_MEASURED);
     let sizes: Vec<Bytes> = sizes.collect();
@@ -48,18 +48,20 @@ pub(crate) fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
     }
 }
 
-/// What counts of an instance's memory, where that is what has been touched and no more.
+/// What counts of an instance's memory, where that is what has been touched and no more: of a stranger, and of a program
+/// that is known by nothing but what it maps, unless somebody has named it.
 pub(crate) fn only_touched(instance: &Instance) -> Option<Bytes> {
-    let vouched = |voucher| instance.vouchers.contains(&voucher);
-    let by_mapping = instance.engine == Engine::Other && !vouched(Voucher::Named) && !vouched(Voucher::Described);
-    instance.touched.get().filter(|touched| by_mapping && *touched < instance.segment_bytes())
+    let told = |voucher: &Voucher| matches!(voucher, Voucher::Named | Voucher::Described);
+    let counts_touched = instance.engine == Engine::Other || !instance.is_vouched();
+    let touched = instance.touched.get().filter(|touched| *touched < instance.segment_bytes());
+    touched.filter(|_| counts_touched && !instance.vouchers.iter().any(told))
 }
 
 /// Memory of an instance that is on base pages and need not be; `None` where it is not known.
 pub fn on_base_pages(instance: &Instance) -> Option<Bytes> {
     match instance.huge_pages {
         HugePageUse::All => Some(Bytes::ZERO),
-        HugePageUse::None => Some(instance.segment_bytes()),
+        HugePageUse::None => Some(only_touched(instance).unwrap_or_else(|| instance.segment_bytes())),
         HugePageUse::Partly => Some(instance.segment_bytes().saturating_sub(instance.huge_bytes())),
         HugePageUse::Unknown => None,
     }

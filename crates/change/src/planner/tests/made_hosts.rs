@@ -158,6 +158,32 @@ fn names_that_nobody_has_are_refused() {
 }
 
 #[test]
+fn a_name_that_several_have_means_none_of_them() {
+    let base = source("no-pool-postgresql");
+    let seen = World::new(&*base).look();
+    let one = seen.instances.iter().find(|it| it.name == "5433").unwrap();
+    let called = |pid: u32, vouched: bool| {
+        let mut other = one.clone();
+        (other.name, other.pid) = (format!("5433 pid {pid}"), pid);
+        other.vouchers.retain(|_| vouched);
+        other
+    };
+    let options = |name: &str| Options { restart: vec![name.into()], ..Options::default() };
+    let mut both = [called(7, true), called(8, true)];
+    let error = crate::planner::name(&mut both, &options("5433")).unwrap_err().to_string();
+    let names = "\"postgresql 5433 pid 7\", \"postgresql 5433 pid 8\"";
+    assert_eq!(error, format!("several instances are called 5433; name one of them: {names}"));
+    crate::planner::name(&mut both, &options("5433 pid 8")).unwrap();
+    assert_eq!(both.map(|it| it.vouchers.last() == Some(&hugewise_model::vouch::Voucher::Named)), [false, true]);
+
+    // A stranger's own word for himself does not name him.
+    let mut stranger = [called(9, false)];
+    let error = crate::planner::name(&mut stranger, &options("5433")).unwrap_err().to_string();
+    assert!(error.ends_with("name it with its pid: \"postgresql 5433 pid 9\""), "{error}");
+    crate::planner::name(&mut stranger, &options("postgresql 5433 pid 9")).unwrap();
+}
+
+#[test]
 fn whoever_names_a_server_plans_for_no_other_that_perhaps_never_asks() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
