@@ -64,7 +64,7 @@ fn tool(name: &str, lines: &str) -> String {
 fn change(name: &str, next: usize, line: &str) -> String {
     let mut text = tool(name, &format!("next={next}\n{line}"));
     text += "      register: hugewise_said\n";
-    text += "      changed_when: hugewise_said.stdout | default('') is search('(?m)^changed: ')\n";
+    text += "      changed_when: \"hugewise_said.stdout | default('') is search('(?m)^changed: ')\"\n";
     text
 }
 
