@@ -48,7 +48,7 @@ fn written(format: &str, servers: &[&Server]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+pub(super) fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, text).unwrap();
     path
@@ -65,9 +65,9 @@ fn own_pool() {
 }
 
 /// Debian's own Python, for which its packages are.
-const PYTHON: &str = "/usr/bin/python3";
+pub(super) const PYTHON: &str = "/usr/bin/python3";
 
-fn interpreters() -> Result<(), Skip> {
+pub(super) fn interpreters() -> Result<(), Skip> {
     for program in ["/usr/bin/ansible-playbook", "/usr/bin/cloud-init", "/usr/bin/promtool", PYTHON] {
         harness::program(&[program])?;
     }
@@ -75,7 +75,7 @@ fn interpreters() -> Result<(), Skip> {
 }
 
 /// ansible-playbook on this machine, with nothing of it outside of `home`.
-fn ansible(home: &Path, playbook: &Path, more: &[&str]) -> Output {
+pub(super) fn ansible(home: &Path, playbook: &Path, more: &[&str]) -> Output {
     let mut command = Command::new("ansible-playbook");
     command.args(["-i", "localhost,", "-c", "local", "-e", "hugewise_host=localhost"]).args(more).arg(playbook);
     command.env("HOME", home).env("ANSIBLE_HOME", home).env("ANSIBLE_REMOTE_TEMP", home.join("remote"));
@@ -93,6 +93,13 @@ for section in ('bootcmd', 'runcmd'):
     entries = config.get(section) or []
     sys.stdout.write(shellify([e[3:] if e[0] == 'cloud-init-per' else e for e in entries]) + '\\n')
 ";
+
+/// The commands of a cloud-config that cloud-init has nothing to say against, as the shell gets them.
+pub(super) fn commands_of_cloud_init(config: &Path) -> String {
+    let valid = harness::must(Command::new("cloud-init").args(["schema", "--config-file"]).arg(config));
+    assert!(valid.contains("Valid"), "{valid}");
+    harness::must(Command::new(PYTHON).args(["-c", COMMANDS]).arg(config))
+}
 
 /// Names of folders that run something in one language or another, each its own file.
 fn live(owned: &dyn Fn(usize) -> String) -> Vec<String> {
@@ -150,10 +157,7 @@ fn no_name_of_a_folder_is_a_command() {
     }
     if let Some(config) = written("cloud-init", &servers) {
         let config = file(scratch.path(), "config", &config);
-        let valid = harness::must(Command::new("cloud-init").args(["schema", "--config-file"]).arg(&config));
-        assert!(valid.contains("Valid"), "{valid}");
-        let commands = harness::must(Command::new(PYTHON).args(["-c", COMMANDS]).arg(&config));
-        let commands = file(scratch.path(), "commands", &commands);
+        let commands = file(scratch.path(), "commands", &commands_of_cloud_init(&config));
         Command::new("sh").arg(&commands).stdin(Stdio::null()).output().unwrap();
         assert!(done().is_empty(), "{:?} by cloud-init", done());
     }
