@@ -30,6 +30,8 @@ pub mod text;
 mod verified;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod stories;
