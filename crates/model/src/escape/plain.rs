@@ -21,6 +21,11 @@ pub fn lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", clean(line))).collect()
 }
 
+/// A whole document, whose lines and tabs are its own.
+pub fn document(text: &str) -> Cow<'_, str> {
+    spelled(text, |character| !matches!(character, '\n' | '\t') && is_active(character))
+}
+
 /// Whether nothing of a text acts on what shows it.
 pub fn is_clean(text: &str) -> bool {
     !text.chars().any(is_active)

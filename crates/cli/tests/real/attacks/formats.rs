@@ -10,7 +10,7 @@ use hugewise_lab::require;
 
 use super::{Attacker, Fake};
 use crate::harness;
-use crate::namespace;
+use crate::namespace::{self, State, assert_same};
 
 /// A server of the attacker's that has to be set to ask for huge pages, in a folder of a name of his.
 struct Server {
@@ -216,4 +216,87 @@ fn no_name_of_a_folder_is_a_line() {
             }
         }
     }
+}
+
+/// The same plan in all three formats, for a server that is named.
+fn all_three(folder: &Path, server: &Server) -> [PathBuf; 3] {
+    ["shell", "ansible", "cloud-init"].map(|format| {
+        let text = written(format, &[server]).expect("a plan");
+        assert!(text.contains("vm.nr_hugepages"), "{text}");
+        file(folder, format, &text)
+    })
+}
+
+/// Runs it with these settings; what it said on both sides, and whether it went well.
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    (output.status.success(), said)
+}
+
+/// A script that gets to another host, and a playbook that is run without a thought on a whole inventory.
+#[test]
+fn another_host_than_the_plans_is_left_as_it_is() {
+    if !require!(namespace::inside("attacks::formats::another_host_than_the_plans_is_left_as_it_is")) {
+        return;
+    }
+    require!(interpreters());
+    let attacker = require!(Attacker::new());
+    own_pool();
+    let scratch = harness::folder();
+    let server = require!(Server::start(&attacker, "data", "conf.d", "include_dir = 'conf.d'"));
+    fs::write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n").unwrap();
+    let [script, playbook, _] = all_three(scratch.path(), &server);
+    let inventory = ["-i", "localhost,", "-c", "local"];
+    let text = fs::read_to_string(&playbook).unwrap();
+    assert!(!text.contains("hosts: all"), "{text}");
+    let (well, said) = run(Command::new("ansible-playbook").args(inventory).arg("--list-hosts").arg(&playbook));
+    assert!(!well && said.contains("hugewise_host=NAME"), "{said}");
+
+    fs::write("/etc/machine-id", "fedcba9876543210fedcba9876543210\n").unwrap();
+    let before = State::etc();
+    let (well, said) = run(Command::new("sh").arg(&script));
+    assert!(!well && said.contains("0123456789abcdef0123456789abcdef"), "{said}");
+    assert_same(&before, &State::etc());
+    let output = ansible(scratch.path(), &playbook, &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && said.contains("0123456789abcdef0123456789abcdef"), "{said}");
+    assert_same(&before, &State::etc());
+
+    // Whoever says so has it all the same.
+    let output = ansible(scratch.path(), &playbook, &["-e", "hugewise_any_host=true"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(Path::new("/etc/sysctl.d/zz-hugewise-pool.conf").exists());
+    let (well, said) = run(Command::new("sh").arg(&script).env("HUGEWISE_ANY_HOST", "yes"));
+    assert!(well, "{said}");
+}
+
+/// A server that maps more than it has needs pages that the next boot would take from everything else: a file for the next
+/// boot is as bad as a pool.
+#[test]
+fn a_host_without_the_memory_is_left_as_it_is() {
+    if !require!(namespace::inside("attacks::formats::a_host_without_the_memory_is_left_as_it_is")) {
+        return;
+    }
+    require!(interpreters());
+    let attacker = require!(Attacker::new());
+    own_pool();
+    let scratch = harness::folder();
+    let server = require!(Server::start(&attacker, "data", "conf.d", "include_dir = 'conf.d'"));
+    let [script, playbook, config] = all_three(scratch.path(), &server);
+    let small =
+        file(scratch.path(), "meminfo", "MemTotal: 200000 kB\nMemAvailable: 99999999 kB\nHugepagesize: 2048 kB\n");
+    harness::must(Command::new("mount").arg("--bind").arg(small).arg("/proc/meminfo"));
+    let before = State::etc();
+    let (well, said) = run(Command::new("sh").arg(&script));
+    assert!(!well && said.contains("do not fit"), "{said}");
+    assert_same(&before, &State::etc());
+    let output = ansible(scratch.path(), &playbook, &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && said.contains("do not fit"), "{said}");
+    assert_same(&before, &State::etc());
+    let commands = file(scratch.path(), "commands", &commands_of_cloud_init(&config));
+    let (_, said) = run(Command::new("sh").arg(commands));
+    assert!(said.contains("do not fit"), "{said}");
+    assert_same(&before, &State::etc());
 }
