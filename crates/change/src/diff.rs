@@ -144,7 +144,7 @@ mod tests {
         for text in [
             unified(&path, Some(&content), Some("++ b/etc/shadow\n")),
             unified(&path, None, Some(&content)),
-            of_values(&path, Some(&forged), Some(&path)),
+            of_values(&path, Some(forged), Some(&path)),
         ] {
             let lines: Vec<&str> = text.split('\n').collect();
             let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
