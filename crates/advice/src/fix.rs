@@ -1,5 +1,6 @@
 //! Fixes as commands.
 
+use hugewise_model::escape::shell::operand;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Bytes, Engine, Host, Instance, PageCount, PageSize};
 
@@ -129,7 +130,7 @@ pub(crate) fn set_pool(host: &Host, page: PageSize, pages: PageCount) -> Vec<Str
 /// Restarts an instance: huge pages come at its start alone.
 pub fn restart(instance: &Instance) -> Vec<String> {
     match &instance.unit {
-        Some(unit) if restarts(instance) => vec![format!("systemctl restart {}", shell_word(unit))],
+        Some(unit) if restarts(instance) => vec![format!("systemctl restart {}", operand(unit))],
         _ if instance.engine == Engine::Oracle => {
             vec![format!(
                 "# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup",
@@ -243,7 +244,7 @@ pub fn permit(host: &Host, instance: &Instance) -> Vec<String> {
                 fix.push(format!("groupadd -g {group} hugepages"));
             }
             let name = name.unwrap_or_else(|| group.to_string());
-            fix.push(format!("usermod -aG {} {}", shell_word(&name), shell_word(&instance.owner)));
+            fix.push(format!("usermod -aG {} {}", shell_word(&name), operand(&instance.owner)));
             fix.push("# a log-in or a service started after that has the group".into());
             fix
         }

@@ -117,5 +117,16 @@ fn what_comes_off_the_host_stays_on_its_line() {
     }
 }
 
+#[test]
+fn a_name_is_no_option_and_no_line_of_another_kind() {
+    let mut case = quiet();
+    let instance = case.postgresql("15/main", gib(6));
+    (instance.name, instance.unit) = ("x\u{2028}reboot\u{202e}".into(), Some("--host=elsewhere.service".into()));
+    let assessment = case.assess();
+    let lines: Vec<&String> = assessment.findings.iter().flat_map(|finding| &finding.fix).collect();
+    assert!(lines.iter().any(|line| *line == "systemctl restart -- '--host=elsewhere.service'"), "{lines:?}");
+    assert!(lines.iter().all(|line| hugewise_model::escape::plain::is_clean(line)), "{lines:?}");
+}
+
 pub(crate) mod any_host;
 mod links;

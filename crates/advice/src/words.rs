@@ -1,5 +1,6 @@
 //! Wording that several rules share: kernel file names, parts of a whole, commands safe to paste.
 
+use hugewise_model::escape::{plain, shell};
 use hugewise_model::{Bytes, PageSize};
 
 /// A file of a pool: `/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`.
@@ -36,17 +37,12 @@ pub fn parse_size(text: &str) -> Option<PageSize> {
 
 /// A word that a shell takes as it stands: names off the host go into commands only through here.
 pub fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+    shell::word(text)
 }
 
-/// One line without control characters: a name with a line break in it must not turn a comment into a command.
+/// One line that nothing in it ends: a name with a line break in it must not turn a comment into a command.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    plain::clean(text).into_owned()
 }
 
 /// `oracle A and oracle B`, `A, B and 3 more`.
@@ -88,6 +84,6 @@ mod tests {
         assert_eq!(shell_word("a; rm -rf /"), "'a; rm -rf /'");
         assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(shell_word("-rf"), "'-rf'");
-        assert_eq!(one_line("a\nrm"), "a?rm");
+        assert_eq!(one_line("a\nrm\u{2028}"), "a\\x0arm\\u{2028}");
     }
 }

@@ -1,8 +1,9 @@
 //! Differences as people read them: unified diffs.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use similar::TextDiff;
+use hugewise_model::escape::{diff as escape, plain};
+use similar::{ChangeTag, TextDiff};
 
 use crate::plan::{Content, FileState, NewFile};
 
@@ -25,23 +26,47 @@ impl fmt::Display for Difference {
 }
 
 /// The unified diff of two texts; empty where they are the same. `None` is a file that is not there.
+///
+/// Each line of the files is one line here, and no path or line can make one that reads like another's: it is for
+/// people to read, and shows what acts on a terminal written out.
 pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     let name = |text: Option<&str>, side: &str| match text {
-        Some(_) => format!("{side}{path}"),
+        Some(_) => format!("{side}{}", escape::path(path)),
         None => "/dev/null".to_owned(),
     };
-    let diff = TextDiff::from_lines(old.unwrap_or_default(), new.unwrap_or_default());
-    let (from, to) = (name(old, "a"), name(new, "b"));
-    let text = diff.unified_diff().context_radius(CONTEXT).header(&from, &to).to_string();
-    if text.is_empty() && old.is_some() != new.is_some() {
-        return format!("--- {from}\n+++ {to}\n");
+    let (old_lines, new_lines) = (lines(old), lines(new));
+    let diff = TextDiff::from_slices(&old_lines, &new_lines);
+    let mut text = String::new();
+    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", hunk.header());
+        for change in hunk.iter_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            let line = change.value();
+            let _ = writeln!(text, "{sign}{}", escape::line(sign, line.strip_suffix('\n').unwrap_or(line)));
+            if !line.ends_with('\n') {
+                text.push_str("\\ No newline at end of file\n");
+            }
+        }
     }
-    text
+    if text.is_empty() && old.is_some() == new.is_some() {
+        return text;
+    }
+    format!("--- {}\n+++ {}\n{text}", name(old, "a"), name(new, "b"))
+}
+
+/// Lines as diff(1) has them: a line feed ends one, and nothing else does.
+fn lines(text: Option<&str>) -> Vec<&str> {
+    text.unwrap_or_default().split_inclusive('\n').collect()
 }
 
 /// The unified diff of two values of one line.
 pub fn of_values(path: &str, old: Option<&str>, new: Option<&str>) -> String {
-    let line = |value: Option<&str>| value.map(|value| format!("{value}\n"));
+    let line = |value: Option<&str>| value.map(|value| format!("{}\n", plain::clean(value)));
     unified(path, line(old).as_deref(), line(new).as_deref())
 }
 
@@ -81,11 +106,12 @@ pub fn of_files(path: &str, old: Option<FileView<'_>>, new: Option<FileView<'_>>
     let mut text = unified(path, from.as_deref(), to.as_deref());
     if let (Some(old), Some(new)) = (old, new) {
         if text.is_empty() && old.content != new.content {
+            let path = escape::path(path);
             text = format!("--- a{path}\n+++ b{path}\nother bytes of the same number\n");
         }
         if (old.mode, old.uid, old.gid) != (new.mode, new.uid, new.gid) {
             let line = |file: FileView<'_>| format!("mode {:04o} owner {}:{}", file.mode, file.uid, file.gid);
-            text.push_str(&format!("{path}: {} -> {}\n", line(old), line(new)));
+            text.push_str(&format!("{}: {} -> {}\n", escape::path(path), line(old), line(new)));
         }
     }
     text
@@ -108,6 +134,23 @@ mod tests {
         assert_eq!(unified("/etc/x", Some(""), None), "--- a/etc/x\n+++ /dev/null\n");
         assert_eq!(unified("/etc/x", Some("a\n"), Some("a\n")), "");
         assert!(of_values("/proc/sys/vm/x", Some("1"), Some("2")).ends_with("@@ -1 +1 @@\n-1\n+2\n"));
+    }
+
+    #[test]
+    fn neither_a_path_nor_a_line_forges_a_line() {
+        let forged = "\n--- a/etc/sudoers\n+++ b/etc/sudoers\r\u{2028}\u{85}\u{202e}\x1b[2J";
+        let path = format!("/srv/conf.d{forged}");
+        let content = format!("-- a/etc/shadow\n++ b/etc/shadow\n@@ -1 +1 @@{}\n", forged.replace('\n', "\r"));
+        for text in [
+            unified(&path, Some(&content), Some("++ b/etc/shadow\n")),
+            unified(&path, None, Some(&content)),
+            of_values(&path, Some(forged), Some(&path)),
+        ] {
+            let lines: Vec<&str> = text.split('\n').collect();
+            let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+            assert_eq!((of("---"), of("+++"), of("@@")), (1, 1, 1), "{text}");
+            assert!(lines.iter().all(|line| plain::is_clean(line)), "{text:?}");
+        }
     }
 
     #[test]

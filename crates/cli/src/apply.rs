@@ -138,9 +138,15 @@ fn ending(applied: &Applied, expectations: &[Expectation], restarted: &[Restarte
     }
 }
 
-pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn failed(error: hugewise_change::Error) -> Failure {
     clear();
-    Failure::new(error.to_string())
+    match &error {
+        // What is there against what should be is a diff.
+        hugewise_change::Error::Drifted(_) | hugewise_change::Error::ChangedSince { .. } => {
+            Failure::of_lines(&error.to_string())
+        }
+        _ => Failure::new(error.to_string()),
+    }
 }
 
 /// The largest plan that is read: none comes near it.

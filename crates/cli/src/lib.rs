@@ -138,7 +138,7 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
 fn explain(usage: &clap::Error) -> Result<Outcome, Failure> {
     if usage.use_stderr() {
         let text = usage.render().to_string();
-        return Err(Failure::new(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
+        return Err(Failure::of_lines(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
     }
     outcome::print(usage.render().to_string().as_bytes())?;
     Ok(Outcome::Fine)

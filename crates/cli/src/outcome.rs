@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use hugewise_host::Source;
+use hugewise_report::plain;
 
 /// A run that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(crate) enum Outcome {
     Ended(u8),
 }
 
-/// A run that could not do its work: what happened, to what, and what to do.
+/// A run that could not do its work: what happened, to what, and what to do. It is said on one line, whatever the host
+/// has put into it.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -32,7 +34,12 @@ impl Failure {
     }
 
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self(plain::clean(&message.into()).into_owned())
+    }
+
+    /// With further lines, such as a diff, each of which is one already.
+    pub(crate) fn of_lines(message: &str) -> Self {
+        Self(plain::lines(message).trim_end().to_owned())
     }
 }
 
@@ -42,7 +49,7 @@ pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
         None => hugewise_host::source::open(None),
         // A tar is read to its end here.
         Some(path) => {
-            let what = format!("reading {}", hugewise_report::plain::clean(&path.to_string_lossy()));
+            let what = format!("reading {}", plain::clean(&path.to_string_lossy()));
             crate::terminal::waiting(&what, || hugewise_host::source::open(root))
         }
     };
@@ -72,18 +79,18 @@ pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
 
 /// Writes lines to standard output that may hold what others named.
 pub(crate) fn print_clean(text: &str) -> Result<(), Failure> {
-    print(clean_lines(text).as_bytes())
+    print(plain::lines(text).as_bytes())
 }
 
-fn clean_lines(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", hugewise_report::plain::clean(line))).collect()
-}
-
-/// Says on standard error why the answer is not what was hoped for.
+/// Says on standard error, on one line, why the answer is not what was hoped for.
 pub(crate) fn complain(message: &str, outcome: Outcome) -> Result<Outcome, Failure> {
-    // Nobody is left to tell where standard error is closed; the exit code still tells.
-    let _ = write!(io::stderr().lock(), "hugewise: {}", clean_lines(message));
+    say(&plain::clean(message));
     Ok(outcome)
+}
+
+fn say(message: &str) {
+    // Nobody is left to tell where standard error is closed; the exit code still tells.
+    let _ = writeln!(io::stderr().lock(), "hugewise: {message}");
 }
 
 /// Says on standard error what went wrong, and turns the result into an exit code.
@@ -95,7 +102,7 @@ pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Incomplete) => ExitCode::from(3),
         Ok(Outcome::Ended(code)) => ExitCode::from(code),
         Err(Failure(message)) => {
-            let _ = complain(&message, Outcome::Fine);
+            say(&message);
             ExitCode::from(2)
         }
     }

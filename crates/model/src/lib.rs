@@ -5,6 +5,7 @@
 //! verdict. Nothing here reads or writes anything.
 
 pub mod configuration;
+pub mod escape;
 pub mod finding;
 pub mod host;
 pub mod instance;

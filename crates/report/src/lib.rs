@@ -19,7 +19,6 @@ pub mod lab;
 pub mod nagios;
 pub mod openmetrics;
 pub mod palette;
-pub mod plain;
 pub mod rules;
 pub mod run;
 pub mod screen;
@@ -31,9 +30,13 @@ pub mod text;
 mod verified;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod stories;
+
+pub use hugewise_model::escape::plain;
 
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
 pub use lab::LabReport;

@@ -2,9 +2,9 @@
 
 use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::LogVerdict;
+use hugewise_model::escape::nagios as escape;
 
 use crate::Verified;
-use crate::plain::clean;
 
 /// `HUGEPAGES OK - 2 of 2 instances wholly on huge pages|instances=2 ...`.
 pub fn line(verified: &Verified<'_>) -> String {
@@ -23,13 +23,13 @@ pub fn line(verified: &Verified<'_>) -> String {
         let error = log.errors.first().map(|error| format!(", {error}")).unwrap_or_default();
         text.push_str(&format!("; {}: {}{error}", log.path, log.verdict));
     }
-    format!("HUGEPAGES {} - {}|{}\n", word(verified.verdict), harmless(&text), performance(verified))
+    format!("HUGEPAGES {} - {}|{}\n", word(verified.verdict), escape::text(&text), performance(verified))
 }
 
 /// The line of a check that could not be made.
 pub fn failure(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
-    format!("HUGEPAGES UNKNOWN - {}\n", harmless(message))
+    format!("HUGEPAGES UNKNOWN - {}\n", escape::text(message))
 }
 
 const fn word(verdict: &Standing) -> &'static str {
@@ -39,11 +39,6 @@ const fn word(verdict: &Standing) -> &'static str {
         Standing::None => "CRITICAL",
         Standing::Unknown | Standing::NotCounted(_) => "UNKNOWN",
     }
-}
-
-/// A bar would begin the performance data.
-fn harmless(text: &str) -> String {
-    clean(text).replace('|', "/")
 }
 
 /// Instances and pools as numbers: `label=value;warn;crit;min;max`.

@@ -1,3 +1,4 @@
+use hugewise_model::escape::shell::literal;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount};
 
 use crate::words::{boot_name, shell_word};
@@ -51,7 +52,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     // Every cgroup on the way has to let it through, and what others are charged there stays.
     let bytes = short.enough.get();
     let size = short.page_size;
-    let folder = short.path.trim_end_matches('/');
+    let folder = literal(short.path.trim_end_matches('/'));
     let file = |names: [&str; 2]| {
         let is =
             |name: &str| format!("-path {}", shell_word(&format!("*{folder}/hugetlb.{}B.{name}", boot_name(size))));

@@ -390,7 +390,7 @@ impl<'a> Draft<'a> {
 
     /// Lays a file that a step writes over the host, and gives the change; none where it is so already.
     fn write(&mut self, path: &str, text: &str) -> Option<FileChange> {
-        if self.after.read(path).known().is_some_and(|there| there == text.as_bytes()) {
+        if self.after.read(path).known().is_some_and(|there| ours::is_same(there, text)) {
             return None;
         }
         self.after.set(path, Some(text.as_bytes().to_vec()));
@@ -407,6 +407,7 @@ impl<'a> Draft<'a> {
     /// What somebody has to do by hand.
     fn instruct(&mut self, title: impl Into<String>, lines: &[String], risk: Risk, instance: Option<String>) {
         let title = hugewise_advice::words::one_line(&title.into());
+        let lines: Vec<String> = lines.iter().map(|line| hugewise_advice::words::one_line(line)).collect();
         let text = lines.join("\n");
         self.instructions.push(Instruction { title, text, risk, instance });
     }

@@ -2,9 +2,12 @@
 
 use hugewise_host::Source;
 use hugewise_model::Observed;
+use hugewise_model::escape::plain;
 
-/// How each of these files begins.
+/// How each of these files begins that apply writes.
 pub const HEADER: &str = "# Made by hugewise. To take it back: hugewise undo\n";
+/// How each begins, whoever wrote it: behind it stands how it is taken back.
+const MADE: &str = "# Made by hugewise. To take it back: ";
 
 /// sysctl.d: the pool of the default page size. The last file by name wins.
 pub const SYSCTL_POOL: &str = "/etc/sysctl.d/zz-hugewise-pool.conf";
@@ -36,6 +39,24 @@ pub fn unit_drop_in(unit: &str) -> String {
     format!("/etc/systemd/system/{unit}.d/{DROP_IN_CONF}")
 }
 
+/// One of these files as others than apply write it: there is nothing then for `hugewise undo` to undo, and `how` says
+/// what to do instead, on one line. Nothing for a text that is none of these files.
+pub fn taken_back_by(text: &str, how: &str) -> Option<String> {
+    text.strip_prefix(HEADER).map(|rest| format!("{MADE}{}\n{rest}", plain::clean(how)))
+}
+
+/// Whether a file that is there is one of these with the same settings, whoever wrote it.
+pub(super) fn is_same(there: &[u8], text: &str) -> bool {
+    there == text.as_bytes() || settings(there).is_some_and(|there| settings(text.as_bytes()) == Some(there))
+}
+
+/// What stands below the heading of one of these files.
+fn settings(file: &[u8]) -> Option<&[u8]> {
+    let rest = file.strip_prefix(MADE.as_bytes())?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    rest.get(end..)
+}
+
 /// A file that a plan writes: it is not there, or hugewise made it.
 ///
 /// # Errors
@@ -45,7 +66,7 @@ pub(super) fn present(source: &dyn Source, path: &str) -> Result<Option<Vec<u8>>
         return Err(format!("{path} is a symbolic link"));
     }
     match source.read(path) {
-        Observed::Known(bytes) if bytes.starts_with(HEADER.as_bytes()) => Ok(Some(bytes)),
+        Observed::Known(bytes) if bytes.starts_with(MADE.as_bytes()) => Ok(Some(bytes)),
         Observed::Known(_) => Err(format!("{path} is there and was not made by hugewise")),
         Observed::Absent => Ok(None),
         other => Err(format!("{path}: {}", other.reason().unwrap_or_default())),

@@ -2,7 +2,8 @@
 
 use hugewise_advice::fix;
 use hugewise_advice::sizing::Sized;
-use hugewise_advice::words::{boot_name, one_line, pool_file, shell_word};
+use hugewise_advice::words::{boot_name, one_line, pool_file};
+use hugewise_model::escape::shell::operand;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize};
 
 use super::pools::{self, Goal};
@@ -81,7 +82,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
-    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(shell_word);
+    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(operand);
     let each = |verb: &str| -> Vec<String> {
         let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
             Some(unit) => format!("systemctl {verb} {unit}"),

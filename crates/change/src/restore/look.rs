@@ -1,5 +1,7 @@
 //! What is there now: as before, as it was left, or changed by somebody else.
 
+use hugewise_model::escape::plain;
+
 use super::{Found, Overlay, Restorer, same, sum_of};
 use crate::diff::{self, Difference, FileView};
 use crate::journal::{After, Before, Entry};
@@ -9,7 +11,10 @@ use crate::{Failure, values};
 impl<'a> Restorer<'a> {
     pub(super) fn look(&self, entry: &Entry, overlay: &Overlay<'_>) -> Found {
         let unreadable = |path: &str, failure: Failure| {
-            Found::Foreign(Difference { path: path.to_owned(), diff: format!("{failure}\n") })
+            Found::Foreign(Difference {
+                path: path.to_owned(),
+                diff: format!("{}\n", plain::clean(&failure.to_string())),
+            })
         };
         match (self.log.change(entry), &entry.intent.before) {
             (Some(Change::Value(change)), Before::Value { value, parts }) => {
@@ -140,7 +145,10 @@ impl<'a> Restorer<'a> {
                     return Found::Foreign(Difference { path: path.clone(), diff });
                 }
                 Err(failure) => {
-                    return Found::Foreign(Difference { path: path.clone(), diff: format!("{failure}\n") });
+                    return Found::Foreign(Difference {
+                        path: path.clone(),
+                        diff: format!("{}\n", plain::clean(&failure.to_string())),
+                    });
                 }
             }
         }

@@ -14,11 +14,15 @@ use hugewise_model::{PageCount, PageSize};
 use crate::change::{DebianCluster, run};
 use crate::harness;
 use crate::namespace::{self, State, assert_same};
+use crate::plans::line;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Of an earlier plan: its file is there and has another number.
 const OLD: &str = "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 3\n";
+
+/// How files of ours begin.
+const MADE: &str = "# Made by hugewise. To take it back: ";
 
 /// A host with something of every kind to change.
 struct Scene {
@@ -59,6 +63,24 @@ impl Scene {
         before.restore(&paths.each_ref().map(PathBuf::as_path));
     }
 
+    /// The same, whoever wrote our files: what stands at their head of taking them back differs.
+    fn settings(&self) -> State {
+        self.state().with_files(|bytes| match bytes.strip_prefix(MADE.as_bytes()) {
+            Some(rest) => rest.splitn(2, |byte| *byte == b'\n').last().unwrap_or_default().to_owned(),
+            None => bytes.to_owned(),
+        })
+    }
+
+    /// The heads of our files are true, and for hugewise itself there is nothing left to do.
+    fn assert_taken_back_otherwise(&self, replaced: &str) {
+        let head = |path: &str| fs::read_to_string(path).unwrap().lines().next().unwrap().to_owned();
+        assert_eq!(head(crate::plans::GRUB), format!("{MADE}remove this file"));
+        let of_old = head("/etc/sysctl.d/zz-hugewise-pool.conf");
+        assert!(of_old.starts_with(MADE) && of_old.contains(replaced), "{of_old}");
+        let again = run(&["plan", "--early"], 0);
+        assert!(again.contains("  nothing to change"), "{again}");
+    }
+
     /// The same plan in that format, in a file.
     fn plan(&self, format: &str) -> PathBuf {
         let text = run(&["plan", "--early", "--format", format], 0);
@@ -97,7 +119,10 @@ fn shell(script: &Path) -> String {
 
 fn ansible(scene: &Scene, playbook: &Path) -> String {
     let mut command = Command::new("ansible-playbook");
-    command.args(["-i", "localhost,", "-c", "local"]).arg(playbook).stdin(Stdio::null());
+    command
+        .args(["-i", "localhost,", "-c", "local", "-e", "hugewise_host=localhost"])
+        .arg(playbook)
+        .stdin(Stdio::null());
     let home = scene.folder.path();
     command.env("HOME", home).env("ANSIBLE_HOME", home).env("ANSIBLE_REMOTE_TEMP", home.join("remote"));
     command.env("ANSIBLE_LOCAL_TEMP", home.join("local")).env("ANSIBLE_NOCOLOR", "1").env("LC_ALL", "C.UTF-8");
@@ -164,31 +189,34 @@ fn each_ends_where_apply_ends() {
         assert!(shown.contains(part), "no {part} in this plan:\n{shown}");
     }
     run(&["apply", "--yes", "--early"], 0);
-    let applied = scene.state();
-    assert_ne!(applied, before);
+    let applied = scene.settings();
+    assert_ne!(scene.state(), before);
     run(&["undo"], 0);
     assert_same(&before, &scene.state());
 
     let script = scene.plan("shell");
     shell(&script);
-    assert_same(&applied, &scene.state());
+    assert_same(&applied, &scene.settings());
     let again = shell(&script);
     assert!(!again.contains("changed: ") && again.contains("ok: "), "{again}");
-    assert_same(&applied, &scene.state());
+    assert_same(&applied, &scene.settings());
+    scene.assert_taken_back_otherwise("/var/lib/hugewise/plans/");
     scene.restore(&before);
 
     let playbook = scene.plan("ansible");
     ansible(&scene, &playbook);
-    assert_same(&applied, &scene.state());
+    assert_same(&applied, &scene.settings());
     let kept: Vec<String> = backups().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     assert_eq!(kept, [OLD]);
     let again = ansible(&scene, &playbook);
     assert!(again.contains(" changed=0 "), "{again}");
+    scene.assert_taken_back_otherwise("beside it");
     scene.restore(&before);
 
     let config = scene.plan("cloud-init");
     with_own_run(|| cloud_init(&config));
-    assert_same(&applied, &scene.state());
+    assert_same(&applied, &scene.settings());
+    scene.assert_taken_back_otherwise("/var/lib/hugewise/plans/");
     scene.restore(&before);
 }
 
@@ -203,8 +231,10 @@ fn a_script_leaves_the_memory_that_has_to_stay_and_follows_no_link() {
     let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
     let drop_in = "/etc/sysctl.d/zz-hugewise-pool.conf";
     let mut plan = Plan::new(HostIdentity::default(), "2026-03-01T12:00:00Z");
+    (plan.host.name, plan.host.machine_id) = (line("/proc/sys/kernel/hostname").unwrap(), line("/etc/machine-id"));
     plan.steps = vec![Step::new("pool-2M-now", "pool", Risk::Safe, "why").change(ValueChange::pool(pool, 10))];
-    plan.budget.floor_bytes = 1 << 50;
+    // What has to stay is more than is available, and no more than there is.
+    (plan.budget.floor_bytes, plan.budget.total_bytes) = (1 << 50, Some(0));
     let fails = |plan: &Plan, said: &str| {
         let before = State::etc();
         let script = folder.path().join("script");

@@ -165,6 +165,16 @@ impl State {
         self
     }
 
+    /// With the contents of files as `shown` has them.
+    pub(crate) fn with_files(mut self, shown: impl Fn(&[u8]) -> Vec<u8>) -> Self {
+        for entry in self.entries.values_mut() {
+            if let What::File(bytes) = &mut entry.what {
+                *bytes = shown(bytes);
+            }
+        }
+        self
+    }
+
     /// Puts everything back that is not as it is here.
     pub(crate) fn restore(&self, paths: &[&Path]) {
         let now = Self::of(paths);

@@ -7,6 +7,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::plain;
+
 pub mod bar;
 pub mod calendar;
 pub mod dots;
@@ -71,7 +73,7 @@ impl Svg {
 
     /// As a file of its own.
     pub fn standalone(&self) -> String {
-        format!("{}\n", self.write(Some(STYLE)).into_string())
+        format!("{}\n", plain::document(&self.write(Some(STYLE)).into_string()))
     }
 
     fn write(&self, style: Option<&str>) -> Markup {

@@ -3,6 +3,52 @@ fail() {
   exit 1
 }
 
+# for_host MACHINE_ID NAME: this is the host of the plan, by its name where the plan knows no machine-id.
+for_host() {
+  [ "${HUGEWISE_ANY_HOST:-}" != yes ] || return 0
+  anyway="to apply it all the same: HUGEWISE_ANY_HOST=yes"
+  here=$(cat /etc/machine-id 2>/dev/null || :)
+  called=$(cat /proc/sys/kernel/hostname)
+  if [ -n "$1" ]; then
+    [ "$here" = "$1" ] || fail "the plan is for the host with machine-id $1, and this is $called (${here:-it has none}); $anyway"
+  elif [ -n "$2" ]; then
+    [ "$called" = "$2" ] || fail "the plan is for $2, and this is $called; $anyway"
+  else
+    fail "the plan does not say which host it is for; $anyway"
+  fi
+}
+
+# fits REST_KB DEFAULT_PAGES [SIZE_KB PAGES]...: this host has the memory for pools of so many pages, now or at the next
+# boot, those of its default size among them, and for what has to stay beside them.
+fits() {
+  total=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
+  size=$(sed -n 's/^Hugepagesize: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
+  rest=$1
+  pages=$2
+  shift 2
+  pools=0
+  while [ $# -gt 1 ]; do
+    if [ "$1" != "$size" ]; then
+      pools=$((pools + $1 * $2))
+    elif [ "$2" -gt "$pages" ]; then
+      pages=$2
+    fi
+    shift 2
+  done
+  pools=$((pools + pages * ${size:-0}))
+  [ "$pools" -gt 0 ] || return 0
+  [ -n "$total" ] || fail "the memory of this host is not known"
+  [ $((pools + rest)) -le "$total" ] ||
+    fail "pools of $pools kB do not fit: this host has $total kB, and $rest kB have to stay free beside them"
+}
+
+# no_links PATH...
+no_links() {
+  for path; do
+    [ ! -L "$path" ] || fail "$path is a symbolic link"
+  done
+}
+
 # Something was changed: the commands after it, from number $next on, have to be run again.
 changed() {
   later=$next
@@ -111,6 +157,11 @@ put_file() {
   }
   ! command -v restorecon >/dev/null 2>&1 || restorecon "$1" || :
   changed "$1"
+}
+
+# put_text PATH MODE UID GID CONTENT
+put_text() {
+  printf %s "$5" | put_file "$1" "$2" "$3" "$4"
 }
 
 # put_base64 PATH MODE UID GID BASE64

@@ -15,7 +15,7 @@ use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::Digest;
 
-use crate::chart;
+use crate::{chart, plain};
 
 /// The page's own style: wide tables scroll, paper gets no dark ground.
 const STYLE: &str = "\
@@ -77,7 +77,8 @@ pub fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String {
             }
         }
     };
-    format!("{}\n", page.into_string())
+    // Whatever reached it as it was: a text that was escaped can still turn or hide what stands beside it.
+    format!("{}\n", plain::document(&page.into_string()))
 }
 
 /// A column of a table.

@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::Format;
+use hugewise_model::escape::openmetrics;
 
-/// A label's value is cut beyond so many characters.
-const LONGEST_LABEL: usize = 120;
+use super::Format;
 
 /// What a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +73,7 @@ impl Labels {
         }
         text.push_str(name);
         text.push_str("=\"");
-        for letter in value.chars().take(LONGEST_LABEL) {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                '"' => text.push_str("\\\""),
-                '\n' => text.push_str("\\n"),
-                control if control.is_control() => text.push(char::REPLACEMENT_CHARACTER),
-                other => text.push(other),
-            }
-        }
+        text.push_str(&openmetrics::label(value));
         text.push('"');
         Self(text)
     }
@@ -113,7 +104,7 @@ impl Families {
             family.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')) && self.format == Format::OpenMetrics
         });
         self.name = name;
-        self.head = format!("# HELP {family} {help}\n# TYPE {family} {kind}\n");
+        self.head = format!("# HELP {family} {}\n# TYPE {family} {kind}\n", openmetrics::help(help));
         if let Some(unit) = unit {
             self.head.push_str(&format!("# UNIT {family} {unit}\n"));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hugewise_advice::forecast::per_process;
 use hugewise_advice::need::{self, Room};
+use hugewise_model::escape::plain;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Limit, LinkName, LinkState, PageCount};
 
@@ -30,12 +31,13 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
     pages(out, checked, &named);
 }
 
-/// Names are cut where they are very long; what then bears the name of another is numbered.
+/// What a label cannot hold is written out before names are told apart: two that were the same series would take the
+/// whole exposition with them. Names are cut where they are very long; what then bears the name of another is numbered.
 fn named(instances: &[Instance]) -> Vec<Named<'_>> {
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for instance in instances.iter().take(MOST_INSTANCES) {
-        let name: String = instance.name.chars().take(80).collect();
+        let name: String = plain::clean(&instance.name).chars().take(80).collect();
         let numbered = (2_u64..).map(|number| format!("{name} {number}"));
         let name =
             std::iter::once(name.clone()).chain(numbered).find(|name| taken.insert((instance.engine, name.clone())));

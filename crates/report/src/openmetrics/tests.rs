@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::instances::MOST_INSTANCES;
 use super::*;
+use crate::plain;
 use crate::samples::{self, Sample};
 
 fn text(sample: &Sample, format: Format) -> String {
@@ -104,6 +105,19 @@ fn a_host_of_thousands_of_servers_has_a_bounded_number_of_series() {
     assert!(text.len() < 2 << 20, "{}", text.len());
 }
 
+/// Two servers whose names differ in what no label can hold are two series.
+#[test]
+fn names_that_a_label_cannot_hold_stay_apart() {
+    let mut sample = samples::prod();
+    for (instance, name) in sample.instances.iter_mut().zip(["a\u{1}", "a\u{2}"]) {
+        (instance.engine, instance.name) = (hugewise_model::Engine::PostgreSql, name.into());
+    }
+    let text = text(&sample, Format::OpenMetrics);
+    let names: Vec<&str> = samples_of(&text).into_iter().map(|(name, _)| name).collect();
+    let apart: BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(apart.len(), names.len(), "{text}");
+}
+
 proptest! {
     /// A label's value can always be read back, and never ends its line.
     #[test]
@@ -123,7 +137,7 @@ proptest! {
                 match letters.next() { Some('n') => '\n', Some(other) => other, None => return Err(TestCaseError::fail("torn")) }
             } else { letter });
         }
-        let expected: String = value.chars().take(120).map(|letter| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter }).collect();
+        let expected: String = value.chars().take(120).map(|letter| if letter != '\n' && !plain::is_clean(&letter.to_string()) { '\u{fffd}' } else { letter }).collect();
         prop_assert_eq!(read, expected);
     }
 }

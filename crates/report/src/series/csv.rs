@@ -1,9 +1,9 @@
 //! Rows as text: RFC 4180 with line feeds.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use hugewise_incident::{Column, Metric, Series};
+use hugewise_model::escape::csv::cell;
 
 use super::{FIRST, LAST, clock_word};
 use crate::date;
@@ -26,7 +26,7 @@ impl<W: Write> Writer<W> {
 
     /// Writes the rows of a series.
     pub(super) fn add(&mut self, host: Option<&str>, series: &Series) -> io::Result<()> {
-        let (host, source) = (field(host.unwrap_or_default()), field(&series.source));
+        let (host, source) = (cell(host.unwrap_or_default()), cell(&series.source));
         let columns: Vec<Option<&Column>> = Metric::ALL.iter().map(|metric| series.column(*metric)).collect();
         let clock = clock_word(&series.clock);
         for (row, sample) in series.samples().iter().enumerate() {
@@ -51,15 +51,6 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A field, quoted where it holds what parts fields.
-fn field(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -77,7 +68,7 @@ mod tests {
         String::from_utf8(writer.finish()).unwrap()
     }
 
-    fn cell<'a>(text: &'a str, row: usize, column: &str) -> &'a str {
+    fn at<'a>(text: &'a str, row: usize, column: &str) -> &'a str {
         let place = text.lines().next().unwrap().split(',').position(|name| name == column).unwrap();
         text.lines().nth(row).unwrap().split(',').nth(place).unwrap()
     }
@@ -89,12 +80,12 @@ mod tests {
         let text = written(&[(history.host.as_deref(), &history.series[0])]);
         assert!(text.starts_with("host,source,time,interval_seconds,cpu_user_percent,"), "{}", &text[..200]);
         assert_eq!(text.lines().count(), 144);
-        let first = |column| cell(&text, 1, column);
+        let first = |column| at(&text, 1, column);
         assert_eq!(
             [first("host"), first("source"), first("time"), first("interval_seconds"), first("clock")],
             ["db7", "/var/log/sa/sa02", "2026-03-02T00:10:00-05:00", "", "utc"]
         );
-        assert_eq!((cell(&text, 2, "interval_seconds"), first("mem_total_bytes")), ("600", "21474836480"));
+        assert_eq!((at(&text, 2, "interval_seconds"), first("mem_total_bytes")), ("600", "21474836480"));
         assert_eq!((first("huge_total_bytes"), first("buffers_bytes")), ("0", ""));
         let rows = text.lines().map(|line| line.split(',').count());
         assert!(rows.clone().all(|count| count == Metric::ALL.len() + 5), "{:?}", rows.collect::<Vec<_>>());

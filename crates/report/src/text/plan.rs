@@ -5,6 +5,7 @@ use std::io;
 use hugewise_change::diff;
 use hugewise_change::plan::{Change, CommandChange, Expected, Instruction, Plan, Risk, Step, When};
 use hugewise_model::Bytes;
+use hugewise_model::escape::diff as escape;
 
 use super::findings::{LABELS, TEXT, labelled};
 use super::{closing, counted};
@@ -114,7 +115,8 @@ fn write_change(screen: &mut Screen<'_>, change: &Change) -> io::Result<()> {
             lines(screen, &diff::of_files(&change.path, before, after))?;
             match &change.after {
                 Some(after) if change.before.is_none() && (after.mode.0, after.uid, after.gid) != (0o644, 0, 0) => {
-                    let line = format!("{}: mode {} owner {}:{}", change.path, after.mode, after.uid, after.gid);
+                    let path = escape::path(&change.path);
+                    let line = format!("{path}: mode {} owner {}:{}", after.mode, after.uid, after.gid);
                     screen.line(&Spans::new().add(Role::Quiet, &line))
                 }
                 _ => Ok(()),
@@ -134,7 +136,7 @@ fn lines(screen: &mut Screen<'_>, diff: &str) -> io::Result<()> {
             [b'@' | b'\\', ..] => Role::Quiet,
             _ => Role::Text,
         };
-        screen.line(&Spans::new().add(role, &line.replace('\t', "    ")))
+        screen.line(&Spans::new().add(role, line))
     })
 }
 

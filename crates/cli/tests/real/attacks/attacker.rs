@@ -120,18 +120,17 @@ impl Attacker {
     }
 }
 
-/// Compiled once a test run; what a killed run has left is compiled anew.
+/// Compiled once a test; what a killed run has left is compiled anew. In namespaces of their own tests have the same pid.
 fn compile() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (source, program) = (folder.join(format!("fake-{}.c", std::process::id())), folder.join("fake"));
-    let made = folder.join(format!("fake-{}", std::process::id()));
+    let own = tempfile::tempdir_in(folder).map_err(|error| error.to_string())?;
+    let (source, made, program) = (own.path().join("fake.c"), own.path().join("fake"), folder.join("fake"));
     fs::write(&source, PROGRAM).map_err(|error| error.to_string())?;
     let output = Command::new("cc").args(["-O1", "-o"]).arg(&made).arg(&source).output();
     let output = output.map_err(|error| format!("cc: {error}"))?;
     if !output.status.success() {
         return Err(format!("cc: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    let _ = fs::remove_file(source);
     fs::rename(made, &program).map_err(|error| error.to_string())?;
     Ok(program)
 }

@@ -10,6 +10,7 @@ mod captures;
 mod containers;
 mod formats;
 mod identity;
+mod languages;
 mod plans;
 mod reading;
 mod serving;

@@ -5,16 +5,23 @@
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 
+// What would turn, hide or part the text beside it is spelled out, as in the reports.
+function plain(text) {
+  const spelled = (it) => it === "\n" ? it : "\\u{" + it.codePointAt(0).toString(16) + "}";
+  return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu, spelled);
+}
+
 function put(parent, name, text, kind) {
   const made = document.createElement(name);
-  if (text !== undefined && text !== null) made.textContent = text;
+  if (text !== undefined && text !== null) made.textContent = plain(text);
   if (kind) made.className = kind;
   parent.append(made);
   return made;
 }
 
 function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const shown = plain(text);
+  if (element.textContent !== shown) element.textContent = shown;
 }
 
 // Words for numbers, as the reports have them.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// A text as a scalar in double quotes, in ASCII.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
         // Writing to a String cannot fail.
@@ -22,14 +22,14 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A list of texts on one line.
-pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+pub fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[{}]", texts.join(", "))
 }
 
 /// A text as a literal block where people can read it as it is, else in quotes. Lines of the block begin `indent`
 /// columns in.
-pub(super) fn text(text: &str, indent: usize) -> String {
+pub fn text(text: &str, indent: usize) -> String {
     let printable = |line: &str| line.chars().all(|c| matches!(c, ' '..='~')) && !line.ends_with(' ');
     let first = text.lines().next().unwrap_or_default();
     let readable = text.ends_with('\n')

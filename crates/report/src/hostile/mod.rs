@@ -1,0 +1,265 @@
+//! Every kind of hostile text as name, path, reason and line of a report, in each language that reports are written in:
+//! read back by the real parser of each. Plans are in the attacks of the command line's tests, which run them.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use hugewise_change::diff;
+use hugewise_incident::{Metric, Moment, Series};
+use hugewise_lab::guard::Skip;
+use hugewise_lab::require;
+use hugewise_model::escape::{comment, csv, diff as heading, jinja, nagios, plain, shell};
+use hugewise_model::{Engine, Observed, Unread};
+use proptest::prelude::*;
+
+use crate::openmetrics::{CollectorRun, CpuSeconds, Format, Metered};
+use crate::samples::{self, Sample};
+use crate::series::SeriesFile;
+use crate::{Layout, openmetrics};
+
+mod corpus;
+
+/// Debian's own Python, for which its packages are.
+const PYTHON: &str = "/usr/bin/python3";
+
+fn program(path: &'static str) -> Result<&'static str, Skip> {
+    if Path::new(path).exists() { Ok(path) } else { Err(Skip(format!("{path} is not installed"))) }
+}
+
+/// A host that has the text wherever a host has a text of its own.
+fn tainted(text: &str, other: &str) -> Sample {
+    let mut sample = samples::prod();
+    let known = |text: &str| Observed::Known(text.to_owned());
+    (sample.host.name, sample.host.os) = (known(text), known(other));
+    for (instance, name) in sample.instances.iter_mut().zip([text, other]) {
+        (instance.engine, instance.name) = (Engine::PostgreSql, name.to_owned());
+        (instance.owner, instance.unit) = (text.to_owned(), Some(format!("{text}.service")));
+        instance.version = known(other);
+        instance.endpoints = vec![format!("/run/{text}/.s.PGSQL.5432")];
+    }
+    for chain in &mut sample.assessment.chains {
+        chain.links.iter_mut().for_each(|link| link.evidence = text.to_owned());
+    }
+    for finding in &mut sample.assessment.findings {
+        finding.summary = format!("{text} is bad");
+        (finding.evidence, finding.cost) = (vec![text.to_owned()], Some(other.to_owned()));
+        // As `assess` leaves them.
+        finding.fix =
+            vec![format!("# of {}", plain::clean(text)), format!("systemctl restart {}", shell::operand(text))];
+    }
+    sample.unread = vec![Unread { what: format!("/proc/1/root/{text}"), why: format!("malformed: {other}") }];
+    sample
+}
+
+/// Texts two by two, so that names that could be taken for each other meet.
+fn pairs() -> Vec<(String, String)> {
+    let texts = corpus::texts();
+    texts.iter().cloned().zip(texts.iter().cycle().skip(1).cloned()).collect()
+}
+
+fn page(sample: &Sample) -> String {
+    let mut out = Vec::new();
+    sample.checked().write_html(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn metrics(sample: &Sample) -> String {
+    let collectors = [CollectorRun { name: "host", took: Duration::from_millis(12), errors: 3 }];
+    let cpu = Some(CpuSeconds { kernel: 1.5, idle: 10.0, user: 2.0 });
+    let metered = Metered { checked: sample.checked(), collectors: &collectors, readings: 7, cpu, version: "0.1.0" };
+    openmetrics::write(&metered, Format::Prometheus)
+}
+
+/// Runs a program on a text; what it says.
+#[track_caller]
+fn through(command: &mut Command, text: &[u8]) -> String {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || input.write_all(text).unwrap());
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    })
+}
+
+/// Tags, attributes and text of each page, by Python's own parser: an array of pages in, an array of those out.
+const HTML: &str = "
+import sys, json
+from html.parser import HTMLParser
+class Page(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.said = [], []
+    def handle_starttag(self, tag, attributes):
+        self.tags.append([tag] + sorted(name for name, value in attributes))
+    def handle_data(self, data):
+        self.said.append(data)
+def read(text):
+    page = Page()
+    page.feed(text)
+    page.close()
+    return {'tags': sorted(set(map(tuple, page.tags))), 'said': ''.join(page.said)}
+json.dump([read(page) for page in json.load(sys.stdin)], sys.stdout)
+";
+
+#[test]
+fn a_page_has_no_tags_but_its_own_and_says_every_text() {
+    require!(program(PYTHON));
+    let pairs = pairs();
+    let mut pages = vec![page(&tainted("usual", "other"))];
+    pages.extend(pairs.iter().map(|(text, other)| page(&tainted(text, other))));
+    let input = serde_json::to_vec(&pages).unwrap();
+    let read: serde_json::Value =
+        serde_json::from_str(&through(Command::new(PYTHON).args(["-c", HTML]), &input)).unwrap();
+    for (at, (text, _)) in pairs.iter().enumerate() {
+        assert_eq!(read[at + 1]["tags"], read[0]["tags"], "{text:?}");
+        let said = read[at + 1]["said"].as_str().unwrap();
+        assert!(said.contains(plain::clean(text).as_ref()), "{text:?}");
+        assert!(said.split('\n').all(plain::is_clean), "{text:?}");
+    }
+}
+
+#[test]
+fn json_has_every_text_as_it_is() {
+    require!(program(PYTHON));
+    let pairs = pairs();
+    let mut lines = Vec::new();
+    for (text, other) in &pairs {
+        lines.push(tainted(text, other).json().to_string());
+    }
+    let names = "
+import sys, json
+json.dump([json.loads(line)['instances'][0]['name'] for line in sys.stdin.buffer.read().split(b'\\n')], sys.stdout)
+";
+    let read = through(Command::new(PYTHON).args(["-c", names]), lines.join("\n").as_bytes());
+    let read: Vec<String> = serde_json::from_str(&read).unwrap();
+    assert_eq!(read, pairs.into_iter().map(|(text, _)| text).collect::<Vec<_>>());
+}
+
+/// Everything in one exposition would be one host; each host is one, and all of them are looked at in one process.
+#[test]
+fn promtool_has_nothing_to_say_against_any_name() {
+    let promtool = require!(program("/usr/bin/promtool"));
+    let texts = corpus::texts();
+    let mut sample = samples::prod();
+    let one = sample.instances[0].clone();
+    sample.instances = texts
+        .iter()
+        .take(190)
+        .map(|text| {
+            let mut instance = one.clone();
+            (instance.engine, instance.name) = (Engine::PostgreSql, text.clone());
+            instance.version = Observed::Known(text.clone());
+            instance
+        })
+        .collect();
+    sample.host.name = Observed::Known(texts.concat());
+    let text = metrics(&sample);
+    through(Command::new(promtool).args(["check", "metrics"]), text.as_bytes());
+    let series: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#')).map(|line| line.rsplit_once(' ').unwrap().0).collect();
+    assert_eq!(series.iter().collect::<BTreeSet<_>>().len(), series.len());
+}
+
+#[test]
+fn a_spreadsheet_gets_texts_and_numbers_and_no_formula() {
+    require!(program(PYTHON));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv");
+    let texts = corpus::texts();
+    let mut file = SeriesFile::create(&path).unwrap();
+    for text in &texts {
+        let mut series = Series::new(text.as_str(), "vmstat");
+        series.push(Moment(1_500), Some(Duration::from_millis(500)));
+        series.set(Metric::RunQueue, 1.5);
+        file.add(Some(text), &series).unwrap();
+    }
+    file.finish().unwrap();
+    let rows = "
+import sys, csv, json
+with open(sys.argv[1], newline='', encoding='utf-8') as file:
+    json.dump(list(csv.reader(file)), sys.stdout)
+";
+    let read = through(Command::new(PYTHON).args(["-c", rows]).arg(&path), b"");
+    let rows: Vec<Vec<String>> = serde_json::from_str(&read).unwrap();
+    assert_eq!(rows.len(), texts.len() + 1);
+    for (row, text) in rows[1..].iter().zip(&texts) {
+        assert_eq!(row.len(), rows[0].len(), "{text:?}");
+        for cell in &row[..2] {
+            let meant = text.starts_with('\'') == cell.starts_with('\'');
+            assert_eq!(cell.strip_prefix('\'').filter(|_| !meant).unwrap_or(cell), text);
+            let first = cell.trim_start().chars().next();
+            assert!(!first.is_some_and(|first| "=+-@|%".contains(first)), "{cell:?}");
+        }
+        // Numbers stay numbers.
+        assert!(row.contains(&"1.5".to_owned()), "{row:?}");
+    }
+}
+
+#[test]
+fn what_is_shown_has_its_own_lines_alone() {
+    let shown = |sample: &Sample| [sample.text(100_000), sample.verified(crate::nagios::line)];
+    let usual = shown(&tainted("usual", "other")).map(|text| text.lines().count());
+    for (text, other) in pairs() {
+        let shown = shown(&tainted(&text, &other));
+        assert!(shown.iter().flat_map(|text| text.split('\n')).all(plain::is_clean), "{shown:?}");
+        assert_eq!(shown.each_ref().map(|text| text.lines().count()), usual, "{text:?} {other:?}");
+        assert_eq!((shown[1].matches('|').count(), shown[1].matches('\n').count()), (1, 1), "{shown:?}");
+    }
+}
+
+/// Pieces of all languages in any order.
+fn hostile() -> impl Strategy<Value = String> {
+    let texts = corpus::texts();
+    prop::collection::vec(prop_oneof![prop::sample::select(texts), any::<String>(), "[{}%#'\"$`|=\\\\ -]{1,6}"], 0..4)
+        .prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #[test]
+    fn one_line_stays_one_line_in_every_language(text in hostile()) {
+        let lines = [
+            plain::clean(&text).into_owned(),
+            plain::name(&text).into_owned(),
+            heading::path(&text).into_owned(),
+            heading::line('-', &text).into_owned(),
+            shell::word(&text),
+            shell::argument(&text),
+            shell::operand(&text),
+            jinja::inert(&text),
+            jinja::unsafe_value(&text),
+            nagios::text(&text),
+            comment::line("", &text).trim_end_matches('\n').to_owned(),
+        ];
+        for line in lines {
+            prop_assert!(plain::is_clean(&line), "{line:?}");
+        }
+        let braces = jinja::inert(&text).contains(['{', '}']);
+        prop_assert!(!braces);
+        prop_assert!(!nagios::text(&text).contains('|'));
+        prop_assert!(comment::line("", &text).starts_with('#'));
+        prop_assert_eq!(shell::exact(&text).is_some(), plain::is_clean(&text));
+        let cell = csv::cell(&text);
+        let inner = cell.strip_prefix('"').unwrap_or(&cell).trim_start();
+        prop_assert!(!inner.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell:?}");
+        let shown = diff::unified(&text, Some(&text), Some("x"));
+        prop_assert!(shown.split('\n').all(plain::is_clean));
+        prop_assert!(shown.matches("\n+++ ").count() <= 1 && shown.matches("\n--- ").count() == 0, "{shown}");
+    }
+
+    #[test]
+    fn a_report_of_any_names_has_the_lines_of_any_other(text in hostile(), other in hostile(), width in 40_usize..120) {
+        let sample = tainted(&text, &other);
+        let mut out = Vec::new();
+        sample.checked().write_text(&mut out, Layout::plain(width)).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        prop_assert!(shown.split('\n').all(plain::is_clean), "{shown:?}");
+        let metrics = metrics(&sample);
+        prop_assert!(metrics.split('\n').all(plain::is_clean), "{metrics:?}");
+    }
+}
