@@ -8,9 +8,9 @@ const UID: u32 = 4242;
 const HOME: &str = "/home/mallory";
 
 /// The PostgreSQL that is vouched for.
-pub const SERVER: u32 = 500;
+pub(crate) const SERVER: u32 = 500;
 /// The first of his processes.
-pub const FIRST: u32 = 1000;
+pub(crate) const FIRST: u32 = 1000;
 /// How many he has at most.
 const MOST: u32 = 4;
 
@@ -24,6 +24,11 @@ impl Dice<'_> {
         let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;
         *first
+    }
+
+    /// Yes as often as no.
+    fn coin(&mut self) -> bool {
+        self.byte().is_multiple_of(2)
     }
 
     fn pick<'t>(&mut self, of: &[&'t str]) -> &'t str {
@@ -143,7 +148,7 @@ const ARGUMENTS: &[&str] = &[
 ];
 
 /// The host that these bytes make.
-pub fn host(bytes: &[u8]) -> MapSource {
+pub(crate) fn host(bytes: &[u8]) -> MapSource {
     let mut dice = Dice(bytes);
     let mut source = base();
     for at in 0..=u32::from(dice.byte()) % MOST {
@@ -159,7 +164,7 @@ pub fn host(bytes: &[u8]) -> MapSource {
         let mut text = String::new();
         for _ in 0..dice.byte() % 6 {
             let (key, sign) = (dice.text(KEYS), dice.pick(&[" = ", "=", " "]));
-            let value = if dice.byte() % 2 == 0 { dice.text(VALUES) } else { dice.text(PATHS) };
+            let value = if dice.coin() { dice.text(VALUES) } else { dice.text(PATHS) };
             text += &format!("{key}{sign}{value}\n");
         }
         source = source.file(&format!("{HOME}/{name}"), text);
@@ -168,7 +173,7 @@ pub fn host(bytes: &[u8]) -> MapSource {
 }
 
 /// The same without him.
-pub fn host_without_him() -> MapSource {
+pub(crate) fn host_without_him() -> MapSource {
     base()
 }
 
@@ -232,7 +237,7 @@ fn stranger(source: MapSource, dice: &mut Dice<'_>, pid: u32) -> MapSource {
     let directory = dice.text(PATHS);
     let cgroup = dice.text(CGROUPS);
     let mapped = (1 + u64::from(dice.byte())) * 800 * MIB;
-    let touched = if dice.byte() % 2 == 0 { 4 * MIB } else { mapped };
+    let touched = if dice.coin() { 4 * MIB } else { mapped };
     let kind = dice.pick(&[
         "/dev/zero (deleted)",
         "/SYSV00000000 (deleted)",
@@ -240,9 +245,9 @@ fn stranger(source: MapSource, dice: &mut Dice<'_>, pid: u32) -> MapSource {
         "/anon_hugepage (deleted)",
         "/dev/shm/x",
     ]);
-    let mut arguments = vec![if dice.byte() % 2 == 0 { name.clone() } else { executable.clone() }];
+    let mut arguments = vec![if dice.coin() { name.clone() } else { executable.clone() }];
     for _ in 0..dice.byte() % 6 {
-        arguments.push(if dice.byte() % 2 == 0 { dice.text(ARGUMENTS) } else { dice.text(PATHS) });
+        arguments.push(if dice.coin() { dice.text(ARGUMENTS) } else { dice.text(PATHS) });
     }
     let short: String = name.chars().filter(|c| *c != '\n').take(15).collect();
     let process = Process {

@@ -1,6 +1,6 @@
 //! What the fuzz targets share. A target is one line: the parser it feeds.
 
-pub mod attacker;
+mod attacker;
 
 use std::io::Write;
 use std::path::Path;

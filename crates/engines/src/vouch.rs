@@ -171,12 +171,12 @@ fn touched(host: &Host, instance: &Instance) -> Observed<Bytes> {
     for segment in &instance.segments {
         let listed = || host.sysv_segments.known()?.iter().find(|listed| listed.id == segment.identity.1);
         match (segment.kind, segment.huge.get()) {
-            (_, Some(true) | None) | (SegmentKind::Private, _) => sum = sum + segment.size,
+            (_, Some(true) | None) | (SegmentKind::Private, _) => sum += segment.size,
             (SegmentKind::SystemV, _) => match listed().and_then(|it| Some(it.rss.get()? + it.swap.get()?)) {
-                Some(touched) => sum = sum + touched.min(segment.size),
-                None => sum = sum + segment.size,
+                Some(touched) => sum += touched.min(segment.size),
+                None => sum += segment.size,
             },
-            _ => others = others + segment.size,
+            _ => others += segment.size,
         }
     }
     if others == Bytes::ZERO {
