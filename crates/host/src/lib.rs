@@ -13,6 +13,7 @@ pub mod process;
 pub mod source;
 pub mod sys;
 pub mod tlb;
+pub mod trust;
 
 pub use door::{Door, ParseError};
 use hugewise_model::Host;

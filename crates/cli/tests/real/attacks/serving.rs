@@ -261,3 +261,65 @@ fn wrong_passwords_without_end_keep_nobody_from_checking_a_right_one() {
         assert!(scrape(served.address, "Authorization: Basic c2NyYXBlcjp3cm9uZw==\r\n").is_err());
     }
 }
+
+#[test]
+fn secrets_that_others_can_read_are_refused() {
+    let secrets = require!(Secrets::new());
+    for (config, file) in [("tls.yml", "server.key"), ("web.yml", "web.yml")] {
+        let path = secrets.path(file);
+        drop(secrets.served(config));
+        for mode in [0o644, 0o604, 0o660, 0o666, 0o640] {
+            secrets.mode(file, mode);
+            // In the group of somebody else.
+            std::os::unix::fs::chown(&path, Some(0), Some(4242)).unwrap();
+            let said = secrets.refused(&secrets.path(config)).unwrap_or_else(|why| panic!("{file} {mode:o}: {why}"));
+            assert!(said.contains(path.to_str().unwrap()) && said.contains("chmod"), "{said}");
+            assert!(!said.contains(HASH) && !said.contains("BEGIN"), "{said}");
+        }
+        // As PostgreSQL has it: root's, and readable by the server's group.
+        std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
+        drop(secrets.served(config));
+        secrets.mode(file, 0o600);
+    }
+}
+
+#[test]
+fn a_configuration_that_others_could_have_written_is_refused() {
+    let (attacker, secrets) = (require!(Attacker::new()), require!(Secrets::new()));
+    let theirs = |name: &str| {
+        let bytes = fs::read(secrets.path(name)).unwrap();
+        let path = attacker.file(name, bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    for name in ["server.key", "server.crt"] {
+        theirs(name);
+    }
+    let (web, tls) = (theirs("web.yml"), theirs("tls.yml"));
+    // His own files; root's in a folder of his; root's link to a file of his; his link to a file of root's.
+    fs::create_dir(attacker.path("open")).unwrap();
+    std::os::unix::fs::chown(attacker.path("open"), Some(4242), Some(4242)).unwrap();
+    let inside = attacker.path("open/web.yml");
+    fs::copy(secrets.path("web.yml"), &inside).unwrap();
+    symlink(&web, secrets.path("link.yml")).unwrap();
+    let link = attacker.link("link.yml", secrets.path("web.yml"));
+    std::os::unix::fs::lchown(&link, Some(4242), Some(4242)).unwrap();
+    for config in [web, tls, inside, secrets.path("link.yml"), link] {
+        let said = secrets.refused(&config).unwrap_or_else(|why| panic!("{}: {why}", config.display()));
+        assert!(said.contains("user 4242"), "{said}");
+    }
+    // A certificate authority of somebody else's lets in whom he likes.
+    let theirs = attacker.path("server.crt");
+    let text = format!(
+        "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n  client_ca_file: {}\n  \
+         client_auth_type: RequireAndVerifyClientCert\n",
+        theirs.display()
+    );
+    fs::write(secrets.path("tls.yml"), text).unwrap();
+    let said = secrets.refused(&secrets.path("tls.yml")).unwrap();
+    assert!(said.contains("user 4242"), "{said}");
+    // And a folder that everybody may write to.
+    secrets.mode("", 0o777);
+    let said = secrets.refused(&secrets.path("web.yml")).unwrap();
+    assert!(said.contains("every user may write"), "{said}");
+}
