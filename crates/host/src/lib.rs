@@ -4,6 +4,7 @@
 //! one, or a tar of such a folder. Behind it stands one file a kernel interface or
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
+pub mod caged;
 pub mod capture;
 pub mod compressed;
 pub mod config;

@@ -61,7 +61,8 @@ fn only(path: &Path, own: u32) -> Result<Stat, String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut left: VecDeque<OsString> = path.components().map(|part| part.as_os_str().to_owned()).collect();
     let (mut at, mut links) = (PathBuf::from("/"), 0);
-    let mut last = look(&at, own)?;
+    let whole = path.display().to_string();
+    let mut last = look(&at, &whole, own)?;
     while let Some(name) = left.pop_front() {
         match Path::new(&name).components().next() {
             Some(Component::RootDir) => at = PathBuf::from("/"),
@@ -69,13 +70,13 @@ fn only(path: &Path, own: u32) -> Result<Stat, String> {
             Some(Component::Normal(_)) => at.push(&name),
             _ => continue,
         }
-        last = look(&at, own)?;
+        last = look(&at, &whole, own)?;
         if FileType::from_raw_mode(last.st_mode) != FileType::Symlink {
             continue;
         }
         links += 1;
         let target = readlink(&at, Vec::new()).ok().filter(|_| links <= MOST_LINKS);
-        let target = target.ok_or_else(|| format!("{}: too many links", path.display()))?;
+        let target = target.ok_or_else(|| format!("{}: too many links", whole))?;
         at.pop();
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         for part in target.components().rev().map(Component::as_os_str).map(OsStr::to_owned) {
@@ -86,9 +87,9 @@ fn only(path: &Path, own: u32) -> Result<Stat, String> {
 }
 
 /// One part of a path. In a folder with the sticky bit only the owner can replace what is his.
-fn look(path: &Path, own: u32) -> Result<Stat, String> {
+fn look(path: &Path, whole: &str, own: u32) -> Result<Stat, String> {
     let shown = path.display();
-    let stat = lstat(path).map_err(|error| format!("{shown}: {}", std::io::Error::from(error)))?;
+    let stat = lstat(path).map_err(|error| format!("{whole}: {}", std::io::Error::from(error)))?;
     if stat.st_uid != 0 && stat.st_uid != own {
         return Err(format!("{shown} belongs to user {}, who could put anything there", stat.st_uid));
     }
