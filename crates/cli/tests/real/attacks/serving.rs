@@ -12,7 +12,7 @@ use hugewise_lab::guard::Skip;
 use hugewise_lab::require;
 
 use super::Attacker;
-use crate::harness::{self, HUGEWISE, User};
+use crate::harness::{self, HUGEWISE};
 
 /// What Prometheus waits for an answer.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
