@@ -82,7 +82,9 @@ impl Cage {
     pub fn run(self, program: &str, run: Run<'_>) -> Result<Caged, String> {
         trust::roots(Path::new(program)).map_err(|why| format!("{program} is not run: {why}"))?;
         let wrong = |error: io::Error| match self.user {
-            Some(user) => format!("{program} is not run: it cannot be run without root's rights, as user {user}: {error}"),
+            Some(user) => {
+                format!("{program} is not run: it cannot be run without root's rights, as user {user}: {error}")
+            }
             None => format!("{program}: {error}"),
         };
         let mut command = Command::new(program);
@@ -115,7 +117,6 @@ impl Default for Cage {
         Self::new()
     }
 }
-
 
 /// How it is run.
 #[derive(Clone, Copy, Debug)]

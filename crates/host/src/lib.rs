@@ -8,6 +8,7 @@ pub mod caged;
 pub mod capture;
 pub mod compressed;
 pub mod config;
+pub mod directory;
 pub mod door;
 pub mod kernel;
 pub mod process;

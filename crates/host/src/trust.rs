@@ -45,7 +45,10 @@ pub fn secret(path: &Path) -> Result<Stat, String> {
         return says("every user of this host");
     }
     if mode.intersects(Mode::RWXG) {
-        let own = || getegid().as_raw() == stat.st_gid || getgroups().is_ok_and(|all| all.iter().any(|group| group.as_raw() == stat.st_gid));
+        let own = || {
+            getegid().as_raw() == stat.st_gid
+                || getgroups().is_ok_and(|all| all.iter().any(|group| group.as_raw() == stat.st_gid))
+        };
         if stat.st_gid != 0 && !(stat.st_uid == 0 && own()) {
             return says(&format!("the group {}, which is not this server's,", stat.st_gid));
         }

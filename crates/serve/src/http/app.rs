@@ -14,12 +14,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};
-use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::service::Service;
-use hyper_util::service::TowerToHyperService;
 use hugewise_report::json::api;
 use hugewise_report::json::history::History;
 use hugewise_report::openmetrics::{self, Format};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 

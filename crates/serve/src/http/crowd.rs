@@ -367,7 +367,9 @@ mod tests {
 
     #[test]
     fn places_are_bound_by_descriptors() {
-        for (descriptors, places) in [(None, 1024), (Some(20_000), 1024), (Some(1024), 768), (Some(64), 32), (Some(0), 1)] {
+        for (descriptors, places) in
+            [(None, 1024), (Some(20_000), 1024), (Some(1024), 768), (Some(64), 32), (Some(0), 1)]
+        {
             assert_eq!(Crowd::new(descriptors).places, places, "{descriptors:?}");
         }
     }

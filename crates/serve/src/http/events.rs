@@ -51,10 +51,7 @@ pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
     /// Begins with the reading that is there already.
-    pub(super) fn start(
-        told: watch::Receiver<Option<Arc<Event>>>,
-        ended: watch::Receiver<bool>,
-    ) -> Self {
+    pub(super) fn start(told: watch::Receiver<Option<Arc<Event>>>, ended: watch::Receiver<bool>) -> Self {
         let (send, receive) = mpsc::channel(1);
         tokio::spawn(tell(told, ended, send));
         Self(receive)

@@ -42,8 +42,7 @@ impl Gate {
                 let text = String::from_utf8(read(&path, &mut files)?)
                     .map_err(|_| format!("{}: not UTF-8", path.display()))?;
                 let folder = path.parent().unwrap_or(Path::new("/"));
-                let config =
-                    WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?;
+                let config = WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?;
                 if !config.users.is_empty() {
                     trust::secret(&path)?;
                 }

@@ -73,11 +73,8 @@ struct Waits {
     look_again: Duration,
 }
 
-const WAITS: Waits = Waits {
-    patience: Duration::from_secs(10),
-    whole: Duration::from_secs(30),
-    look_again: Duration::from_secs(10),
-};
+const WAITS: Waits =
+    Waits { patience: Duration::from_secs(10), whole: Duration::from_secs(30), look_again: Duration::from_secs(10) };
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]

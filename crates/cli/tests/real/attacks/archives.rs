@@ -68,7 +68,7 @@ fn in_place_of(program: &str, file: &Path) -> Result<(), Skip> {
 }
 
 fn sleepers() -> Vec<u32> {
-    harness::kernel::processes(|command| command.starts_with("sleep\0424"))
+    harness::kernel::processes(|command| command.starts_with("sleep\x00424"))
 }
 
 fn played(program: &str, archive: &Path) -> Result<(), Skip> {
@@ -88,8 +88,17 @@ fn played(program: &str, archive: &Path) -> Result<(), Skip> {
     let words: Vec<&str> = words.lines().next().unwrap().split_whitespace().collect();
     let [uid, gid, groups, rest @ ..] = &words[..] else { panic!("{words:?}") };
     assert!(*uid != "0" && uid == gid && *groups == "1", "{program}: {words:?}");
-    assert_eq!(rest, ["CapInh:0000000000000000", "CapPrm:0000000000000000", "CapEff:0000000000000000",
-        "CapAmb:0000000000000000", "NoNewPrivs:1"], "{program}: {words:?}");
+    assert_eq!(
+        rest,
+        [
+            "CapInh:0000000000000000",
+            "CapPrm:0000000000000000",
+            "CapEff:0000000000000000",
+            "CapAmb:0000000000000000",
+            "NoNewPrivs:1"
+        ],
+        "{program}: {words:?}"
+    );
     assert!(fs::read(home.join("written")).unwrap_or_default().is_empty());
     assert_eq!(sleepers(), Vec::<u32>::new(), "what it left running has ended");
     harness::must(Command::new("umount").arg(program));
@@ -197,7 +206,7 @@ fn planted_links_are_not_written_through() {
     let writes: [(&str, &[&str]); 4] = [
         ("capture.tar", &["capture", "-o"]),
         ("hugewise.prom", &["serve", "--once", "--textfile"]),
-        ("report.json", &["run", "--format", "json", "--out", "PATH", "--", "/bin/true"]),
+        ("report.json", &["run", "--report", "--format", "json", "--out", "PATH", "--", "/bin/true"]),
         ("plan.json", &["plan", "--out"]),
     ];
     for (name, arguments) in writes {

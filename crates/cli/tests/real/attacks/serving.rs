@@ -195,7 +195,8 @@ impl Secrets {
         command.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
         command.args(["-keyout", "server.key", "-out", "server.crt"]).current_dir(secrets.0.path());
         harness::must(&mut command);
-        fs::write(secrets.path("tls.yml"), "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n").unwrap();
+        fs::write(secrets.path("tls.yml"), "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n")
+            .unwrap();
         fs::write(secrets.path("web.yml"), format!("basic_auth_users:\n  scraper: {HASH}\n")).unwrap();
         for name in ["server.key", "tls.yml", "web.yml"] {
             secrets.mode(name, 0o600);
@@ -236,11 +237,9 @@ fn half_handshakes_starve_nobody() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if said == "HTTP/1.0 200 OK True\n" { Ok(()) } else { Err(format!("{} {said}", output.status)) }
     };
-    for (kind, command) in [
-        ("idle", attacker.command(&python)),
-        ("hello", attacker.command(&python)),
-        ("hello", Command::new(&python)),
-    ] {
+    for (kind, command) in
+        [("idle", attacker.command(&python)), ("hello", attacker.command(&python)), ("hello", Command::new(&python))]
+    {
         let _crowd = Crowd::start(command, kind, &served, MANY);
         assert_answered(kind, by_tls);
         let memory = served.status("VmRSS:") >> 10;
@@ -297,9 +296,7 @@ fn a_configuration_that_others_could_have_written_is_refused() {
     }
     let (web, tls) = (theirs("web.yml"), theirs("tls.yml"));
     // His own files; root's in a folder of his; root's link to a file of his; his link to a file of root's.
-    fs::create_dir(attacker.path("open")).unwrap();
-    std::os::unix::fs::chown(attacker.path("open"), Some(4242), Some(4242)).unwrap();
-    let inside = attacker.path("open/web.yml");
+    let inside = attacker.folder("open").join("web.yml");
     fs::copy(secrets.path("web.yml"), &inside).unwrap();
     symlink(&web, secrets.path("link.yml")).unwrap();
     let link = attacker.link("link.yml", secrets.path("web.yml"));

@@ -55,9 +55,9 @@ pub fn archive(base: &Path, source: &str) -> Result<Series, Refused> {
     let folder = tempfile::tempdir().map_err(wrong)?;
     let parts = Parts::into(folder.path().to_owned()).map_err(wrong)?;
     for name in names {
-        let copied = below.open(&name).and_then(|file| {
-            parts.add(&name.to_string_lossy(), file, |stream, file| io::copy(stream, file).map(drop))
-        });
+        let copied = below
+            .open(&name)
+            .and_then(|file| parts.add(&name.to_string_lossy(), file, |stream, file| io::copy(stream, file).map(drop)));
         copied.map_err(wrong)?;
     }
     parts.read(source)
