@@ -180,6 +180,8 @@ pub fn ask(instance: &Instance, must: bool) -> Vec<String> {
                 let sql = format!("\"ALTER SYSTEM SET {name} = '{value}'\"");
                 if instance.containered {
                     format!("# inside its container: psql{port} -c {sql}")
+                } else if instance.owner_is_number() {
+                    format!("# as user {}, who is in no local account file: psql{port} -c {sql}", instance.owner)
                 } else {
                     format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))
                 }
@@ -217,7 +219,13 @@ pub fn raise_memlock(instance: &Instance, kib: u64) -> Vec<String> {
         None => {
             let owner = &instance.owner;
             let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-            if plain {
+            if instance.owner_is_number() {
+                // A number alone would be taken for a name.
+                vec![
+                    format!("# user {owner} is in no local account file: in /etc/security/limits.d, by number,"),
+                    format!("# {owner}:{owner} - memlock {kib}"),
+                ]
+            } else if plain {
                 vec![
                     format!("printf '{owner} - memlock {kib}\\n' > /etc/security/limits.d/99-hugepages.conf"),
                     "# holds for log-ins from now on".into(),
@@ -244,7 +252,14 @@ pub fn permit(host: &Host, instance: &Instance) -> Vec<String> {
                 fix.push(format!("groupadd -g {group} hugepages"));
             }
             let name = name.unwrap_or_else(|| group.to_string());
-            fix.push(format!("usermod -aG {} {}", shell_word(&name), operand(&instance.owner)));
+            if instance.owner_is_number() {
+                let owner = &instance.owner;
+                fix.push(format!(
+                    "# user {owner} is in no local account file: whoever keeps its account adds it to {name}"
+                ));
+            } else {
+                fix.push(format!("usermod -aG {} {}", shell_word(&name), operand(&instance.owner)));
+            }
             fix.push("# a log-in or a service started after that has the group".into());
             fix
         }
@@ -253,5 +268,27 @@ pub fn permit(host: &Host, instance: &Instance) -> Vec<String> {
             format!("printf 'vm.hugetlb_shm_group = {gid}\\n' > /etc/sysctl.d/zz-hugetlb-shm-group.conf"),
         ],
         _ => vec![format!("# set vm.hugetlb_shm_group to the number of a group that {} is in", instance.owner)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn an_owner_without_a_name_is_told_by_number_and_no_command_takes_the_number_for_a_name() {
+        let mut case = testing::quiet();
+        let instance = case.postgresql("main", testing::gib(8));
+        (instance.owner, instance.unit, instance.containered) = ("4242".into(), None, false);
+        let instance = instance.clone();
+        assert_eq!(instance.owner_in_words(), "user 4242 (in no local account file)");
+        for line in raise_memlock(&instance, 64).iter().chain(&ask(&instance, true)) {
+            assert!(line.starts_with('#'), "{line}");
+        }
+        assert!(raise_memlock(&instance, 64)[1].contains("4242:4242 - memlock 64"));
+        let named = Instance { owner: "pg15".into(), ..instance };
+        assert_eq!(named.owner_in_words(), "pg15");
+        assert!(raise_memlock(&named, 64)[0].contains("printf 'pg15 - memlock 64"));
     }
 }

@@ -76,9 +76,12 @@ pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
     };
     let here = process.gid == group || process.groups.contains(&group);
     if here || host.accounts.groups_of(process.uid).contains(&group) {
-        return Right::Has(format!("{} is in vm.hugetlb_shm_group={group}", instance.owner));
+        return Right::Has(format!("{} is in vm.hugetlb_shm_group={group}", instance.owner_in_words()));
     }
-    Right::Lacks(format!("{} has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group={group}", instance.owner))
+    Right::Lacks(format!(
+        "{} has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group={group}",
+        instance.owner_in_words()
+    ))
 }
 
 fn capability(host: &Host, process: &Process, instance: &Instance) -> Right {

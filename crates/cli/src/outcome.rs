@@ -68,13 +68,31 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
 
 /// Whether a file can be written, so that nobody waits for what then cannot be kept. One that is there stays as it is.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let opened = open_ours(path, std::fs::OpenOptions::new().append(true).create(true));
     opened.map(drop).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 /// Writes a file.
 pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    let opened = open_ours(path, std::fs::OpenOptions::new().write(true).create(true).truncate(true));
+    let written = opened.and_then(|mut file| file.write_all(text));
+    written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// Opens a file to write to. A link that another user has put in its place, as /tmp lets everybody, is not followed.
+fn open_ours(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::{FileType, OFlags, lstat};
+    let link = lstat(path).ok().filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+    match link {
+        Some(link) if link.st_uid != 0 && link.st_uid != rustix::process::geteuid().as_raw() => {
+            Err(io::Error::other(format!("is a link of user {}, which is not followed", link.st_uid)))
+        }
+        Some(_) => options.open(path),
+        // One that comes between is not followed either.
+        None => options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path),
+    }
 }
 
 /// Writes lines to standard output that may hold what others named.

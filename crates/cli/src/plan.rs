@@ -142,8 +142,15 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn read(source: &dyn Source, connect: bool) -> Self {
-        let host = hugewise_host::read(source);
-        let Found { mut instances, unread: mut unread_of_engines, .. } = hugewise_engines::find(&host, source);
+        let mut host = hugewise_host::read(source);
+        let mut found = hugewise_engines::find(&host, source);
+        // What is to be done names accounts; a container's are not the host's.
+        let owners = found.instances.iter().filter(|instance| !instance.containered);
+        let owners: Vec<u32> = owners.filter_map(|instance| Some(host.process(instance.pid)?.uid)).collect();
+        if hugewise_host::directory::add(&mut host, owners) {
+            found = hugewise_engines::find(&host, source);
+        }
+        let Found { mut instances, unread: mut unread_of_engines, .. } = found;
         let mut unread = host.unread.clone();
         unread.append(&mut unread_of_engines);
         if connect {

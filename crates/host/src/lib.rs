@@ -4,15 +4,18 @@
 //! one, or a tar of such a folder. Behind it stands one file a kernel interface or
 //! configuration file, each a pure parser from bytes to a type. [`read`] puts them together.
 
+pub mod caged;
 pub mod capture;
 pub mod compressed;
 pub mod config;
+pub mod directory;
 pub mod door;
 pub mod kernel;
 pub mod process;
 pub mod source;
 pub mod sys;
 pub mod tlb;
+pub mod trust;
 
 pub use door::{Door, ParseError};
 use hugewise_model::Host;

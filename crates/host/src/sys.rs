@@ -81,6 +81,110 @@ pub fn without_terminal(command: &mut std::process::Command) {
     unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
 }
 
+/// What a program may use that reads what strangers wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Seconds of a processor.
+    pub seconds: u64,
+    /// Bytes of address space.
+    pub memory: u64,
+    /// Bytes of any file that it writes.
+    pub file: u64,
+    /// Files that it has open.
+    pub descriptors: u64,
+    /// Processes and threads of its user.
+    pub processes: u64,
+}
+
+/// Lets a command run with nothing but what it is given: in a session of its own, without a capability and any way to one,
+/// within bounds, with no descriptor but its standard ones, and killed when the thread that starts it ends. With a `user`,
+/// which takes root, it runs as that user and group alone; if `offline`, without a network where the kernel can do that.
+/// What cannot be done but for the network fails the start.
+pub fn without_rights(command: &mut std::process::Command, user: Option<u32>, offline: bool, bounds: Bounds) {
+    use std::os::unix::process::CommandExt;
+    let setup = move || {
+        rustix::process::setsid()?;
+        close_others_at_exec();
+        if let Some(user) = user {
+            if offline {
+                // SAFETY: unshare(2) takes flags alone. In a container it may not be allowed.
+                unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            }
+            become_user(user)?;
+        }
+        drop_capabilities()?;
+        bound(&bounds)
+    };
+    // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+    unsafe { command.pre_exec(setup) };
+}
+
+fn checked(result: libc::c_int) -> std::io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Descriptors that whoever started this program left open are none of the command's.
+fn close_others_at_exec() {
+    // SAFETY: close_range(2) takes numbers alone; 5.11 has the flag.
+    let marked = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if marked != 0 {
+        for descriptor in 3..4096 {
+            // SAFETY: one that is not open is no harm.
+            unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
+/// Becomes a user and its group for good.
+fn become_user(user: u32) -> std::io::Result<()> {
+    // SAFETY: no group is read from the null pointer, as there are none; the others take numbers alone.
+    unsafe {
+        checked(libc::setgroups(0, std::ptr::null()))?;
+        checked(libc::setresgid(user, user, user))?;
+        checked(libc::setresuid(user, user, user))?;
+        // Whoever can become root again has not dropped anything.
+        if libc::setresuid(0, 0, 0) == 0 || libc::geteuid() == 0 || libc::getegid() == 0 {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
+    }
+    Ok(())
+}
+
+fn drop_capabilities() -> std::io::Result<()> {
+    /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h, and the process that asks.
+    const HEADER: [u32; 2] = [0x2008_0522, 0];
+    /// Effective, permitted and inheritable, the lower halves and the upper ones.
+    const NONE: [u32; 6] = [0; 6];
+    // SAFETY: prctl(2) takes numbers alone here; capset(2) reads a header of two words and, for this version, six more.
+    unsafe {
+        // Kernels before 4.3 have none of these.
+        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+        checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+        checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
+        match libc::syscall(libc::SYS_capset, HEADER.as_ptr(), NONE.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+fn bound(bounds: &Bounds) -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Cpu, bounds.seconds),
+        (Resource::As, bounds.memory),
+        (Resource::Fsize, bounds.file),
+        (Resource::Nofile, bounds.descriptors),
+        (Resource::Nproc, bounds.processes),
+    ] {
+        let most = Some(getrlimit(resource).maximum.map_or(most, |hard| hard.min(most)));
+        setrlimit(resource, Rlimit { current: most, maximum: most })?;
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    Ok(())
+}
+
 /// EAX, EBX, ECX, EDX of one CPUID leaf; `None` above the highest leaf, and on other architectures.
 pub fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[cfg(target_arch = "x86_64")]

@@ -118,6 +118,20 @@ impl Instance {
         format!("{} {}", self.engine, self.name)
     }
 
+    /// Its owner as it is told: a name, or a number with what that means.
+    pub fn owner_in_words(&self) -> String {
+        if self.owner_is_number() {
+            format!("user {} (in no local account file)", self.owner)
+        } else {
+            self.owner.clone()
+        }
+    }
+
+    /// Whether its owner is known by number alone: no file of its host knows the account.
+    pub fn owner_is_number(&self) -> bool {
+        !self.owner.is_empty() && self.owner.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     /// `oracle PROD pid 4711`: of no other, whatever the others call themselves.
     pub fn handle(&self) -> String {
         let of_pid = format!(" pid {}", self.pid);

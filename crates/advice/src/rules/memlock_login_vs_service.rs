@@ -66,7 +66,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let summary = format!("{} gets enough memlock for its {needs} from {works} and not from {fails}", instance.title());
     let evidence = vec![
         format!("service: {service} ({service_place})"),
-        format!("log-in of {}: {log_in} ({log_in_place})", instance.owner),
+        format!("log-in of {}: {log_in} ({log_in_place})", instance.owner_in_words()),
     ];
     let fix = if by_log_in && memlock_below_segment::look(facts, instance).is_ok_and(|finding| finding.is_some()) {
         vec!["# the fix of its HW301".into()]

@@ -81,6 +81,15 @@ fn clustered(draft: &mut Draft<'_>, instance: &Instance) {
 fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     let owner = &instance.owner;
     let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) && !owner.starts_with('-');
+    if instance.owner_is_number() {
+        // Rules by number may be in force for an account that is none any more, or for another's.
+        let lines = [
+            format!("# user {owner} is in no account file, and no directory knows it; where that is right, by number:"),
+            format!("# in a file under /etc/security/limits.d: {owner}:{owner} - memlock unlimited"),
+        ];
+        draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
+        return;
+    }
     let Some(uid) = ask.host.process(instance.pid).map(|process| process.uid).filter(|_| plain) else {
         let lines = [format!("# in a file under /etc/security/limits.d: {owner} - memlock unlimited")];
         draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));

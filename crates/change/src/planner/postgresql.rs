@@ -3,7 +3,8 @@
 use hugewise_advice::fix;
 use hugewise_engines::options::in_mount_namespace_of;
 use hugewise_engines::postgresql::conf::{self, Content};
-use hugewise_host::Source;
+use hugewise_host::config::accounts;
+use hugewise_host::{Door, Source};
 use hugewise_model::{Asked, Engine, Instance, PageSize};
 
 use super::boot_loader::find_program;
@@ -213,6 +214,11 @@ fn alter_system(
 ) -> Result<Vec<crate::plan::Change>, String> {
     if instance.containered {
         return Err("it runs in a container: set it in there".into());
+    }
+    // apply runs psql as an account of the host's own files, and asks no directory for one.
+    let accounts = accounts::read(&mut Door::new(ask.source)).users;
+    if !accounts.is_empty() && accounts.values().all(|account| account.name != instance.owner) {
+        return Err(format!("its owner {} is in no local account file", instance.owner));
     }
     let socket = instance.endpoints.iter().find_map(|endpoint| endpoint.split_once("/.s.PGSQL."));
     let (folder, port) = socket.ok_or("the socket of the server is not known")?;

@@ -72,6 +72,21 @@ mod tests {
         assert_eq!(accounts.groups.len(), 4);
     }
 
+    #[test]
+    fn lines_that_are_none_and_ids_that_come_twice() {
+        let users = parse_users(
+            b"+@ldap::::::\n-evil:x:7:7::/:\n+:x:0:0:::\nroot:x:0:0::/:\ntoor:x:0:0::/:\n:x:5:5::/:\nshort:x:6\nneg:x:-1:1::/:\n\
+              big:x:4294967296:1::/:\nhex:x:0x10:1::/:\nbin\xff:x:2:2::/:\ntail:x:9:9\r\nlast:x:10:10::/:",
+        );
+        assert_eq!(users.get(&0).map(|user| user.name.as_str()), Some("root"));
+        for absent in [1, 5, 6, 7, 16, u32::MAX] {
+            assert!(!users.contains_key(&absent), "{absent}");
+        }
+        assert!(users.contains_key(&10));
+        let groups = parse_groups(b"+:::\nroot:x:0:\nwheel:x:0:alice\n:x:3:bob\nopen:x:4294967296:\n");
+        assert_eq!((groups.len(), &groups[&0].members[..]), (1, &["alice".to_owned()][..]));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -166,6 +166,11 @@ impl Below {
         self.of_type(FileType::Directory)
     }
 
+    /// Names of the regular files in it, sorted.
+    pub fn files(&self) -> Vec<OsString> {
+        self.of_type(FileType::RegularFile)
+    }
+
     /// Names of the links in it, sorted.
     pub fn links(&self) -> Vec<OsString> {
         self.of_type(FileType::Symlink)

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use self::hosts::{Host, Piece, Placed};
-use self::places::{Job, Where};
+use self::places::Job;
 use self::reading::{Found, What};
 use self::scratch::Scratch;
 use self::setup::Setup;
@@ -161,10 +161,10 @@ impl Reading {
     fn pcp(&mut self, seen: &mut Vec<PathBuf>) {
         for part in std::mem::take(&mut self.parts) {
             let Some(job) = self.jobs.get(part).cloned() else { continue };
-            match reading::pcp_base(&job) {
-                Ok((base, label)) if !seen.contains(&base) => {
-                    seen.push(base.clone());
-                    self.jobs.push(Job { at: Where::Pcp(base), label, named: true, ..job });
+            match reading::pcp_base(&job, &self.jobs) {
+                Ok((at, base, label)) if !seen.contains(&base) => {
+                    seen.push(base);
+                    self.jobs.push(Job { at, label, named: true, ..job });
                 }
                 Ok(_) => {}
                 Err(why) => {

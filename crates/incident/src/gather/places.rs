@@ -15,8 +15,8 @@ pub(crate) enum Where {
     Given(PathBuf),
     /// Below a folder that was given.
     Below(Arc<Below>, PathBuf),
-    /// The archive of PCP of this base.
-    Pcp(PathBuf),
+    /// An archive of PCP: its parts, below a folder.
+    Pcp(Arc<Below>, Vec<PathBuf>),
     /// A host that was captured, as a folder.
     Host(Arc<Below>, PathBuf),
 }

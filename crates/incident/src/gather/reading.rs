@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hugewise_host::compressed::{self, MAX_UNPACKED};
-use hugewise_host::source::files::{self, Given};
+use hugewise_host::source::files::{self, Below, Given};
 use hugewise_host::source::{Archive, Folder, tarred};
 
 use super::places::{Job, Where};
 use super::scratch::Scratch;
 use super::setup::{self, Setup};
 use crate::investigate::Progress;
-use crate::readers::{self, HEAD, Promise, pcp};
+use crate::readers::pcp::{self, Parts};
+use crate::readers::{self, HEAD, Promise};
 use crate::{Refused, Series};
 
 /// One file that was read, or that was not.
@@ -101,8 +103,8 @@ pub(crate) fn one(
             Err(error) => Err(error),
         },
         Where::Below(below, path) => below.open(path),
-        Where::Pcp(base) => {
-            let what = match pcp::archive(base, &job.label) {
+        Where::Pcp(below, parts) => {
+            let what = match reader.copied(below, parts) {
                 Ok(series) => What::Series(vec![series]),
                 Err(Refused(why)) => What::Refused(why),
             };
@@ -130,6 +132,28 @@ impl Reader<'_> {
     fn hand(&self, entry: &str, label: &str, root: Option<String>, what: What) {
         let (job, entry, label) = (self.at, entry.to_owned(), label.to_owned());
         (self.hand)(Found { job, entry, label, root, what });
+    }
+
+    /// A PCP archive in a folder. Its parts are copied: who reads them may not come near anything else.
+    fn copied(&self, below: &Below, names: &[PathBuf]) -> Result<Series, Refused> {
+        let wrong = |error: io::Error| Refused(format!("cannot be read: {error}"));
+        let folder = self.scratch.folder().map_err(wrong)?;
+        let mut bytes = 0;
+        let copied = Parts::into(folder.clone()).and_then(|parts| {
+            for name in names {
+                parts.add(&name.to_string_lossy(), below.open(name)?, |stream, file| {
+                    let filled = self.scratch.fill(stream, file);
+                    bytes += file.metadata().map_or(0, |facts| facts.len());
+                    filled
+                })?;
+            }
+            Ok(parts)
+        });
+        let read = copied.map_err(wrong).and_then(|parts| parts.read(&self.job.label));
+        // What cannot be removed now is with all of the folder.
+        let _ = std::fs::remove_dir_all(folder);
+        self.scratch.is_free_of(bytes);
+        read
     }
 
     /// A file of any kind; `again` is the same for a second reading.
@@ -180,7 +204,7 @@ impl Reader<'_> {
         // How much its entries may become when they are unpacked in turn.
         let left = Cell::new(MAX_UNPACKED);
         let mut is_host = false;
-        let mut unpacked: Vec<(String, PathBuf)> = Vec::new();
+        let mut unpacked: Vec<(String, Parts)> = Vec::new();
         let root = || Some(label.to_owned());
         let tarred = tarred::each(plain, &mut |path, _, content| {
             is_host |= path.split('/').take(2).any(|part| matches!(part, "sos_commands" | "hugewise"))
@@ -242,7 +266,7 @@ impl Reader<'_> {
         &self,
         stream: &mut dyn Read,
         path: &str,
-        unpacked: &mut Vec<(String, PathBuf)>,
+        unpacked: &mut Vec<(String, Parts)>,
     ) -> io::Result<Option<File>> {
         let mut file = tempfile::tempfile()?;
         self.scratch.fill(stream, &mut file)?;
@@ -251,17 +275,12 @@ impl Reader<'_> {
             let first = compressed::open(&mut file).and_then(|mut plain| head(&mut plain));
             file.rewind()?;
             if first.is_ok_and(|head| Promise::of(&head) == Promise::Pcp) {
-                let folder = match unpacked.iter().find(|(of, _)| of == base) {
-                    Some((_, folder)) => folder.clone(),
-                    None => {
-                        let folder = self.scratch.folder()?;
-                        unpacked.push((base.to_owned(), folder.clone()));
-                        folder
-                    }
-                };
-                // The name within the tar is nowhere in it but for `.0.xz`.
-                let suffix = path.get(base.len()..).unwrap_or_default();
-                io::copy(&mut file, &mut File::create_new(folder.join(format!("archive{suffix}")))?)?;
+                if !unpacked.iter().any(|(of, _)| of == base) {
+                    unpacked.push((base.to_owned(), Parts::into(self.scratch.folder()?)?));
+                }
+                if let Some((_, parts)) = unpacked.iter().find(|(of, _)| of == base) {
+                    parts.add(path, file, |stream, file| self.scratch.fill(stream, file))?;
+                }
                 return Ok(None);
             }
         }
@@ -269,17 +288,16 @@ impl Reader<'_> {
     }
 
     /// The archives of PCP that were unpacked.
-    fn archives(&self, unpacked: &[(String, PathBuf)], entry: &str, label: &str) {
-        for (base, folder) in unpacked {
+    fn archives(&self, unpacked: &[(String, Parts)], entry: &str, label: &str) {
+        for (base, parts) in unpacked {
             let shown = format!("{label}:{base}");
-            let what = match pcp::archive(&folder.join("archive"), &shown) {
+            let what = match parts.read(&shown) {
                 Ok(series) => What::Series(vec![series]),
-                Err(Refused(why)) => What::Refused(why.replace(&*folder.to_string_lossy(), label)),
+                Err(Refused(why)) => What::Refused(why),
             };
             let inner = if entry.is_empty() { base.clone() } else { format!("{entry}:{base}") };
             self.hand(&inner, &shown, Some(label.to_owned()), what);
-            // What cannot be removed now is with all of the folder.
-            let _ = std::fs::remove_dir_all(folder);
+            parts.remove();
         }
     }
 }
@@ -319,30 +337,34 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
-/// The base of a PCP archive that a file in a folder is of, for those that read it by its path; and as it is called.
+/// The PCP archive that a file in a folder is of, for those that read it by its path: its parts, its base, and as it is
+/// called.
 ///
 /// # Errors
-/// Its name is of no such archive, or a part of the archive is a link, which could lead out of the folder.
-pub(crate) fn pcp_base(job: &Job) -> Result<(PathBuf, String), String> {
-    let path = match &job.at {
-        Where::Given(path) => std::path::absolute(path).ok(),
-        Where::Below(below, path) => below.real_path().ok().map(|folder| folder.join(path)),
-        Where::Pcp(_) | Where::Host(..) => None,
-    };
-    let base = path.as_ref().and_then(|path| pcp::base(path.to_str()?)).map(PathBuf::from);
-    let (Some(base), Some(label)) = (base, pcp::base(&job.label)) else {
-        return Err(
-            "is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index".into()
-        );
-    };
-    let of_base = |link: &&PathBuf| pcp::base(&link.to_string_lossy()).is_some_and(|of| Path::new(of) == base);
-    if let Where::Below(below, _) = &job.at
-        && let (Ok(folder), Some(parent)) = (below.real_path(), base.parent())
-        && let Ok(Given::Folder(beside)) = files::open(parent)
-        && parent.starts_with(folder)
-        && let Some(link) = beside.links().iter().map(|name| parent.join(name)).collect::<Vec<_>>().iter().find(of_base)
-    {
-        return Err(format!("{} is a link, which is not followed", link.display()));
+/// Its name is of no such archive, or it cannot be found again.
+pub(crate) fn pcp_base(job: &Job, jobs: &[Job]) -> Result<(Where, PathBuf, String), String> {
+    let nameless = || "is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index";
+    let lost = |error: io::Error| format!("cannot be read: {error}");
+    let of = |path: &Path| path.to_str().and_then(pcp::base).map(PathBuf::from);
+    let label = pcp::base(&job.label).ok_or_else(nameless)?.to_owned();
+    match &job.at {
+        // Whoever gave a link meant what it leads to.
+        Where::Given(path) => {
+            let base = of(&path.canonicalize().map_err(lost)?).ok_or_else(nameless)?;
+            let (below, parts) = pcp::beside(&base).map_err(lost)?;
+            Ok((Where::Pcp(Arc::new(below), parts), base, label))
+        }
+        Where::Below(below, path) => {
+            let base = of(path).ok_or_else(nameless)?;
+            let parts = jobs.iter().filter_map(|job| match &job.at {
+                Where::Below(other, path) if Arc::ptr_eq(below, other) && of(path).as_ref() == Some(&base) => {
+                    Some(path.clone())
+                }
+                _ => None,
+            });
+            let at = Where::Pcp(Arc::clone(below), parts.collect());
+            Ok((at, below.real_path().map_err(lost)?.join(base), label))
+        }
+        Where::Pcp(..) | Where::Host(..) => Err(nameless().into()),
     }
-    Ok((base, label.to_owned()))
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,8 +31,15 @@ impl Scratch {
             None => Kept::new()?,
         };
         let path = folder.insert(kept).path().join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        std::fs::create_dir(&path)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(path)
+    }
+
+    /// So much of what was written is gone again.
+    pub(super) fn is_free_of(&self, bytes: u64) {
+        let less = |written: u64| Some(written.saturating_sub(bytes));
+        // It always gives something.
+        let _ = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Writes a stream to a file, within what may be written in all.

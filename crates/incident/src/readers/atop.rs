@@ -4,8 +4,10 @@
 //! is absent. Times are UTC. Samples behind RESET are since the boot: what they hold of moments is kept.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
+use hugewise_host::caged::Cage;
 use hugewise_model::Bytes;
 
 use super::calendar::{midnight, time_of_day};
@@ -41,7 +43,8 @@ pub fn file(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     let version = format!("{}.{}", version >> 8, version & 0xff);
     let arguments = ["-r", "-", "-P", &LABELS.join(",")].map(str::to_owned);
     let mut whole = head.as_slice().chain(stream);
-    let outcome = ATOP.run(&arguments, Some(&mut whole), |printed| parse(printed, source, false))?;
+    let outcome =
+        ATOP.run(Cage::new(), Path::new("/"), &arguments, Some(&mut whole), |printed| parse(printed, source, false))?;
     let why =
         |words: &str| Refused(format!("was written by atop {version}, and is not read by the atop here: {words}"));
     match (outcome.parsed, outcome.complaint) {

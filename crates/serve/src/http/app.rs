@@ -1,11 +1,14 @@
 //! What is answered to whom.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Extension, Query, Request, State};
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -13,11 +16,16 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::get};
 use hugewise_report::json::api;
 use hugewise_report::json::history::History;
-use hugewise_report::openmetrics;
+use hugewise_report::openmetrics::{self, Format};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use super::answers::{Answers, Kind};
 use super::credentials::Verdict;
+use super::crowd::{Answering, Guest, STREAMS};
 use super::events::{Event, Events};
 use super::gate::Gates;
 use super::{negotiate, page, query};
@@ -26,8 +34,6 @@ use crate::collect::{LEAST_AGE, Reading};
 
 /// A reading takes a small part of a second; where it takes this long, the kernel has lost its way.
 const READING: Duration = Duration::from_secs(30);
-/// Dashboards at once.
-const STREAMS: usize = 100;
 /// The answer to a scrape or a question is no older than this.
 const FRESH: Duration = LEAST_AGE;
 
@@ -40,7 +46,9 @@ pub(super) struct App {
     /// One at a time asks for a reading; the others find it made.
     turn: tokio::sync::Mutex<()>,
     told: watch::Receiver<Option<Arc<Event>>>,
-    streams: Arc<Semaphore>,
+    answers: Answers,
+    /// Sizes are worked out one at a time: between two of them the others have their turn.
+    sizing: Semaphore,
     ended: watch::Receiver<bool>,
 }
 
@@ -69,9 +77,16 @@ impl App {
         let collector = collector.telling(move |reading, point| {
             tell.send_replace(Some(Arc::new(Event::new(reading, point))));
         });
-        let streams = Arc::new(Semaphore::new(STREAMS));
-        let turn = tokio::sync::Mutex::new(());
-        Arc::new(Self { collector: Arc::new(collector), gates, loopback, turn, told, streams, ended })
+        Arc::new(Self {
+            collector: Arc::new(collector),
+            gates,
+            loopback,
+            turn: tokio::sync::Mutex::new(()),
+            told,
+            answers: Answers::default(),
+            sizing: Semaphore::new(1),
+            ended,
+        })
     }
 
     pub(super) fn routes(self: &Arc<Self>) -> Router {
@@ -85,7 +100,7 @@ impl App {
             .route("/api/v1/size", get(size))
             .route("/api/v1/history", get(history))
             .route("/api/v1/events", get(events))
-            .route("/api/v1/openapi.json", get(|| async { json(crate::openapi::openapi().into_bytes()) }))
+            .route("/api/v1/openapi.json", get(|| async { json(description()) }))
             .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "there is no such page; / has them all".into()) })
             .layer(middleware::from_fn_with_state(Arc::clone(self), guard))
             .with_state(Arc::clone(self))
@@ -115,29 +130,42 @@ impl App {
     }
 }
 
-fn json(text: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+fn json(text: impl Into<Bytes>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text.into()).into_response()
 }
 
-fn written(result: std::io::Result<()>, text: Vec<u8>) -> Answer {
-    match result {
-        Ok(()) => Ok(json(text)),
-        Err(error) => Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
-    }
+/// The same for everybody, always.
+fn description() -> Bytes {
+    static TEXT: OnceLock<Bytes> = OnceLock::new();
+    TEXT.get_or_init(|| crate::openapi::openapi().into()).clone()
+}
+
+fn unwritten(error: std::io::Error) -> Refusal {
+    Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+/// What is written into memory by that.
+fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    write(&mut text).map(|()| text)
 }
 
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     let format = negotiate::format(&headers);
+    let kind = match format {
+        Format::Prometheus => Kind::Prometheus,
+        Format::OpenMetrics => Kind::OpenMetrics,
+    };
     let reading = app.fresh().await?;
-    let text = openmetrics::write(&reading.metered(), format);
+    let write = || Ok(openmetrics::write(&reading.metered(), format).into_bytes());
+    let text = app.answers.of(reading.number, kind, write).map_err(unwritten)?;
     Ok(([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")], text).into_response())
 }
 
 async fn check(State(app): State<Arc<App>>) -> Answer {
     let reading = app.fresh().await?;
-    let mut text = Vec::new();
-    let result = reading.checked().write_json(&mut text);
-    written(result, text)
+    let write = || text(|into| reading.checked().write_json(into));
+    app.answers.of(reading.number, Kind::Check, write).map(json).map_err(unwritten)
 }
 
 async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, String)>>, QueryRejection>) -> Answer {
@@ -145,24 +173,28 @@ async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, Stri
     let Query(asked) = asked.map_err(|error| bad(error.body_text()))?;
     let request = query::size(&asked).map_err(bad)?;
     let reading = app.fresh().await?;
-    let mut text = Vec::new();
-    let result = reading.size(&request, |report| report.write_json(&mut text));
-    written(result.map_err(|error| Refusal(query::status(&error), query::told(&error)))?, text)
+    // It is never closed.
+    let _turn = app.sizing.acquire().await;
+    let written = reading.size(&request, |report| text(|into| report.write_json(into)));
+    let written = written.map_err(|error| Refusal(query::status(&error), query::told(&error)))?;
+    written.map(json).map_err(unwritten)
 }
 
 async fn history(State(app): State<Arc<App>>) -> Answer {
-    let (span, points) = (app.collector.span(), app.collector.history());
-    let points = points.iter().map(AsRef::as_ref).collect();
-    let mut text = Vec::new();
-    let result = History::new(span.gap.as_secs(), span.points, points).write_json(&mut text);
-    written(result, text)
+    let number = app.collector.latest().map_or(0, |reading| reading.number);
+    let write = || {
+        let (span, points) = (app.collector.span(), app.collector.history());
+        let points = points.iter().map(AsRef::as_ref).collect();
+        text(|into| History::new(span.gap.as_secs(), span.points, points).write_json(into))
+    };
+    app.answers.of(number, Kind::History, write).map(json).map_err(unwritten)
 }
 
-async fn events(State(app): State<Arc<App>>) -> Answer {
-    let Ok(place) = Arc::clone(&app.streams).try_acquire_owned() else {
+async fn events(State(app): State<Arc<App>>, Extension(guest): Extension<Arc<Guest>>) -> Answer {
+    if !guest.listens() {
         return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, format!("{STREAMS} dashboards are open already")));
-    };
-    let events = Events::start(app.told.clone(), app.ended.clone(), place);
+    }
+    let events = Events::start(app.told.clone(), app.ended.clone());
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(events)).into_response())
 }
 
@@ -180,10 +212,15 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(app): State<Arc<App>>,
+    Extension(guest): Extension<Arc<Guest>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let gate = app.gates.now();
     let verdict = match &gate.credentials {
-        Some(credentials) => credentials.judge(request.headers()).await,
+        Some(credentials) => credentials.judge(request.headers(), guest.peer()).await,
         None => Verdict::Welcome,
     };
     let mut response = match verdict {
@@ -219,6 +256,57 @@ async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         headers.insert(name, value.clone());
     }
     response
+}
+
+/// What one connection is answered by: everybody's routes, and it is known who asks.
+pub(super) struct Asked {
+    routes: TowerToHyperService<Router>,
+    guest: Arc<Guest>,
+}
+
+impl Asked {
+    pub(super) fn new(routes: Router, guest: Arc<Guest>) -> Self {
+        Self { routes: TowerToHyperService::new(routes), guest }
+    }
+}
+
+impl Service<Request<Incoming>> for Asked {
+    type Response = axum::http::Response<Held>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let answering = self.guest.asks();
+        request.extensions_mut().insert(Arc::clone(&self.guest));
+        let answer = self.routes.call(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| Held { body, _answering: answering })) })
+    }
+}
+
+/// The body of an answer; when it is gone, all of it has been handed on.
+pub(super) struct Held {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// RFC 9112 6.3: a request has a body if it says so.

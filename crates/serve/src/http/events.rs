@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use futures_core::Stream;
 use hugewise_report::json::api;
 use hugewise_report::json::history::Point;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at};
 
 use crate::Reading;
@@ -51,16 +51,9 @@ pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
     /// Begins with the reading that is there already.
-    pub(super) fn start(
-        told: watch::Receiver<Option<Arc<Event>>>,
-        ended: watch::Receiver<bool>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(super) fn start(told: watch::Receiver<Option<Arc<Event>>>, ended: watch::Receiver<bool>) -> Self {
         let (send, receive) = mpsc::channel(1);
-        tokio::spawn(async move {
-            tell(told, ended, send).await;
-            drop(place);
-        });
+        tokio::spawn(tell(told, ended, send));
         Self(receive)
     }
 }

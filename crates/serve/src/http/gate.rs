@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use hugewise_host::Source;
 use hugewise_host::source::Live;
+use hugewise_host::{Source, trust};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -31,7 +31,8 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Reads the web configuration and the files that it names; without one, everybody may come in.
+    /// Reads the web configuration and the files that it names; without one, everybody may come in. Keys and passwords that
+    /// others can read are none, and neither is what others could have written.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, String> {
         let mut files = Vec::new();
         let config = match path {
@@ -41,7 +42,11 @@ impl Gate {
                 let text = String::from_utf8(read(&path, &mut files)?)
                     .map_err(|_| format!("{}: not UTF-8", path.display()))?;
                 let folder = path.parent().unwrap_or(Path::new("/"));
-                WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?
+                let config = WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?;
+                if !config.users.is_empty() {
+                    trust::secret(&path)?;
+                }
+                config
             }
         };
         let tls = config.tls.as_ref().map(|tls| acceptor(tls, &mut files)).transpose()?;
@@ -82,7 +87,9 @@ impl Gates {
     }
 }
 
+/// What others could have put there would let them in.
 fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, String> {
+    trust::ours(path)?;
     let name = path.to_str().ok_or_else(|| format!("{}: not UTF-8, which is not read", path.display()))?;
     let fact = Live::new().read(name);
     let why = fact.reason();
@@ -138,6 +145,7 @@ fn provider(tls: &Tls) -> Result<CryptoProvider, String> {
 fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, String> {
     let of = |path: &PathBuf, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let chain = certificates(&tls.certificate, files)?;
+    trust::secret(&tls.key)?;
     let key = read(&tls.key, files)?;
     let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| of(&tls.key, &error))?;
     let provider = Arc::new(provider(tls)?);

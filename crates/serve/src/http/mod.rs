@@ -1,14 +1,18 @@
 //! What listens: metrics, JSON API, dashboard.
 //!
 //! Nothing here writes: GET and HEAD are all there is. The number of connections, the time that each may take and
-//! the size of what is asked are bounded; one thread serves them all, and another reads the host.
+//! the size of what is asked are bounded; one thread serves them all, and another reads the host. Whoever comes gets in, and
+//! who squats takes places from himself alone (`crowd.rs`).
 
+mod answers;
 mod app;
 mod credentials;
+mod crowd;
 mod events;
 mod gate;
 mod negotiate;
 mod page;
+mod peer;
 mod query;
 mod steady;
 
@@ -23,40 +27,54 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::Collector;
 use crate::history::Span;
-use app::App;
+use app::{App, Asked};
+use crowd::{Crowd, Guest};
 use gate::{Gate, Gates};
+use peer::{Peer, Sockets};
 use steady::Steady;
 
-/// Connections at once; those beyond wait for their turn in the kernel's queue.
-const CONNECTIONS: usize = 512;
-/// Connections that wait there.
-const BACKLOG: u32 = 1024;
+/// Connections that wait in the kernel until they are let in, which is at once.
+const BACKLOG: u32 = 4096;
+/// What the kernel keeps for a client that takes nothing, and of one that does not end; it takes twice as much for its own
+/// use. It would grow to megabytes a connection, which count as this program's.
+const SOCKET_BYTES: u32 = 32 << 10;
+/// So many are let in before the others have their turn.
+const TOGETHER: usize = 64;
+/// Descriptors that are asked for.
+const DESCRIPTORS: u64 = 2048;
 /// The largest head of a request.
 const HEAD_BYTES: usize = 16 << 10;
 /// The most headers in it.
 const HEAD_LINES: usize = 64;
 /// What is being answered when the end comes has so long.
 const GRACE: Duration = Duration::from_secs(5);
+/// So much of TLS waits for a client that takes nothing.
+const TLS_BYTES: usize = 32 << 10;
+
 /// How long the server waits.
 #[derive(Clone, Copy)]
 struct Waits {
     /// A client has so long for its request's head, and for the next one to begin; so long for a handshake; and
     /// so long to take a part of the answer.
     patience: Duration,
+    /// A client has so long for all of an answer.
+    whole: Duration,
     /// How often the files of the web configuration are looked at.
     look_again: Duration,
 }
 
-const WAITS: Waits = Waits { patience: Duration::from_secs(10), look_again: Duration::from_secs(10) };
+const WAITS: Waits =
+    Waits { patience: Duration::from_secs(10), whole: Duration::from_secs(30), look_again: Duration::from_secs(10) };
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +136,7 @@ pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Re
     // Two threads at the most read files: the host's, and the hashing of passwords.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
     let runtime = runtime.map_err(Error::System)?;
+    make_room();
     let served = runtime.block_on(async {
         let end = signals().map_err(Error::System)?;
         serve(options, Collector::live(span(options)), WAITS, tell, end).await
@@ -162,38 +181,84 @@ async fn serve(
     let app = App::new(collector, Arc::clone(&gates), address.ip().is_loopback(), ended.clone());
     let schedule = tokio::spawn(read_on_schedule(Arc::clone(&app), options.interval));
     let renewal = tokio::spawn(renew(Arc::clone(&gates), options.clone(), waits.look_again, tell));
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut end = pin!(end);
-    loop {
-        let slot = tokio::select! {
-            () = &mut end => break,
-            slot = Arc::clone(&slots).acquire_owned() => slot,
-        };
-        // The semaphore is never closed.
-        let Ok(slot) = slot else { break };
-        let accepted = tokio::select! {
-            () = &mut end => break,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, Arc::clone(&app), gates.now(), waits.patience, ended.clone());
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(slot);
-                });
-            }
-            // No descriptor is left, or the client is gone already: neither is a reason to end.
-            Err(_) => sleep(Duration::from_millis(100)).await,
-        }
+    let crowd = Crowd::new(getrlimit(Resource::Nofile).current);
+    let porter = Porter { listener, crowd: Arc::clone(&crowd), gates, routes: app.routes(), waits, ended };
+    // A task as any other: it has its turn, and then those whom it has let in.
+    let mut porter = tokio::spawn(porter.work(address));
+    tokio::select! {
+        () = end => porter.abort(),
+        // It works for as long as it is let.
+        _ = &mut porter => return Ok(()),
     }
-    drop(listener);
+    // It holds the socket that listens.
+    let _ = porter.await;
     ending.send_replace(true);
     schedule.abort();
     renewal.abort();
-    let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-    let _ = timeout(GRACE, slots.acquire_many(all)).await;
+    let gone = async {
+        while !crowd.is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = timeout(GRACE, gone).await;
     Ok(())
+}
+
+/// Who lets people in.
+struct Porter {
+    listener: TcpListener,
+    crowd: Arc<Crowd>,
+    gates: Arc<Gates>,
+    routes: Router,
+    waits: Waits,
+    ended: watch::Receiver<bool>,
+}
+
+impl Porter {
+    async fn work(self, address: SocketAddr) {
+        let sockets = Sockets::open();
+        for count in 1_usize.. {
+            match self.listener.accept().await {
+                Ok((stream, from)) => {
+                    let peer = sockets.peer(from, stream.local_addr().unwrap_or(address));
+                    self.admit(stream, peer).await;
+                }
+                // The client is gone already.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+                // No descriptor is left, or no memory: somebody goes, and what is left of him is gone a moment later.
+                Err(_) => {
+                    self.crowd.thin_out();
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+            if count % TOGETHER == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn admit(&self, stream: TcpStream, peer: Peer) {
+        let guest = loop {
+            match self.crowd.admit(peer) {
+                Ok(guest) => break guest,
+                Err(wait) => sleep(wait).await,
+            }
+        };
+        let id = guest.id();
+        let (routes, waits, ended) = (self.routes.clone(), self.waits, self.ended.clone());
+        let task = tokio::spawn(Connection { guest, routes, waits, ended }.serve(stream, self.gates.now()));
+        self.crowd.served_by(id, task.abort_handle());
+    }
+}
+
+/// As many descriptors as may be had without asking anybody: a service begins with 1024.
+fn make_room() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = DESCRIPTORS.min(maximum.unwrap_or(u64::MAX));
+    if current.is_some_and(|current| current < wanted) {
+        // With those that there are, fewer get in.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
 }
 
 /// Loopback, or TLS with a credential, or said aloud.
@@ -208,6 +273,9 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A server that was just ended leaves connections behind; its successor need not wait for them.
         socket.set_reuseaddr(true)?;
+        // Those that are let in have the same.
+        socket.set_send_buffer_size(SOCKET_BYTES)?;
+        socket.set_recv_buffer_size(SOCKET_BYTES)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
@@ -250,45 +318,55 @@ async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl 
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    app: Arc<App>,
-    gate: Arc<Gate>,
-    patience: Duration,
+/// One connection, and what it needs.
+struct Connection {
+    guest: Arc<Guest>,
+    routes: Router,
+    waits: Waits,
     ended: watch::Receiver<bool>,
-) {
-    // Answers are small and whole; waiting for more of them serves nobody.
-    let _ = stream.set_nodelay(true);
-    let stream = Steady::new(stream, patience);
-    match &gate.tls {
-        None => converse(stream, app, patience, ended).await,
-        Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(patience, acceptor.accept(stream)).await {
-                converse(stream, app, patience, ended).await;
+}
+
+impl Connection {
+    async fn serve(mut self, stream: TcpStream, gate: Arc<Gate>) {
+        let patience = self.waits.patience;
+        // Nothing is made for one who says nothing.
+        tokio::select! {
+            spoken = timeout(patience, stream.readable()) => if !matches!(spoken, Ok(Ok(()))) { return },
+            _ = self.ended.wait_for(|ended| *ended) => return,
+        }
+        // Answers are small and whole; waiting for more of them serves nobody.
+        let _ = stream.set_nodelay(true);
+        let stream = Steady::new(stream, patience, self.waits.whole);
+        match &gate.tls {
+            None => self.converse(stream).await,
+            Some(acceptor) => {
+                while let Err(wait) = self.guest.shakes_hands() {
+                    sleep(wait).await;
+                }
+                let shaken = acceptor.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BYTES)));
+                if let Ok(Ok(stream)) = timeout(patience, shaken).await {
+                    self.guest.has_shaken_hands();
+                    self.converse(stream).await;
+                }
             }
         }
     }
-}
 
-async fn converse(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    app: Arc<App>,
-    patience: Duration,
-    mut ended: watch::Receiver<bool>,
-) {
-    let service = TowerToHyperService::new(app.routes());
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(patience)
-        .max_buf_size(HEAD_BYTES)
-        .max_headers(HEAD_LINES)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    // What goes wrong on a connection is the client's to know; it is closed either way.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = ended.wait_for(|ended| *ended) => {}
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { guest, routes, waits, mut ended } = self;
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(waits.patience)
+            .max_buf_size(HEAD_BYTES)
+            .max_headers(HEAD_LINES)
+            .serve_connection(TokioIo::new(stream), Asked::new(routes, guest));
+        let mut connection = pin!(connection);
+        // What goes wrong on a connection is the client's to know; it is closed either way.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = ended.wait_for(|ended| *ended) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
     }
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
 }

@@ -1,4 +1,4 @@
-//! A connection that gives up on a client which takes nothing of what is sent.
+//! A connection that gives up on a client which takes nothing of what is sent, or takes it drop by drop.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,17 +8,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A stream whose writes fail when they have stood still for so long.
+/// A stream whose writes fail when they have stood still for so long, or when what was begun is not done after the whole time.
 pub(super) struct Steady<T> {
     stream: T,
     patience: Duration,
+    whole: Duration,
     alarm: Pin<Box<Sleep>>,
     waiting: bool,
+    /// When what is being sent was begun.
+    begun: Option<Instant>,
 }
 
 impl<T> Steady<T> {
-    pub(super) fn new(stream: T, patience: Duration) -> Self {
-        Self { stream, patience, alarm: Box::pin(sleep(patience)), waiting: false }
+    pub(super) fn new(stream: T, patience: Duration, whole: Duration) -> Self {
+        Self { stream, patience, whole, alarm: Box::pin(sleep(patience)), waiting: false, begun: None }
     }
 
     /// Lets a finished write through, and an unfinished one as long as there is patience.
@@ -29,7 +32,9 @@ impl<T> Steady<T> {
         }
         if !self.waiting {
             self.waiting = true;
-            self.alarm.as_mut().reset(Instant::now() + self.patience);
+            let now = Instant::now();
+            let last = *self.begun.get_or_insert(now) + self.whole;
+            self.alarm.as_mut().reset(last.min(now + self.patience));
         }
         ready!(self.alarm.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -63,6 +68,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Steady<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            self.begun = None;
+        }
         self.watch(context, flushed)
     }
 
@@ -86,7 +94,7 @@ mod tests {
     fn a_reader_who_takes_nothing_is_given_up() {
         run(async {
             let (ours, _theirs) = duplex(16);
-            let mut ours = Steady::new(ours, Duration::from_millis(50));
+            let mut ours = Steady::new(ours, Duration::from_millis(50), Duration::from_secs(60));
             let error = ours.write_all(&[0; 64]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
@@ -96,7 +104,7 @@ mod tests {
     fn a_slow_reader_who_takes_something_is_served() {
         run(async {
             let (ours, mut theirs) = duplex(16);
-            let mut ours = Steady::new(ours, Duration::from_secs(60));
+            let mut ours = Steady::new(ours, Duration::from_secs(60), Duration::from_secs(60));
             let reader = tokio::spawn(async move {
                 let mut read = 0;
                 while read < 64 {
@@ -107,6 +115,24 @@ mod tests {
             });
             ours.write_all(&[0; 64]).await.unwrap();
             reader.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_reader_who_takes_it_drop_by_drop_is_given_up() {
+        run(async {
+            let (ours, mut theirs) = duplex(16);
+            let mut ours = Steady::new(ours, Duration::from_secs(60), Duration::from_millis(200));
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    if theirs.read(&mut [0]).await.unwrap() == 0 {
+                        break;
+                    }
+                }
+            });
+            let error = ours.write_all(&vec![0; 1 << 20]).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
     }
 }

@@ -453,9 +453,16 @@ fn authorization(text: &str) -> String {
     format!("Authorization: Basic {}\r\n", STANDARD.encode(text))
 }
 
+/// Writes a file that its owner alone can read.
+fn private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 fn write_config(folder: &Path, text: &str) -> Option<std::path::PathBuf> {
     let path = folder.join("web.yml");
-    std::fs::write(folder.join("new.yml"), text).unwrap();
+    private(&folder.join("new.yml"), text);
     std::fs::rename(folder.join("new.yml"), &path).unwrap();
     Some(path)
 }
@@ -538,7 +545,7 @@ impl Keys {
         };
         let ((server, server_key), (client, client_key)) = (sign("localhost"), sign("scraper"));
         for (name, text) in [("ca.crt", &authority), ("server.crt", &server), ("server.key", &server_key)] {
-            std::fs::write(folder.join(name), text).unwrap();
+            private(&folder.join(name), text);
         }
         let config = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n".to_owned();
         Self { config, authority, client, client_key }
@@ -658,7 +665,7 @@ fn what_the_files_say_now_holds_and_nonsense_does_not() {
 fn what_is_wrong_with_the_configuration_is_named_before_anything_listens() {
     let folder = tempfile::tempdir().unwrap();
     let no_key = "tls_server_config:\n  cert_file: a.crt\n  key_file: a.key\n";
-    std::fs::write(folder.path().join("b.crt"), "nonsense").unwrap();
+    private(&folder.path().join("b.crt"), "nonsense");
     let nonsense = "tls_server_config:\n  cert_file: b.crt\n  key_file: b.crt\n";
     for (text, what) in [(no_key, "a.crt"), (nonsense, "b.crt"), ("a: b\n", "web.yml")] {
         let said = refused(write_config(folder.path(), text));

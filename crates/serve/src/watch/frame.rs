@@ -181,7 +181,7 @@ fn facts(instance: &Instance) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut fact = |label, value: Option<String>| facts.extend(value.map(|value| (label, value)));
     fact("version", instance.version.known().cloned());
-    fact("process", Some(format!("{} of {}, {} in all", instance.pid, instance.owner, instance.pids.len())));
+    fact("process", Some(format!("{} of {}, {} in all", instance.pid, instance.owner_in_words(), instance.pids.len())));
     fact("unit", instance.unit.clone());
     fact("stranger", (!instance.is_vouched()).then(|| stranger::why(instance)));
     fact("data", instance.data_directory.known().cloned());

@@ -5,6 +5,7 @@
 
 mod attacker;
 
+mod accounts;
 mod archives;
 mod captures;
 mod containers;

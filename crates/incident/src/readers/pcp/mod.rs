@@ -6,8 +6,13 @@
 
 mod metrics;
 
-use std::io::Read;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hugewise_host::caged::Cage;
+use hugewise_host::compressed;
+use hugewise_host::source::files::{self, Below, Given};
 
 use self::metrics::{LOADS, METRICS, Of};
 use super::calendar::{iso_date, time_of_day};
@@ -45,15 +50,86 @@ pub fn base(path: &str) -> Option<&str> {
 /// # Errors
 /// pmrep is not installed, cannot read the archive, or finds none of the metrics in it.
 pub fn archive(base: &Path, source: &str) -> Result<Series, Refused> {
-    let path = base.to_str().ok_or_else(|| Refused("has a name that is no text".into()))?;
-    // pmrep would take it for one of its options.
-    let path = if path.starts_with('/') { path.to_owned() } else { return Err(Refused("is no absolute path".into())) };
+    let wrong = |error: io::Error| Refused(format!("cannot be read: {error}"));
+    let (below, names) = beside(base).map_err(wrong)?;
+    let folder = tempfile::tempdir().map_err(wrong)?;
+    let parts = Parts::into(folder.path().to_owned()).map_err(wrong)?;
+    for name in names {
+        let copied = below
+            .open(&name)
+            .and_then(|file| parts.add(&name.to_string_lossy(), file, |stream, file| io::copy(stream, file).map(drop)));
+        copied.map_err(wrong)?;
+    }
+    parts.read(source)
+}
+
+/// The folder that an archive lies in, and the names of its parts; links are none.
+pub(crate) fn beside(at: &Path) -> io::Result<(Below, Vec<PathBuf>)> {
+    let (folder, name) = (at.parent(), at.file_name().and_then(|name| name.to_str()));
+    let (Some(folder), Some(name)) = (folder, name) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    match files::open(folder)? {
+        Given::Folder(below) => {
+            let names = below.files();
+            let ours = names.iter().map(PathBuf::from).filter(|it| it.to_str().and_then(base) == Some(name)).collect();
+            Ok((below, ours))
+        }
+        Given::File(..) => Err(io::ErrorKind::NotADirectory.into()),
+    }
+}
+
+/// An archive's parts unpacked into a folder of their own: PCP's programs find them by their names, and are given nothing
+/// else.
+pub(crate) struct Parts {
+    folder: PathBuf,
+    cage: Cage,
+}
+
+impl Parts {
+    /// Into that folder, which is empty.
+    pub(crate) fn into(folder: PathBuf) -> io::Result<Self> {
+        let cage = Cage::new();
+        cage.may_read(&folder, true)?;
+        Ok(Self { folder, cage })
+    }
+
+    /// One part, by the path that it had; `fill` writes it.
+    pub(crate) fn add(
+        &self,
+        path: &str,
+        packed: impl Read,
+        fill: impl FnOnce(&mut dyn Read, &mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let plain = COMPRESSED.iter().find_map(|suffix| path.strip_suffix(suffix)).unwrap_or(path);
+        // The name that it had is nowhere in it but for `.0`.
+        let suffix = plain.rsplit('.').next().unwrap_or_default();
+        let part = self.folder.join(format!("archive.{suffix}"));
+        let mut file = File::create_new(&part)?;
+        fill(&mut compressed::open(packed)?, &mut file)?;
+        self.cage.may_read(&part, false)
+    }
+
+    /// They are not needed any more. What cannot be removed now is with all of the folder.
+    pub(crate) fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+
+    /// Reads them through pmrep.
+    pub(crate) fn read(&self, source: &str) -> Result<Series, Refused> {
+        let read = printed(&self.folder, source, self.cage);
+        read.map_err(|Refused(why)| Refused(why.replace(ARCHIVE, source)))
+    }
+}
+
+/// The archive as those call it who work in its folder.
+const ARCHIVE: &str = "./archive";
+
+fn printed(folder: &Path, source: &str, cage: Cage) -> Result<Series, Refused> {
     let mut arguments: Vec<String> =
-        ["-u", "-r", "-5", "-I", "-o", "csv", "-Z", "UTC", "-f", "%Y-%m-%d %H:%M:%S.%f", "-a", &path]
+        ["-u", "-r", "-5", "-I", "-o", "csv", "-Z", "UTC", "-f", "%Y-%m-%d %H:%M:%S.%f", "-a", ARCHIVE]
             .map(str::to_owned)
             .into();
     arguments.extend(METRICS.iter().map(|(name, ..)| (*name).to_owned()));
-    let outcome = PMREP.run(&arguments, None, |printed| read(printed, source))?;
+    let outcome = PMREP.run(cage, folder, &arguments, None, |printed| read(printed, source))?;
     let mut series = match (outcome.parsed, outcome.complaint) {
         (Ok(mut series), complaint) => {
             if let Some(complaint) = complaint {
@@ -65,7 +141,7 @@ pub fn archive(base: &Path, source: &str) -> Result<Series, Refused> {
         (Err(refused), None) => return Err(refused),
     };
     // Its label says the host and the zone; without them the samples stand all the same.
-    let label = PMDUMPLOG.run(&["-L".into(), path], None, |printed| {
+    let label = PMDUMPLOG.run(cage, folder, &["-L".into(), ARCHIVE.into()], None, |printed| {
         let mut label = Label::default();
         lines::each(printed, LONGEST_LINE, |line| label.line(line));
         label
