@@ -98,7 +98,8 @@ fn instance(
     files: &[&str],
 ) -> Instance {
     let mut settings = Vec::new();
-    let mut door = Door::new(scene.source);
+    let own = scene.files_of(process);
+    let mut door = Door::new(&own);
     let named = title.file.as_ref().map(|file| match process.directory.known() {
         Some(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
         _ => file.clone(),
@@ -117,7 +118,7 @@ fn instance(
             break;
         }
     }
-    found.unread.extend(door.unread);
+    found.add_unread(process, door.unread);
     let settings: std::collections::BTreeMap<_, _> = settings.into_iter().collect();
     let set = |name: &str| settings.get(name).map(|setting| setting.value.clone());
 
@@ -212,7 +213,7 @@ mod tests {
             ..Host::default()
         };
         let mut found = Found::default();
-        find(&Scene { host: &host, source }, &mut found);
+        find(&Scene::new(&host, source), &mut found);
         found
     }
 

@@ -25,7 +25,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
             "write it behind --: java -Xmx8g -XX:+UseLargePages",
         ));
     };
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let mut door = Door::new(source);
     let Some(program) = command.first() else {
         return Err(DescribeError::new("the command line is empty", "begin it with the program: java -Xmx8g"));

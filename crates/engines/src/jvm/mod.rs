@@ -67,11 +67,12 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let data = hsperf_path(process);
         if options::program(process) == "java" || data.is_some() {
-            let mut door = Door::new(scene.source);
+            let files = scene.files_of(process);
+            let mut door = Door::new(&files);
             let instance = instance(scene, &mut door, process, data);
             if matters(&instance) {
                 found.add(instance);
-                found.unread.extend(door.unread);
+                found.add_unread(process, door.unread);
             }
         }
     }

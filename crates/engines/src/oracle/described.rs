@@ -17,7 +17,7 @@ const PARTS_ERROR: u8 = 30;
 /// # Errors
 /// A file that is not there or makes no sense; a size that is none; no size at all.
 pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     match description {
         Description::Oracle { sga, sga_max, processes } => by_sizes(&scene, *sga, *sga_max, *processes),
         Description::Config { engine: Engine::Oracle, path } => by_file(&scene, path),

@@ -270,7 +270,8 @@ impl Parameters {
         let mut parameters = Self { read: Vec::new(), complete: true };
         let folder = format!("{home}/dbs");
         let files = [format!("spfile{sid}.ora"), "spfile.ora".into(), format!("init{sid}.ora")];
-        let mut door = Door::new(scene.source);
+        let own = scene.files_of(pmon);
+        let mut door = Door::new(&own);
         let any = files.iter().any(|file| parameters.add(scene, &mut door, pmon, &format!("{folder}/{file}"), 0));
         if !any {
             parameters.complete = false;
@@ -282,7 +283,7 @@ impl Parameters {
                 ),
             });
         }
-        found.unread.extend(door.unread);
+        found.add_unread(pmon, door.unread);
         parameters
     }
 

@@ -268,7 +268,7 @@ fn named_data_directory(source: &dyn Source, settings: &Settings) -> Result<Opti
 }
 
 fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings) -> Instance {
-    let mut instance = crate::described::instance(&Scene { host, source }, Engine::PostgreSql, String::new());
+    let mut instance = crate::described::instance(&Scene::new(host, source), Engine::PostgreSql, String::new());
     instance.mechanism = Mechanism::Mmap;
     let port = settings.value_or("port", "5432").into_known();
     let cluster = settings.value_or("cluster_name", "").into_known();
@@ -285,7 +285,7 @@ fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.trim().parse::<u64>());
     instance.asked = asked(settings);
     instance.setting = setting(settings, instance.asked);
-    let usual = || Observed::Known(crate::described::page_size(&Scene { host, source }));
+    let usual = || Observed::Known(crate::described::page_size(&Scene::new(host, source)));
     instance.asked_page_size = asked_page_size(host, settings).or_else_absent(usual);
     instance
 }

@@ -294,7 +294,7 @@ mod tests {
             ..Host::default()
         };
         let mut found = Found::default();
-        find(&Scene { host: &host, source: &MapSource::new() }, &mut found);
+        find(&Scene::new(&host, &MapSource::new()), &mut found);
         assert_eq!(found.instances.len(), 1);
         found.instances.remove(0)
     }

@@ -170,6 +170,7 @@ impl Reader<'_> {
             uid: status.uid,
             caller: (status.real_uid != status.uid).then_some(status.real_uid),
             gid: status.gid,
+            caller_group: (status.real_gid != status.gid).then_some(status.real_gid),
             groups: status.groups,
             threads: status.threads,
             cpu_time,

@@ -39,6 +39,8 @@ pub struct Status {
     pub real_uid: u32,
     /// Second number of `Uid`: the effective one.
     pub uid: u32,
+    /// First number of `Gid`: the real one.
+    pub real_gid: u32,
     /// Second number of `Gid`.
     pub gid: u32,
     /// `Groups`.
@@ -96,7 +98,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
                 (status.real_uid, status.uid) = real_and_effective(value).ok_or_else(wrong)?;
                 seen_uid = true;
             }
-            b"Gid" => (_, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
+            b"Gid" => (status.real_gid, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
             b"Groups" => status.groups = numbers(value).ok_or_else(wrong)?,
             b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
             b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),
