@@ -201,6 +201,8 @@ impl Scene {
                 Err(LogError { path, what }) => self.found.unread.push(Unread { what: path, why: what }),
             }
         }
+        self.found.unread.retain(|note| !Budgets::tells_of(note) || note.what.starts_with("files of "));
+        self.found.unread.append(&mut budgets.unread());
     }
 
     fn unread(&self) -> Vec<Unread> {

@@ -100,7 +100,7 @@ impl Found {
     /// Takes in what could not be read of the files of a process's owner: nobody's many files hide those of others.
     pub fn add_unread(&mut self, process: &Process, unread: Vec<Unread>) {
         let count = self.unread_of.entry(Owner::of(process).uid).or_default();
-        for one in unread {
+        for one in unread.into_iter().filter(|one| !Budgets::tells_of(one)) {
             *count += 1;
             if *count <= MOST_UNREAD {
                 self.unread.push(one);
@@ -145,6 +145,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     vouch::bound_strangers(&mut found);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
+    found.unread.append(&mut scene.budgets.unread());
     found.leave_out();
     found.unread.sort();
     found.unread.dedup();

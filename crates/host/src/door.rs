@@ -4,6 +4,9 @@ use hugewise_model::{Observed, Unread};
 
 use crate::Source;
 
+/// Notes that are kept; on a host whose files make sense there are a handful.
+const MOST_UNREAD: usize = 10_000;
+
 /// A [`Source`] in use: it notes every file that is there and could not be read.
 pub struct Door<'a> {
     /// Where facts come from.
@@ -51,7 +54,14 @@ impl<'a> Door<'a> {
         if !fact.is_absent()
             && let Some(why) = fact.reason()
         {
-            self.unread.push(Unread { what: what.to_owned(), why });
+            self.tell(what.to_owned(), why);
+        }
+    }
+
+    /// Notes why something is not known. Of very many such notes the first ones are kept: files can be made to have any number.
+    pub fn tell(&mut self, what: String, why: String) {
+        if self.unread.len() < MOST_UNREAD {
+            self.unread.push(Unread { what, why });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::{Host, Observed, Process, Unread};
+use hugewise_model::{Host, Observed, Process};
 
 use super::cnf::{self, Content};
 use crate::options;
@@ -209,7 +209,7 @@ impl Reader<'_, '_> {
     /// Settings are missing that the server has read.
     fn lack(&mut self, path: &str, why: &str) {
         let what = options::in_mount_namespace_of(self.host, self.main, path);
-        self.door.unread.push(Unread { what, why: why.to_owned() });
+        self.door.tell(what, why.to_owned());
         self.settings.miss(Observed::Malformed(why.to_owned()));
     }
 }
@@ -218,6 +218,7 @@ impl Reader<'_, '_> {
 mod tests {
     use super::*;
     use hugewise_host::source::MapSource;
+    use hugewise_model::Unread;
 
     fn read_from(source: &MapSource, command: &str, mariadb: bool, version: Option<&str>) -> (Settings, Vec<Unread>) {
         let command = command.split(' ').map(str::to_owned).collect();

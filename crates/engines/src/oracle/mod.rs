@@ -292,7 +292,7 @@ impl Parameters {
         if file.starts_with('+') {
             self.complete = false;
             let why = "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read";
-            door.unread.push(Unread { what: file.to_owned(), why: why.into() });
+            door.tell(file.to_owned(), why.into());
             return true;
         }
         let path = options::in_mount_namespace_of(scene.host, pmon, file);
@@ -304,7 +304,7 @@ impl Parameters {
         }
         let Observed::Known(assignments) = read else {
             if read.is_absent() {
-                door.unread.push(Unread { what: path, why: "a parameter file names it, and it is not there".into() });
+                door.tell(path, "a parameter file names it, and it is not there".into());
             }
             self.complete = false;
             return true;
@@ -327,7 +327,7 @@ impl Parameters {
                 self.complete = false;
                 let at = if line > 0 { format!("line {line}: ") } else { String::new() };
                 let why = format!("{at}parameter files include each other in a loop");
-                door.unread.push(Unread { what: path.clone(), why });
+                door.tell(path.clone(), why);
             } else if SETTINGS.contains(&one.name.as_str()) {
                 self.read.push((path.clone(), one));
             }

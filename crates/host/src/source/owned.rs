@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hugewise_model::{Observed, PageSize, Process};
+use hugewise_model::{Observed, PageSize, Process, Unread};
 
 use super::{Machine, Owner, Part, Source};
 
@@ -36,6 +36,9 @@ impl Limits {
     pub const LOGS: Self =
         Self { file: 16 << 20, names: 4 << 20, bytes: 512 << 20, questions: 10_000, time: Duration::from_secs(10) };
 }
+
+/// How a note on a file begins that was left out.
+const LEFT_OUT: &str = "left out: ";
 
 /// What each user's servers have had of their limits so far.
 #[derive(Debug)]
@@ -98,8 +101,20 @@ impl Budgets {
         } else {
             return answer;
         };
-        spent.over = Some(format!("left out: the files of user {uid}'s servers {more}"));
+        spent.over = Some(format!("{LEFT_OUT}the files of user {uid}'s servers {more}"));
         answer
+    }
+
+    /// Whose files were left out, and why: one note for all of them.
+    pub fn unread(&self) -> Vec<Unread> {
+        let spent = self.spent.borrow();
+        let over = spent.iter().filter_map(|(uid, spent)| Some((uid, spent.over.clone()?)));
+        over.map(|(uid, why)| Unread { what: format!("files of user {uid}'s servers"), why }).collect()
+    }
+
+    /// Whether a note on one file is of one that [`unread`](Self::unread) tells of.
+    pub fn tells_of(note: &Unread) -> bool {
+        note.why.strip_prefix("malformed: ").unwrap_or(&note.why).starts_with(LEFT_OUT)
     }
 }
 
