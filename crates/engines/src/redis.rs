@@ -6,6 +6,7 @@ use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
 
 use crate::{Found, Kind, Scene, options, segments};
+use crate::settings::shown;
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {
@@ -113,6 +114,7 @@ fn instance(
         // The title hides which file it was started with: one of another port is another instance's.
         if theirs || title.file.is_some() {
             settings.extend(read.into_iter().map(|(name, value, line)| {
+                let value = shown(&name, &value).to_owned();
                 (name.clone(), Setting { name, value, place: Some(Place { file: path.clone(), line }) })
             }));
             break;

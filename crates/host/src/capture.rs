@@ -5,6 +5,7 @@
 
 mod boot_loader;
 mod redact;
+pub mod shape;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

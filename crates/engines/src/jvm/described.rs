@@ -6,6 +6,7 @@ use hugewise_model::{Engine, Host, Observed};
 use super::{Flags, command_words, flags, instance};
 use crate::describe::{DescribeError, Described, Description};
 use crate::{Scene, described};
+use crate::settings::shown;
 
 /// Where a bare `java` is.
 const USUAL: &str = "/usr/bin/java";
@@ -56,7 +57,7 @@ fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
     if !flags::SIZES.contains(&name) || (sized && !zero) {
         return Ok(());
     }
-    let what = format!("{name} is no size: {value:?}");
+    let what = format!("{name} is no size: {:?}", shown(name, value));
     Err(DescribeError::new(what, "write a whole number of bytes, or one with k, m, g or t behind it"))
 }
 

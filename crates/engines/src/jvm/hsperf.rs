@@ -111,7 +111,7 @@ struct File<'a> {
 impl File<'_> {
     fn slice(&self, at: usize, length: usize) -> Result<&[u8], ParseError> {
         let end = at.checked_add(length).ok_or_else(|| ParseError::whole("an hsperfdata offset beyond all memory"))?;
-        self.bytes.get(at..end).ok_or_else(|| ParseError::whole(format!("hsperfdata is cut off before byte {end}")))
+        self.bytes.get(at..end).ok_or(ParseError::whole("hsperfdata is cut off"))
     }
 
     fn number(&self, at: usize) -> Result<usize, ParseError> {

@@ -6,6 +6,7 @@ pub mod flags;
 pub mod hsperf;
 
 use hugewise_host::Door;
+use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{
@@ -13,6 +14,7 @@ use hugewise_model::{
 };
 
 use crate::{Found, Kind, Scene, options, segments, versions};
+use crate::settings::shown;
 use flags::Flags;
 
 pub use described::describe;
@@ -125,10 +127,10 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let name = named.unwrap_or_else(|| options::program(process)).to_owned();
     let mut instance = scene.instance(Engine::Jvm, name, process, Vec::new());
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
-    instance.version = told.get("java.property.java.version").cloned().or_else(in_path).into();
+    instance.version = told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path).into();
     let place = Some(Place { file: place, line: 0 });
     for (name, value) in &flags.0 {
-        let setting = Setting { name: (*name).to_owned(), value: value.clone(), place: place.clone() };
+        let setting = Setting { name: (*name).to_owned(), value: shown(name, value).to_owned(), place: place.clone() };
         instance.settings.insert(name.to_ascii_lowercase(), setting);
     }
     let setting = instance.settings.get("uselargepages").cloned();

@@ -9,6 +9,7 @@ use hugewise_model::{Engine, Process};
 
 use crate::redis::{describe_private_server, forked};
 use crate::{Found, Kind, Scene, options, versions};
+use crate::settings::shown;
 
 /// MongoDB.
 pub static KIND: Kind =
@@ -58,7 +59,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
     let mut settings = std::collections::BTreeMap::new();
     let mut add = |path: &str, value: &str, place: Place| {
-        let setting = Setting { name: path.to_owned(), value: value.to_owned(), place: Some(place) };
+        let setting = Setting { name: path.to_owned(), value: shown(path, value).to_owned(), place: Some(place) };
         settings.insert(path.to_ascii_lowercase(), setting);
     };
     let files = scene.files_of(process);

@@ -7,6 +7,7 @@ use super::files::{self, Groups};
 use super::{cnf, instance, numbers, version};
 use crate::describe::{DescribeError, Described, Description};
 use crate::{Scene, described};
+use crate::settings::shown;
 
 /// Where the vendors' builds keep their data when no option file says.
 const DATA: &str = "/var/lib/mysql";
@@ -70,7 +71,7 @@ fn must_be_a_size(setting: &hugewise_model::instance::Setting) -> Result<(), Des
     if cnf::bytes(&setting.value).is_some_and(|bytes| bytes < 1 << 63) {
         return Ok(());
     }
-    let what = format!("{} is no size: {:?}", setting.name, setting.value);
+    let what = format!("{} is no size: {:?}", setting.name, shown(&setting.name, &setting.value));
     let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
     Err(match &setting.place {
         Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),

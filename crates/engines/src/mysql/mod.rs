@@ -7,6 +7,7 @@ mod described;
 mod files;
 pub mod persisted;
 
+use hugewise_host::capture::shape::is_version;
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Instance, Mapping, Observed, Process};
@@ -162,7 +163,10 @@ fn version(door: &mut Door<'_>, data: &str) -> Observed<String> {
     let mut read = |name: &str| door.parse(&format!("{data}/{name}"), parse_version);
     let flag = || {
         let names = source.list(data);
-        let flag = |name: &String| Some(name.strip_prefix("debian-")?.strip_suffix(".flag")?.to_owned());
+        let flag = |name: &String| {
+            let version = name.strip_prefix("debian-")?.strip_suffix(".flag")?;
+            is_version(version).then(|| version.to_owned())
+        };
         names.and_then(|names| names.iter().find_map(flag).into())
     };
     read("mariadb_upgrade_info").or_else_absent(|| read("mysql_upgrade_info")).or_else_absent(flag)
@@ -171,8 +175,7 @@ fn version(door: &mut Door<'_>, data: &str) -> Observed<String> {
 fn parse_version(bytes: &[u8]) -> Result<String, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let version = text.lines().next().unwrap_or_default().trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    let sane = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() < 64;
-    if sane { Ok(version.to_owned()) } else { Err(ParseError::at(1, "no version")) }
+    if is_version(version) { Ok(version.to_owned()) } else { Err(ParseError::at(1, "no version")) }
 }
 
 /// MariaDB was called mysqld up to 10.4, and is a link of that name still; only it has Aria.

@@ -16,6 +16,7 @@ use hugewise_model::{
 };
 
 use crate::{Found, Kind, Scene, options, segments, touched, versions};
+use crate::settings::shown;
 use parameters::Assignment;
 
 pub use described::describe;
@@ -120,7 +121,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     for name in SETTINGS {
         if let Some((file, one)) = parameters.effective(of.sid, name) {
             let place = Some(Place { file: file.to_owned(), line: one.line });
-            let setting = Setting { name: (*name).to_owned(), value: one.value.clone(), place };
+            let setting = Setting { name: (*name).to_owned(), value: shown(name, &one.value).to_owned(), place };
             instance.settings.insert((*name).to_owned(), setting);
         }
     }

@@ -8,6 +8,7 @@ mod program;
 mod settings;
 mod titles;
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
@@ -228,10 +229,15 @@ fn parse_lock(bytes: &[u8]) -> Result<Lock, ParseError> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     // A standalone backend has its pid negated.
-    let pid = first.trim_start_matches('-').parse().map_err(|_| ParseError::at(1, format!("no pid in {first:?}")))?;
+    let pid = first.trim_start_matches('-').parse().map_err(|_| ParseError::at(1, "no pid"))?;
     let mut rest = lines.skip(2);
     let mut next = || rest.next().unwrap_or_default().to_owned();
-    Ok(Lock { pid, port: next(), socket_folder: next(), listens: !next().is_empty() })
+    let (port, socket_folder) = (next(), next());
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseError::at(4, "no port"));
+    }
+    let socket_folder = if Shape::Path.fits(&socket_folder) { socket_folder } else { String::new() };
+    Ok(Lock { pid, port, socket_folder, listens: !next().is_empty() })
 }
 
 /// PG_VERSION: `15`, or `9.6`.
@@ -308,7 +314,7 @@ fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
 fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
-        .parse(|value| conf::memory(&value, 1 << 10).ok_or_else(|| format!("huge_page_size {value:?} is no size")));
+        .parse(|value| conf::memory(&value, 1 << 10).ok_or_else(|| "huge_page_size is no size"));
     bytes.and_then(|bytes| match bytes {
         0 => host.default_huge_page.clone(),
         _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),

@@ -9,6 +9,7 @@ use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
 
 use crate::{Found, Kind, Scene, options, segments};
+use crate::settings::shown;
 
 pub use described::describe;
 
@@ -95,7 +96,7 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
 
     let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
     let mut keep = |name: &str, value: &str| {
-        instance.settings.insert(name.into(), Setting { name: name.into(), value: value.into(), place: place.clone() });
+        instance.settings.insert(name.into(), Setting { name: name.into(), value: shown(name, value).into(), place: place.clone() });
     };
     if let Some(text) = values(arguments, "m").last() {
         keep("m", text);

@@ -158,7 +158,7 @@ fn option_value(value: &str, keeps: &Keeps) -> String {
     if known && harmless(value) { value.to_owned() } else { GONE.to_owned() }
 }
 
-fn harmless(value: &str) -> bool {
+pub(super) fn harmless(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let url_with_user = lower.contains('@') && lower.contains("://");
     !url_with_user

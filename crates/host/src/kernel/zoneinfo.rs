@@ -23,7 +23,7 @@ struct Zone {
 
 impl Zone {
     fn finish(self) -> Result<ZoneWatermarks, ParseError> {
-        let missing = |what: &str| ParseError::at(self.line, format!("zone without {what}"));
+        let missing = |what: &'static str| ParseError::at(self.line, "is missing in a zone").of(what);
         Ok(ZoneWatermarks {
             node: self.node,
             min: self.min.ok_or_else(|| missing("min"))?,

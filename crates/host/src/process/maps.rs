@@ -93,7 +93,7 @@ pub fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<
             continue;
         }
         let Some(line) = line(text) else {
-            return Err(ParseError::at(number, format!("no mapping in {:?}", String::from_utf8_lossy(text))));
+            return Err(ParseError::at(number, "no mapping"));
         };
         if keep(&line) {
             mappings.push(line.mapping());

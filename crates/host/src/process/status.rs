@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
         }
         let value = String::from_utf8_lossy(rest.get(1..).unwrap_or_default());
         let value = value.trim();
-        let wrong = || ParseError::at(number, format!("no value in {:?}", String::from_utf8_lossy(line)));
+        let wrong = || ParseError::at(number, "a field without its value");
         let amount = || kib(value).map(Observed::Known).ok_or_else(wrong);
         match key {
             b"Name" => {
