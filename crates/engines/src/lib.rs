@@ -154,6 +154,24 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
 
 /// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
 /// vouched for keeps his name, whatever others call themselves.
+/// Whether the working directory of an instance's process is read: it holds the data, or completes a path of its arguments.
+pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
+    let relative = |start: &str, word: &String| word.strip_prefix(start).is_some_and(|path| !path.starts_with('/'));
+    let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
+    match engine {
+        Engine::PostgreSql | Engine::MySql | Engine::MariaDb => true,
+        Engine::Redis | Engine::Valkey => {
+            arguments.get(1).is_some_and(|word| word.ends_with(".conf") && !word.starts_with('/'))
+        }
+        Engine::MongoDb => options::value(arguments, "config")
+            .or_else(|| options::short_value(arguments, 'f'))
+            .is_some_and(|path| !path.starts_with('/')),
+        Engine::Jvm => arguments.iter().any(|word| relative("@", word)),
+        _ => false,
+    }
+}
+
+/// Appends the pid to names that several instances of an engine have.
 fn make_names_unique(instances: &mut [Instance]) {
     let mut bearers = BTreeMap::<(Engine, String), (usize, usize)>::new();
     for instance in &*instances {

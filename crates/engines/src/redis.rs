@@ -5,8 +5,8 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
 
-use crate::{Found, Kind, Scene, options, segments};
 use crate::settings::shown;
+use crate::{Found, Kind, Scene, options, segments};
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {

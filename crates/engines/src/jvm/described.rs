@@ -5,8 +5,8 @@ use hugewise_model::{Engine, Host, Observed};
 
 use super::{Flags, command_words, flags, instance};
 use crate::describe::{DescribeError, Described, Description};
-use crate::{Scene, described};
 use crate::settings::shown;
+use crate::{Scene, described};
 
 /// Where a bare `java` is.
 const USUAL: &str = "/usr/bin/java";

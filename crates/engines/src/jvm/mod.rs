@@ -13,8 +13,8 @@ use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process,
 };
 
-use crate::{Found, Kind, Scene, options, segments, versions};
 use crate::settings::shown;
+use crate::{Found, Kind, Scene, options, segments, versions};
 use flags::Flags;
 
 pub use described::describe;
@@ -127,7 +127,8 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let name = named.unwrap_or_else(|| options::program(process)).to_owned();
     let mut instance = scene.instance(Engine::Jvm, name, process, Vec::new());
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
-    instance.version = told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path).into();
+    instance.version =
+        told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path).into();
     let place = Some(Place { file: place, line: 0 });
     for (name, value) in &flags.0 {
         let setting = Setting { name: (*name).to_owned(), value: shown(name, value).to_owned(), place: place.clone() };

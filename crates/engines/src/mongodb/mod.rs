@@ -8,8 +8,8 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Process};
 
 use crate::redis::{describe_private_server, forked};
-use crate::{Found, Kind, Scene, options, versions};
 use crate::settings::shown;
+use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
 pub static KIND: Kind =

@@ -6,8 +6,8 @@ use hugewise_model::{Engine, Host, Observed};
 use super::files::{self, Groups};
 use super::{cnf, instance, numbers, version};
 use crate::describe::{DescribeError, Described, Description};
-use crate::{Scene, described};
 use crate::settings::shown;
+use crate::{Scene, described};
 
 /// Where the vendors' builds keep their data when no option file says.
 const DATA: &str = "/var/lib/mysql";

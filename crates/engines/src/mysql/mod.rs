@@ -110,7 +110,8 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
         Some(data) => version(door, &inside(data)),
         None => Observed::Absent,
     };
-    let mariadb = is_mariadb(scene, door.source, main, data.known().map(|data| inside(data)).as_deref(), version.known());
+    let mariadb =
+        is_mariadb(scene, door.source, main, data.known().map(|data| inside(data)).as_deref(), version.known());
     let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
     let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
     let mut settings = files::read(scene.host, door, shared, main, &groups);

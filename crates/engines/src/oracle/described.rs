@@ -7,8 +7,8 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
 use crate::describe::{DescribeError, Described, Description};
-use crate::{Scene, described, options, versions};
 use crate::settings::shown;
+use crate::{Scene, described, options, versions};
 
 /// Error in percent where the SGA is the sum of parts that are given and parts that are not.
 const PARTS_ERROR: u8 = 30;

@@ -15,8 +15,8 @@ use hugewise_model::{
     Unread,
 };
 
-use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use crate::settings::shown;
+use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use parameters::Assignment;
 
 pub use described::describe;

@@ -4,12 +4,13 @@ mod described;
 
 use std::collections::BTreeMap;
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
 
-use crate::{Found, Kind, Scene, options, segments};
 use crate::settings::shown;
+use crate::{Found, Kind, Scene, options, segments};
 
 pub use described::describe;
 
@@ -96,7 +97,9 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
 
     let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
     let mut keep = |name: &str, value: &str| {
-        instance.settings.insert(name.into(), Setting { name: name.into(), value: shown(name, value).into(), place: place.clone() });
+        instance
+            .settings
+            .insert(name.into(), Setting { name: name.into(), value: shown(name, value).into(), place: place.clone() });
     };
     if let Some(text) = values(arguments, "m").last() {
         keep("m", text);
@@ -221,7 +224,7 @@ fn guest_name(text: &str) -> Option<String> {
     let parts = key_values(text);
     let named = parts.iter().find(|(name, _)| name == "guest").map(|(_, value)| value.clone());
     let first = || parts.first().filter(|(_, value)| value.is_empty()).map(|(name, _)| name.clone());
-    named.or_else(first).filter(|name| !name.is_empty())
+    named.or_else(first).filter(|name| !name.is_empty() && Shape::Names.fits(name))
 }
 
 /// `-m 4096`, `-m 4G`, `-m size=4194304k,slots=2,maxmem=8G`; mebibytes without a unit.

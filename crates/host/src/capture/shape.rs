@@ -95,7 +95,9 @@ fn is_path(value: &str) -> bool {
 
 fn is_names(value: &str) -> bool {
     let sign = |sign: char| sign.is_alphanumeric() || " ,._-/:+@$".contains(sign);
-    value.len() <= LONGEST * 8 && value.split([',', ' ']).all(|name| name.len() <= LONGEST) && value.chars().all(sign)
+    value.len() <= LONGEST * 8
+        && value.split([',', ' ']).all(|name| name.len() <= LONGEST)
+        && value.chars().all(sign)
         && harmless(value)
 }
 
@@ -118,7 +120,9 @@ mod tests {
             assert!(!Shape::Plain.fits(value), "{value}");
             assert_eq!(Shape::Plain.shown(value), NO_VALUE);
         }
-        for value in ["/run/mysqld/mysqld.sock", "conf.d", "+DATA/prod/spfile.ora", "?/dbs/a.ora", "@abstract", "/a-b_c~1,v"] {
+        for value in
+            ["/run/mysqld/mysqld.sock", "conf.d", "+DATA/prod/spfile.ora", "?/dbs/a.ora", "@abstract", "/a-b_c~1,v"]
+        {
             assert!(Shape::Path.fits(value), "{value}");
         }
         for value in ["/run/x;password=S", "/run/x S", "/a?password", "http://u:p@h", "/x\ny", "/x#y"] {

@@ -44,8 +44,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<SysvSegment>, ParseError> {
         segments.push(SysvSegment {
             id: number(column("shmid"), line, "shmid")?,
             key: key.parse().map_err(|_| ParseError::at(line, "is no number").of("key"))?,
-            mode: u32::from_str_radix(mode, 8)
-                .map_err(|_| ParseError::at(line, "are not octal").of("perms"))?,
+            mode: u32::from_str_radix(mode, 8).map_err(|_| ParseError::at(line, "are not octal").of("perms"))?,
             size: Bytes(number(column("size"), line, "size")?),
             creator: number(column("cpid"), line, "cpid")?,
             attached: number(column("nattch"), line, "nattch")?,

@@ -16,8 +16,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<CgroupMembership>, ParseError> {
         let (Some(hierarchy), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
             return Err(ParseError::at(number, "not three fields"));
         };
-        let hierarchy =
-            hierarchy.parse().map_err(|_| ParseError::at(number, "no number of a hierarchy"))?;
+        let hierarchy = hierarchy.parse().map_err(|_| ParseError::at(number, "no number of a hierarchy"))?;
         let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         memberships.push(CgroupMembership { hierarchy, controllers, path: path.to_owned() });
     }

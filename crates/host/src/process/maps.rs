@@ -102,6 +102,11 @@ pub fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<
     Ok(mappings)
 }
 
+/// One line by itself.
+pub(crate) fn one(text: &[u8]) -> Option<Line<'_>> {
+    line(text)
+}
+
 fn line(text: &[u8]) -> Option<Line<'_>> {
     let mut fields = Fields(text);
     let (start, end) = split(fields.next()?, b'-')?;

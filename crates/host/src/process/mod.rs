@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "/proc/11/limits: malformed: line 1: no two values in \"Max locked memory x y\"",
+                "/proc/11/limits: malformed: line 1: not two values",
                 "/proc/10/exe: denied",
                 "/proc/PID/maps of 10 processes: denied",
             ]

@@ -69,6 +69,11 @@ pub struct Status {
     pub thp_enabled: Observed<bool>,
 }
 
+/// Whether a line is looked at.
+pub(crate) fn is_read(key: &str) -> bool {
+    KEYS.contains(&key.as_bytes())
+}
+
 /// Parses a status file.
 ///
 /// # Errors

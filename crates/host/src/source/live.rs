@@ -80,9 +80,9 @@ fn way<'a>(owner: &Owner, path: &'a str) -> Observed<(OwnedFd, &'a str)> {
 
 /// What lies there, if its owner may read it.
 fn readable(owner: &Owner, path: &str) -> Observed<Found> {
-    way(owner, path).and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner)).and_then(|found| {
-        if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied }
-    })
+    way(owner, path)
+        .and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner))
+        .and_then(|found| if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied })
 }
 
 fn locate_plain(path: &str) -> Observed<OwnedFd> {

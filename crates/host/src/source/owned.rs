@@ -168,10 +168,14 @@ impl Source for Owned<'_> {
 
     fn link(&self, path: &str) -> Observed<String> {
         let Self { source, owner, .. } = self;
-        self.budgets.ask(owner.uid, |_| 0, |_| match self.as_owner {
-            true => source.link_as(owner, path),
-            false => source.link(path),
-        })
+        self.budgets.ask(
+            owner.uid,
+            |_| 0,
+            |_| match self.as_owner {
+                true => source.link_as(owner, path),
+                false => source.link(path),
+            },
+        )
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {

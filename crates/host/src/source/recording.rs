@@ -1,7 +1,7 @@
 //! A source that remembers what was asked of it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, PageSize, Unread};
 
@@ -16,6 +16,8 @@ pub struct Recording<'a> {
 /// Answers by question.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
+    /// Folders that were asked for on behalf of a server's owner.
+    pub(crate) owned: BTreeSet<String>,
     pub(crate) files: BTreeMap<String, Observed<Vec<u8>>>,
     pub(crate) lists: BTreeMap<String, Observed<Vec<String>>>,
     pub(crate) links: BTreeMap<String, Observed<String>>,
@@ -60,7 +62,10 @@ impl Source for Recording<'_> {
 
     fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
         let answer = self.source.list_as(owner, folder, most);
-        keep(&mut self.seen.borrow_mut().lists, folder, &answer);
+        let mut seen = self.seen.borrow_mut();
+        seen.owned.insert(folder.to_owned());
+        keep(&mut seen.lists, folder, &answer);
+        drop(seen);
         answer
     }
 

@@ -199,9 +199,11 @@ fn links_to_what_root_alone_may_read_tell_nothing_of_other_engines() {
         let data = attacker.folder(&format!("mysql{at}"));
         let including = attacker.file(&format!("including{at}.cnf"), format!("[mysqld]\n!include {file}\n"));
         let including = including.display();
-        for option in
-            [format!("--defaults-file={file}"), format!("--defaults-extra-file={file}"), format!("--defaults-file={including}")]
-        {
+        for option in [
+            format!("--defaults-file={file}"),
+            format!("--defaults-extra-file={file}"),
+            format!("--defaults-file={including}"),
+        ] {
             fakes.push(require!(fake(&attacker, "mysqld", &[&option], &data)));
         }
     }
@@ -298,9 +300,8 @@ fn whether_a_file_exists_shows_to_nobody_who_may_not_look() {
     let none = require!(server("six", "none"));
     for command in readers.both() {
         let checked = check(command);
-        let told = |(fake, data, target): &(Fake, String, String)| {
-            told_of(&checked, fake.pid, data).replace(target, "TARGET")
-        };
+        let told =
+            |(fake, data, target): &(Fake, String, String)| told_of(&checked, fake.pid, data).replace(target, "TARGET");
         assert_eq!(told(&there), told(&none));
         assert_eq!(told(&folder), told(&none));
         let unread = checked.json["unread"].to_string();
@@ -513,8 +514,11 @@ fn real_servers_are_read_whole_by_root_and_by_the_unit() {
         fs::create_dir(&folder).unwrap();
         let conf = folder.join("postgresql.conf");
         let socket = cluster.folder.path().display();
-        fs::write(&conf, format!("max_connections = 33\nunix_socket_directories = '{socket}'\nlisten_addresses = ''\n"))
-            .unwrap();
+        fs::write(
+            &conf,
+            format!("max_connections = 33\nunix_socket_directories = '{socket}'\nlisten_addresses = ''\n"),
+        )
+        .unwrap();
         for (path, mode) in [(&folder, 0o750), (&conf, 0o640)] {
             std::os::unix::fs::chown(path, Some(0), Some(cluster.owner.gid)).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
