@@ -16,7 +16,7 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
         // One that has none is none.
         ["cmdline"] => Some(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { b"-\0".to_vec() }),
         ["status"] => Some(redact::lines(bytes, |line| status_line(line, server))),
-        ["limits"] => Some(redact::lines(bytes, |line| limits_line(line))),
+        ["limits"] => Some(redact::lines(bytes, limits_line)),
         ["cgroup"] if server => Some(bytes.to_vec()),
         ["cgroup"] => Some(b"0::/\n".to_vec()),
         ["comm"] => Some(if bytes.trim_ascii() == b"systemd" { b"systemd\n".to_vec() } else { b"-\n".to_vec() }),

@@ -127,7 +127,7 @@ pub struct Owned<'a> {
     as_owner: bool,
 }
 
-fn length(bytes: &Vec<u8>) -> u64 {
+fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
@@ -136,14 +136,14 @@ pub(super) fn name_length(name: &str) -> u64 {
     u64::try_from(name.len()).unwrap_or(u64::MAX).saturating_add(32)
 }
 
-fn names_length(names: &Vec<String>) -> u64 {
+fn names_length(names: &[String]) -> u64 {
     names.iter().map(|name| name_length(name)).sum()
 }
 
 impl Source for Owned<'_> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         let Self { source, owner, .. } = self;
-        self.budgets.ask(owner.uid, length, |limits| match self.as_owner {
+        self.budgets.ask(owner.uid, |bytes: &Vec<u8>| length(bytes), |limits| match self.as_owner {
             true => source.read_as(owner, path, limits.file),
             false => source.read(path).and_then(|bytes| bounded(bytes, limits.file)),
         })
@@ -160,7 +160,7 @@ impl Source for Owned<'_> {
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
         let Self { source, owner, .. } = self;
-        self.budgets.ask(owner.uid, names_length, |limits| match self.as_owner {
+        self.budgets.ask(owner.uid, |names: &Vec<String>| names_length(names), |limits| match self.as_owner {
             true => source.list_as(owner, folder, limits.names),
             false => source.list(folder),
         })
