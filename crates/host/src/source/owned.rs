@@ -143,10 +143,14 @@ fn names_length(names: &[String]) -> u64 {
 impl Source for Owned<'_> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         let Self { source, owner, .. } = self;
-        self.budgets.ask(owner.uid, |bytes: &Vec<u8>| length(bytes), |limits| match self.as_owner {
-            true => source.read_as(owner, path, limits.file),
-            false => source.read(path).and_then(|bytes| bounded(bytes, limits.file)),
-        })
+        self.budgets.ask(
+            owner.uid,
+            |bytes: &Vec<u8>| length(bytes),
+            |limits| match self.as_owner {
+                true => source.read_as(owner, path, limits.file),
+                false => source.read(path).and_then(|bytes| bounded(bytes, limits.file)),
+            },
+        )
     }
 
     fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
@@ -160,10 +164,14 @@ impl Source for Owned<'_> {
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
         let Self { source, owner, .. } = self;
-        self.budgets.ask(owner.uid, |names: &Vec<String>| names_length(names), |limits| match self.as_owner {
-            true => source.list_as(owner, folder, limits.names),
-            false => source.list(folder),
-        })
+        self.budgets.ask(
+            owner.uid,
+            |names: &Vec<String>| names_length(names),
+            |limits| match self.as_owner {
+                true => source.list_as(owner, folder, limits.names),
+                false => source.list(folder),
+            },
+        )
     }
 
     fn link(&self, path: &str) -> Observed<String> {

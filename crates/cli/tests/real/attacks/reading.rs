@@ -378,6 +378,13 @@ fn a_file_that_turns_into_a_link_while_it_is_read_tells_nothing() {
     });
 }
 
+/// An attacker whose servers share what they may take with no other test's.
+fn attacker_of(uid: u32) -> Result<Attacker, Skip> {
+    let attacker = Attacker { user: User { uid, gid: uid }, ..Attacker::new()? };
+    attacker.user.own(attacker.home());
+    Ok(attacker)
+}
+
 /// Runs a check that may take so many seconds of processor time; whoever takes more is killed.
 fn check_within(seconds: u32, program: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("prlimit");
@@ -389,7 +396,7 @@ fn check_within(seconds: u32, program: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn many_large_files_of_one_user_take_no_time_from_others() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4251));
     require!(harness::program(&["/usr/bin/prlimit"]));
     let readers = Readers::new();
     // A file that is too large for a configuration, and one that is not, each by hundreds of links.
@@ -406,14 +413,13 @@ fn many_large_files_of_one_user_take_no_time_from_others() {
         }
         fakes.push(require!(Fake::postgres(&attacker, &data, 300, 1)));
     }
-    let other = Attacker { user: User { uid: 4545, gid: 4545 }, ..require!(Attacker::new()) };
-    other.user.own(other.home());
+    let other = require!(attacker_of(4545));
     let data = other.postgresql("data", "max_connections = 77\n");
     let theirs = require!(Fake::postgres(&other, &data, 300, 1));
     let checked = Check::read(&check_within(30, &readers.program(), &["check", "--format", "json"]));
     assert_eq!(checked.instance("postgresql", theirs.pid)["max_sessions"], 77);
     let unread = checked.json["unread"].to_string();
-    assert!(unread.contains("left out: the files of user 4242's servers take more than"), "{unread}");
+    assert!(unread.contains("left out: the files of user 4251's servers take more than"), "{unread}");
     assert!(!unread.contains("user 4545"), "{unread}");
     // One user's many lines hide nobody's.
     assert!(checked.json["unread"].as_array().unwrap().len() < 500);
@@ -421,7 +427,7 @@ fn many_large_files_of_one_user_take_no_time_from_others() {
 
 #[test]
 fn files_that_never_end_are_not_begun() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4252));
     require!(harness::program(&["/usr/bin/prlimit"]));
     let readers = Readers::new();
     let mut fakes = Vec::new();
@@ -469,7 +475,7 @@ fn files_that_never_end_are_not_begun() {
 /// Includes that branch at each of their levels.
 #[test]
 fn files_that_include_each_other_end() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4253));
     require!(harness::program(&["/usr/bin/prlimit"]));
     let readers = Readers::new();
     let home = attacker.folder("product/19/dbhome");
