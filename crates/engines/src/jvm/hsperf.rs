@@ -212,7 +212,7 @@ pub(crate) mod tests {
         let read = parse(&redacted).unwrap();
         assert_eq!(read["java.rt.vmArgs"], "-XX:MaxHeapSize=1g -XX:+UseLargePages");
         assert_eq!(read["java.property.java.version"], "17.0.15");
-        assert_eq!(redacted.len(), whole.len());
+        assert!(redacted.len() < whole.len());
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod described;
 pub mod flags;
 pub mod hsperf;
 
+use std::collections::BTreeSet;
+
 use hugewise_host::Door;
 use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
@@ -120,7 +122,8 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let flags_known = silent || told.contains_key("java.rt.vmArgs");
 
     let heap = heap(process, &flags);
-    let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
+    let heap: BTreeSet<u64> = heap.iter().map(|mapping| mapping.start).collect();
+    let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping.start));
     let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
 
     let named = process.command.known().and_then(|arguments| flags::program(arguments));
@@ -220,10 +223,10 @@ fn is_private_memory(mapping: &Mapping) -> bool {
 }
 
 /// What else the machine holds in huge pages, as one: code cache, the collector's bitmaps and card tables.
-fn huge_rest(host: &Host, process: &Process, heap: &[&Mapping]) -> Option<Segment> {
+fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Option<Segment> {
     let huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
     let rest = segments::of(host, &[process.pid], |_, mapping| {
-        mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping)
+        mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping.start)
     });
     let size = rest.iter().map(|segment| segment.size).sum();
     let largest = rest.into_iter().next()?;

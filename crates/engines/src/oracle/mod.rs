@@ -102,7 +102,10 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         let server = is_server_of(title(process), of.sid);
         let background = Title::of(process).is_some_and(|title| title.sid == of.sid && title.prefix == of.prefix);
         let other_instance = Title::of(process).is_some_and(|title| title.task == "pmon" && title.sid != of.sid);
-        if server || background || (!other_instance && shared_by(host, process).iter().any(|it| mapped.contains(it))) {
+        if server
+            || background
+            || (!other_instance && shared_by(host, process).iter().any(|it| mapped.binary_search(it).is_ok()))
+        {
             pids.push(process.pid);
             sessions = sessions.saturating_add(u64::from(server));
         }

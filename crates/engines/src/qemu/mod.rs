@@ -2,7 +2,7 @@
 
 mod described;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
@@ -25,6 +25,9 @@ pub static KIND: Kind = Kind {
 
 /// `-m` where none is given (QEMU's manual page).
 const DEFAULT_MEMORY: Bytes = Bytes::from_mib(128);
+
+/// Backends that are looked for: a guest has one a node, and 128 nodes at most.
+const MOST_BACKENDS: usize = 1024;
 
 /// Smaller shared mappings are devices' own.
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
@@ -165,12 +168,14 @@ fn guest_memory(host: &Host, process: &Process, private: &[Bytes]) -> Vec<Segmen
         }
     }
     anonymous.sort_by_key(|mapping| mapping.size());
-    for size in private {
-        if let Some(at) = anonymous.iter().position(|mapping| mapping.size() >= *size) {
+    for size in private.iter().take(MOST_BACKENDS) {
+        let at = anonymous.partition_point(|mapping| mapping.size() < *size);
+        if at < anonymous.len() {
             guest.push(anonymous.remove(at));
         }
     }
-    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping)).into_iter();
+    let guest: BTreeSet<u64> = guest.iter().map(|mapping| mapping.start).collect();
+    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping.start)).into_iter();
     memory.map(|segment| Segment { name: "guest memory".into(), ..segment }).collect()
 }
 

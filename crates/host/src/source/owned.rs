@@ -208,3 +208,35 @@ pub(super) fn too_large<T>(most: u64) -> Observed<T> {
     };
     Observed::Malformed(format!("larger than {limit}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::MapSource;
+    use super::*;
+
+    #[test]
+    fn one_users_excess_takes_nothing_from_others() {
+        let source = MapSource::new().file("/a", [b'x'; 600]).file("/b", [b'y'; 10]).file("/huge", [b'z'; 2000]);
+        let limits = Limits { file: 1000, names: 100, bytes: 1500, questions: 20, time: Duration::from_secs(60) };
+        let budgets = Budgets::new(limits);
+        let of = |uid| budgets.of(&source, &Process { uid, ..Process::default() });
+        assert_eq!(of(1).read("/huge"), Observed::Malformed("larger than 1000 bytes".into()));
+        assert!(of(1).read("/a").is_known() && of(1).read("/a").is_known());
+        // The file with which it is reached is still read.
+        assert!(of(1).read("/a").is_known());
+        let reason = of(1).read("/b").reason().unwrap();
+        assert_eq!(reason, "malformed: left out: the files of user 1's servers take more than 0 MiB");
+        assert_eq!(of(1).list("/").reason(), Some(reason.clone()));
+        assert!(of(2).read("/b").is_known());
+        let unread = budgets.unread();
+        assert_eq!(unread.len(), 1);
+        assert_eq!(unread[0].what, "files of user 1's servers");
+        assert!(Budgets::tells_of(&Unread { what: "/b".into(), why: reason }));
+        // What is not there costs a look.
+        for _ in 0..19 {
+            assert_eq!(of(3).read("/none"), Observed::Absent);
+        }
+        assert_eq!(of(3).read("/none"), Observed::Absent);
+        assert!(of(3).read("/none").reason().unwrap().contains("looks"));
+    }
+}

@@ -288,3 +288,111 @@ fn acl(file: &OwnedFd) -> Result<Option<Acl>, Errno> {
 pub(super) fn own_root() -> Observed<OwnedFd> {
     observed(openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: u32, gid: u32, groups: &[u32]) -> Owner {
+        Owner { pid: 7, uid, gid, groups: groups.to_vec() }
+    }
+
+    /// An ACL as the kernel hands it out.
+    fn list(entries: &[(u16, u16, u32)]) -> Acl {
+        let mut bytes = 2_u32.to_le_bytes().to_vec();
+        for (tag, bits, id) in entries {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(bits.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+        }
+        Acl::parse(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_list_grants_what_the_kernel_would_grant() {
+        const NOBODY: u32 = u32::MAX;
+        let acl = list(&[
+            (0x01, 7, NOBODY),
+            (Acl::USER, 4, 1000),
+            (Acl::USER, 0, 1001),
+            (Acl::GROUP_OF_FILE, 0, NOBODY),
+            (Acl::GROUP, 6, 50),
+            (Acl::GROUP, 4, 51),
+            (Acl::MASK, 4, NOBODY),
+            (Acl::OTHER, 4, NOBODY),
+        ]);
+        let grants = |uid, gid, groups: &[u32]| acl.grants(&owner(uid, gid, groups), 9, READ);
+        assert!(grants(1000, 1, &[]), "named");
+        assert!(!grants(1001, 1, &[51]), "named, and with nothing");
+        assert!(!grants(1002, 9, &[]), "in the file's group, which has nothing");
+        assert!(grants(1002, 9, &[51]), "in one that has");
+        assert!(grants(1002, 1, &[]), "anybody else");
+        let masked = list(&[(Acl::USER, 6, 1000), (Acl::MASK, 0, NOBODY), (Acl::OTHER, 4, NOBODY)]);
+        assert!(!masked.grants(&owner(1000, 1, &[]), 9, READ));
+        assert!(Acl::parse(&[1, 0, 0, 0]).is_none() && Acl::parse(&[2, 0, 0, 0, 1]).is_none());
+    }
+
+    #[test]
+    fn whoever_started_a_program_reads() {
+        let process = |uid, caller, gid, caller_group| Process { uid, caller, gid, caller_group, ..Process::default() };
+        let ids = |process: &Process| {
+            let owner = Owner::of(process);
+            (owner.uid, owner.gid)
+        };
+        assert_eq!(ids(&process(105, None, 113, None)), (105, 113));
+        // su, started by a user.
+        assert_eq!(ids(&process(0, Some(4242), 4242, None)), (4242, 4242));
+        // A program with the rights of a group, as that of /etc/shadow.
+        assert_eq!(ids(&process(4242, None, 42, Some(4242))), (4242, 4242));
+        // A program of root's that works for somebody.
+        assert_eq!(ids(&process(4242, Some(0), 4242, Some(0))), (4242, 4242));
+    }
+
+    #[test]
+    fn what_its_owner_cannot_come_to_is_denied_whether_it_is_there_or_not() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: files of other users take root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        let mode = |path: &str, mode| std::fs::set_permissions(at(path), PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::create_dir_all(at("closed")).unwrap();
+        std::fs::create_dir_all(at("sticky")).unwrap();
+        for path in ["closed/there", "open", "group", "own"] {
+            std::fs::write(at(path), path).unwrap();
+            mode(path, 0o600);
+        }
+        mode("", 0o755);
+        mode("closed", 0o700);
+        mode("sticky", 0o1777);
+        mode("open", 0o644);
+        mode("group", 0o640);
+        chown(at("group"), Some(0), Some(113)).unwrap();
+        chown(at("own"), Some(105), Some(0)).unwrap();
+        symlink(at("open"), at("sticky/link")).unwrap();
+        std::os::unix::fs::lchown(at("sticky/link"), Some(1000), Some(1000)).unwrap();
+        symlink("/proc/version", at("kernel")).unwrap();
+        let root = rustix::fs::open(folder.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let outside = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let reads =
+            |path: &str, owner: &Owner| locate_as(root.as_fd(), path, owner).map(|found| found.is_readable_by(owner));
+        let server = owner(105, 113, &[]);
+        assert_eq!(reads("open", &server), Observed::Known(true));
+        assert_eq!(reads("group", &server), Observed::Known(true));
+        assert_eq!(reads("own", &server), Observed::Known(true));
+        assert_eq!(reads("group", &owner(106, 106, &[])), Observed::Known(false));
+        assert_eq!(reads("own", &owner(106, 106, &[])), Observed::Known(false));
+        assert_eq!(reads("closed/there", &server), Observed::Denied);
+        assert_eq!(reads("closed/none", &server), Observed::Denied);
+        assert_eq!(reads("closed/../open", &server), Observed::Denied);
+        assert_eq!(reads("closed/there", &owner(0, 0, &[])), Observed::Known(true));
+        assert_eq!(reads("none", &server), Observed::Absent);
+        assert_eq!(reads("sticky/link", &server), Observed::Denied);
+        let kernel = at("kernel").display().to_string();
+        assert!(locate_as(outside.as_fd(), &kernel, &owner(0, 0, &[])).reason().unwrap().contains("kernel's own"));
+        assert!(matches!(reads(&"a/../".repeat(300), &server), Observed::Malformed(_) | Observed::Absent));
+    }
+}
