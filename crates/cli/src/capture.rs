@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use hugewise_host::capture::{self, Keeps};
+use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::source::Recording;
-use hugewise_model::{Host, Observed};
+use hugewise_model::{Engine, Host, Instance, Observed};
 use hugewise_report::date;
 
 use crate::outcome::{self, Failure, Outcome};
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let found = hugewise_engines::find(&host, &recording);
 
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
-    let written = capture::write(&recording, &keeps(), &target)
+    let written = capture::write(&recording, &keeps(&host, &found.instances), &target)
         .map_err(|error| Failure::new(format!("cannot write {error}; --output names another target")))?;
 
     let mut text = format!("{}: {} files, secrets left out\n", written.target.display(), written.files);
@@ -39,14 +39,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// Everything that an engine reads of command lines and configuration files stays in.
-fn keeps() -> Keeps {
+/// Everything that an engine reads of command lines and configuration files stays in, and of processes the servers alone.
+fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
     let kinds = hugewise_engines::kinds();
     Keeps {
         options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
         rewrites: vec![java_performance_data],
+        shape: Some(hugewise_engines::settings::shape),
+        servers: servers(host, instances),
     }
+}
+
+/// The servers, and whoever has to do with their memory.
+fn servers(host: &Host, instances: &[Instance]) -> Servers {
+    let mut servers = Servers::default();
+    for instance in instances {
+        servers.processes.extend(&instance.pids);
+        for process in instance.pids.iter().filter_map(|pid| host.process(*pid)) {
+            if hugewise_engines::reads_folder_of(instance.engine, process) {
+                servers.folders.insert(process.pid);
+            }
+            servers.users.insert(process.uid);
+            servers.groups.extend(process.groups.iter().chain([&process.gid]));
+            let paths = process.cgroups.known().into_iter().flatten();
+            servers.cgroups.extend(paths.map(|membership| membership.path.clone()));
+            let told = process.mappings.known().into_iter().flatten().filter(|_| instance.engine == Engine::Jvm);
+            let told = told.filter(|mapping| mapping.shared && mapping.name.contains("/hsperfdata_"));
+            servers.files.extend(told.map(|mapping| mapping.name.clone()));
+        }
+    }
+    servers.users.extend(host.sysv_segments.known().into_iter().flatten().map(|segment| segment.uid));
+    let known = |uid: &u32| host.accounts.users.get(uid);
+    servers.names.extend(servers.users.iter().filter_map(known).map(|user| user.name.clone()));
+    for uid in servers.users.clone() {
+        servers.groups.extend(host.accounts.groups_of(uid));
+    }
+    servers.groups.extend(host.kernel_settings.hugetlb_shm_group.get());
+    let group = |gid: &u32| host.accounts.groups.get(gid).map(|group| group.name.clone());
+    servers.names.extend(servers.groups.iter().filter_map(group).collect::<Vec<_>>());
+    let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
+    servers.hugetlbfs.extend(mounts.map(|mount| mount.path.trim_end_matches('/').to_owned()));
+    servers
 }
 
 /// What a Java machine says of itself holds its whole command line and its properties.

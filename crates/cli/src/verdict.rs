@@ -87,7 +87,7 @@ mod tests {
 
     fn instance(engine: Engine, name: &str) -> Instance {
         let (host, source) = (Host::default(), MapSource::new());
-        Scene { host: &host, source: &source }.instance(engine, name.into(), &Process::default(), Vec::new())
+        Scene::new(&host, &source).instance(engine, name.into(), &Process::default(), Vec::new())
     }
 
     fn log(engine: Engine, path: &str, verdict: LogVerdict) -> LogReport {

@@ -9,6 +9,7 @@ use hugewise_advice::standing::{Standing, standing};
 use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files, named};
 use hugewise_host::Source;
+use hugewise_host::source::{Budgets, Limits};
 use hugewise_model::{Host, Instance, Unread};
 use hugewise_report::{Verified, nagios};
 
@@ -183,19 +184,25 @@ impl Scene {
 
     /// Adds what the logs say that the servers' own settings name.
     fn own_logs(&mut self, source: &dyn Source, standings: &[Standing], given: &mut Vec<LogReport>) {
+        let budgets = Budgets::new(Limits::LOGS);
         for (instance, standing) in self.found.instances.iter().zip(standings) {
             if matches!(standing, Standing::NotCounted(_)) {
                 continue;
             }
-            let Some(path) = log_files::of(&self.host, source, instance, &mut self.found.unread) else { continue };
+            // What the settings of a server name is its owner's to read.
+            let Some(process) = self.host.process(instance.pid) else { continue };
+            let files = budgets.of(source, process);
+            let Some(path) = log_files::of(&self.host, &files, instance, &mut self.found.unread) else { continue };
             if given.iter().any(|log| log.path == path) {
                 continue;
             }
-            match logs::read_log(&LogFile::new(source, &path), Some(instance.engine)) {
+            match logs::read_log(&LogFile::new(&files, &path), Some(instance.engine)) {
                 Ok(log) => given.push(log),
                 Err(LogError { path, what }) => self.found.unread.push(Unread { what: path, why: what }),
             }
         }
+        self.found.unread.retain(|note| !Budgets::tells_of(note) || note.what.starts_with("files of "));
+        self.found.unread.append(&mut budgets.unread());
     }
 
     fn unread(&self) -> Vec<Unread> {

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
 use hugewise_host::config::systemd::service_of;
+use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
@@ -67,9 +68,13 @@ pub struct Kind {
 pub struct Scene<'a> {
     /// The host.
     pub host: &'a Host,
-    /// For the server's own files.
+    /// For what belongs to no server; a server's own files are read through [`files_of`](Scene::files_of).
     pub source: &'a dyn Source,
+    budgets: Budgets,
 }
+
+/// Unread files of one user's servers that are told one by one.
+const MOST_UNREAD: usize = 100;
 
 /// What the engines found, in the order in which they are asked.
 #[derive(Default)]
@@ -78,6 +83,8 @@ pub struct Found {
     pub instances: Vec<Instance>,
     /// Files of theirs that are there and could not be read.
     pub unread: Vec<Unread>,
+    /// How many of them each user's servers have.
+    unread_of: BTreeMap<u32, usize>,
     claimed_processes: BTreeSet<u32>,
     claimed_segments: BTreeSet<(u64, u64)>,
 }
@@ -88,6 +95,27 @@ impl Found {
         self.claimed_processes.extend(instance.pids.iter().copied());
         self.claimed_segments.extend(instance.segments.iter().map(|segment| segment.identity));
         self.instances.push(instance);
+    }
+
+    /// Takes in what could not be read of the files of a process's owner: nobody's many files hide those of others.
+    pub fn add_unread(&mut self, process: &Process, unread: Vec<Unread>) {
+        let count = self.unread_of.entry(Owner::of(process).uid).or_default();
+        for one in unread.into_iter().filter(|one| !Budgets::tells_of(one)) {
+            *count += 1;
+            if *count <= MOST_UNREAD {
+                self.unread.push(one);
+            }
+        }
+    }
+
+    /// Says how many there were beyond those that are told.
+    fn leave_out(&mut self) {
+        for (uid, count) in std::mem::take(&mut self.unread_of) {
+            if let Some(more) = count.checked_sub(MOST_UNREAD).filter(|more| *more > 0) {
+                let what = format!("files of user {uid}'s servers");
+                self.unread.push(Unread { what, why: format!("{more} more could not be read") });
+            }
+        }
     }
 
     /// Whether some instance has that process already.
@@ -108,7 +136,7 @@ pub fn kinds() -> &'static [&'static Kind] {
 
 /// The running instances of a host, by engine and name; no two of an engine have the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let mut found = Found::default();
     for kind in KINDS {
         (kind.find)(&scene, &mut found);
@@ -117,6 +145,8 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     vouch::bound_strangers(&mut found);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
+    found.unread.append(&mut scene.budgets.unread());
+    found.leave_out();
     found.unread.sort();
     found.unread.dedup();
     found
@@ -124,6 +154,24 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
 
 /// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
 /// vouched for keeps his name, whatever others call themselves.
+/// Whether the working directory of an instance's process is read: it holds the data, or completes a path of its arguments.
+pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
+    let relative = |start: &str, word: &String| word.strip_prefix(start).is_some_and(|path| !path.starts_with('/'));
+    let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
+    match engine {
+        Engine::PostgreSql | Engine::MySql | Engine::MariaDb => true,
+        Engine::Redis | Engine::Valkey => {
+            arguments.get(1).is_some_and(|word| word.ends_with(".conf") && !word.starts_with('/'))
+        }
+        Engine::MongoDb => options::value(arguments, "config")
+            .or_else(|| options::short_value(arguments, 'f'))
+            .is_some_and(|path| !path.starts_with('/')),
+        Engine::Jvm => arguments.iter().any(|word| relative("@", word)),
+        _ => false,
+    }
+}
+
+/// Appends the pid to names that several instances of an engine have.
 fn make_names_unique(instances: &mut [Instance]) {
     let mut bearers = BTreeMap::<(Engine, String), (usize, usize)>::new();
     for instance in &*instances {
@@ -146,7 +194,26 @@ fn has_pid(name: &str) -> bool {
     name.rsplit_once(" pid ").is_some_and(|(_, pid)| digits(pid))
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    /// A host, and where its servers' files come from.
+    pub const fn new(host: &'a Host, source: &'a dyn Source) -> Self {
+        Self { host, source, budgets: Budgets::new(Limits::CONFIGURATION) }
+    }
+
+    /// A server's files, as its owner may read them: everything that a process, its arguments or its configuration names is
+    /// read through this.
+    pub fn files_of(&self, process: &Process) -> Owned<'_> {
+        self.budgets.of(self.source, process)
+    }
+
+    /// Files that the host has for all its servers, as the reader may read them, where the process has the host's files.
+    fn host_files_for(&self, process: &Process) -> Owned<'_> {
+        if options::other_mount_namespace(self.host, process) {
+            return self.files_of(process);
+        }
+        self.budgets.for_host_files(self.source, process)
+    }
+
     /// An instance with what its processes alone tell: owner, unit, page tables, container. All
     /// that depends on the engine is unknown or empty, for the caller to fill in.
     pub fn instance(&self, engine: Engine, name: String, main: &Process, mut pids: Vec<u32>) -> Instance {

@@ -6,7 +6,8 @@ use hugewise_model::{Engine, Host, Instance, Observed, Unread};
 use crate::options;
 
 /// The log of a running server that can be read; what is there and cannot be is added to `unread`.
-/// The path is one of the reader's: a server in a container has its root before it.
+/// The path is one of the reader's: a server in a container has its root before it. `source` is that of the server's
+/// [owner](hugewise_host::source::Budgets::of).
 pub fn of(host: &Host, source: &dyn Source, instance: &Instance, unread: &mut Vec<Unread>) -> Option<String> {
     let root = if instance.containered { format!("/proc/{}/root", instance.pid) } else { String::new() };
     let candidates = match instance.engine {
@@ -89,7 +90,8 @@ mod tests {
 
     fn instance(folder: &str) -> Instance {
         let host = Host::default();
-        let scene = crate::Scene { host: &host, source: &MapSource::new() };
+        let nothing = MapSource::new();
+        let scene = crate::Scene::new(&host, &nothing);
         let mut instance = scene.instance(Engine::PostgreSql, "15/main".into(), &Default::default(), Vec::new());
         instance.data_directory = Observed::Known(folder.into());
         instance

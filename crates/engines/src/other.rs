@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn seen(host: &Host, found: &mut Found) -> Vec<(String, Vec<u32>, Asked, HugePageUse)> {
-        find(&Scene { host, source: &MapSource::new() }, found);
+        find(&Scene::new(host, &MapSource::new()), found);
         let others = found.instances.iter().filter(|it| it.engine == Engine::Other);
         others.map(|it| (it.name.clone(), it.pids.clone(), it.asked, it.huge_pages)).collect()
     }
@@ -212,7 +212,7 @@ mod tests {
         let memory = || vec![mapping("/SYSV00000000 (deleted)", 512, 1, PageSize::KIB_4)];
         let host = host(vec![process(10, 1, "ora_pmon_X", memory()), process(11, 1, "monitor", memory())]);
         let mut found = Found::default();
-        (crate::oracle::KIND.find)(&Scene { host: &host, source: &MapSource::new() }, &mut found);
+        (crate::oracle::KIND.find)(&Scene::new(&host, &MapSource::new()), &mut found);
         assert_eq!(found.instances.len(), 1);
         assert!(seen(&host, &mut found).is_empty());
     }

@@ -19,7 +19,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
         let what = format!("a segment of {} bytes cannot be had", bytes.get());
         return Err(DescribeError::new(what, "give a size of at least one byte and less than 8 EiB"));
     }
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let page_size = described::page_size(&scene);
     let segment = Segment {
         kind: SegmentKind::SystemV,

@@ -5,6 +5,7 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
 
+use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
 /// Redis and Valkey.
@@ -98,7 +99,8 @@ fn instance(
     files: &[&str],
 ) -> Instance {
     let mut settings = Vec::new();
-    let mut door = Door::new(scene.source);
+    let own = scene.files_of(process);
+    let mut door = Door::new(&own);
     let named = title.file.as_ref().map(|file| match process.directory.known() {
         Some(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
         _ => file.clone(),
@@ -112,12 +114,13 @@ fn instance(
         // The title hides which file it was started with: one of another port is another instance's.
         if theirs || title.file.is_some() {
             settings.extend(read.into_iter().map(|(name, value, line)| {
+                let value = shown(&name, &value).to_owned();
                 (name.clone(), Setting { name, value, place: Some(Place { file: path.clone(), line }) })
             }));
             break;
         }
     }
-    found.unread.extend(door.unread);
+    found.add_unread(process, door.unread);
     let settings: std::collections::BTreeMap<_, _> = settings.into_iter().collect();
     let set = |name: &str| settings.get(name).map(|setting| setting.value.clone());
 
@@ -212,7 +215,7 @@ mod tests {
             ..Host::default()
         };
         let mut found = Found::default();
-        find(&Scene { host: &host, source }, &mut found);
+        find(&Scene::new(&host, source), &mut found);
         found
     }
 

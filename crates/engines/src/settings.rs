@@ -2,11 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_model::Observed;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 
 use crate::Kind;
+
+/// Settings whose values are paths or names; all others are numbers, sizes and a few words.
+const TEXTS: &[(&str, Shape)] = &[
+    ("data_directory", Shape::Path),
+    ("unix_socket_directories", Shape::Paths),
+    ("config_file", Shape::Path),
+    ("include", Shape::Path),
+    ("include_if_exists", Shape::Path),
+    ("include_dir", Shape::Path),
+    ("includedir", Shape::Path),
+    ("cluster_name", Shape::Names),
+    ("shared_preload_libraries", Shape::Names),
+    ("user", Shape::Names),
+    ("datadir", Shape::Path),
+    ("socket", Shape::Path),
+    ("log_error", Shape::Path),
+    ("unixsocket", Shape::Path),
+    ("storage.dbpath", Shape::Path),
+    ("dbpath", Shape::Path),
+    ("spfile", Shape::Path),
+    ("ifile", Shape::Path),
+    ("oracle_home", Shape::Path),
+    ("mem-path", Shape::Path),
+    ("memory-backend", Shape::Names),
+];
+
+/// What the value of a setting can be.
+pub fn shape(name: &str) -> Shape {
+    let known = TEXTS.iter().find(|(text, _)| text.eq_ignore_ascii_case(name));
+    known.map_or(Shape::Plain, |(_, shape)| *shape)
+}
+
+/// A setting's value as it may be shown: what is none of its kind is left out, as it may be anything.
+pub(crate) fn shown<'a>(name: &str, value: &'a str) -> &'a str {
+    shape(name).shown(value)
+}
 
 /// What a server's files and command line say, as far as its [`Kind`] reads it.
 pub struct Settings {
@@ -63,7 +100,8 @@ impl Settings {
     /// Takes a setting in that the kind reads; it replaces one of that name.
     pub fn set(&mut self, name: &str, value: &str, place: Place) {
         if self.kind.settings.contains(&name) {
-            let setting = Setting { name: name.to_owned(), value: value.to_owned(), place: Some(place) };
+            let value = shown(name, value).to_owned();
+            let setting = Setting { name: name.to_owned(), value, place: Some(place) };
             self.values.insert(name.to_owned(), setting);
         }
     }

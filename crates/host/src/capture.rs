@@ -4,7 +4,9 @@
 //! are known to be harmless: see `redact` for files and `words` for command lines.
 
 mod boot_loader;
+mod processes;
 mod redact;
+pub mod shape;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,7 @@ use hugewise_model::Observed;
 use crate::Source;
 use crate::source::Recording;
 use crate::source::captured::{NOTE, Note, PAGE_SIZES, SCHEMA, Tlb};
+use crate::source::recording::Seen;
 use crate::source::tree::Tree;
 
 /// What of command lines and servers' configuration files is harmless and needed.
@@ -30,6 +33,75 @@ pub struct Keeps {
     pub settings: Vec<&'static str>,
     /// What engines say of files in formats of their own; the first that knows the path decides.
     pub rewrites: Vec<Rewrite>,
+    /// What the value of a setting can be, by its name; whatever else stands there is left out.
+    pub shape: Option<fn(&str) -> shape::Shape>,
+    /// What is kept of processes and users.
+    pub servers: Servers,
+}
+
+/// The servers of a host: of other processes, their users and their folders no name is kept.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// Their processes.
+    pub processes: BTreeSet<u32>,
+    /// Those whose working directory is read.
+    pub folders: BTreeSet<u32>,
+    /// Users by id who own one, or shared memory.
+    pub users: BTreeSet<u32>,
+    /// The names of these users and groups.
+    pub names: BTreeSet<String>,
+    /// Their groups, and that which may have huge pages.
+    pub groups: BTreeSet<u32>,
+    /// Where hugetlbfs is mounted.
+    pub hugetlbfs: Vec<String>,
+    /// Files that they map and that are read.
+    pub files: BTreeSet<String>,
+    /// Paths of the cgroups that they are in.
+    pub cgroups: BTreeSet<String>,
+}
+
+impl Servers {
+    fn has(&self, process: &str) -> bool {
+        process.parse().is_ok_and(|pid| self.processes.contains(&pid))
+    }
+
+    fn reads_folder_of(&self, process: &str) -> bool {
+        process.parse().is_ok_and(|pid| self.folders.contains(&pid))
+    }
+
+    /// Whether a folder of /sys/fs/cgroup is a hierarchy's root, or of a cgroup that one of them is in or below.
+    fn are_in(&self, folder: &str) -> bool {
+        let Some(below) = folder.strip_prefix("/sys/fs/cgroup") else { return true };
+        let hierarchy = |name: &str| name.split(',').all(|one| HIERARCHIES.contains(&one));
+        below.strip_prefix('/').is_none_or(hierarchy)
+            || self.cgroups.iter().any(|own| lineage(own).any(|path| below.ends_with(path)))
+    }
+}
+
+/// Folders of /sys/fs/cgroup that are hierarchies of their own.
+const HIERARCHIES: [&str; 15] = [
+    "blkio",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "devices",
+    "freezer",
+    "hugetlb",
+    "memory",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "pids",
+    "rdma",
+    "systemd",
+    "unified",
+];
+
+/// `/a`, `/a/b` of `/a/b`.
+fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    let path = path.trim_end_matches('/');
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
+    ends.filter(|end| *end > 0).filter_map(|end| path.get(..end))
 }
 
 /// Given a path inside its mount namespace and a file's bytes: the same file without secrets, or `None` for files
@@ -47,6 +119,11 @@ impl Keeps {
 
     fn has_option(&self, option: &str) -> bool {
         self.has_exactly(option) || self.has_prefix(option)
+    }
+
+    /// What the value of a setting can be; of one that is known by its last part, too.
+    fn shape_of(&self, name: &str) -> shape::Shape {
+        self.shape.map_or(shape::Shape::Plain, |shape| shape(&name.trim_start_matches('-').replace('-', "_")))
     }
 
     fn has_setting(&self, name: &str) -> bool {
@@ -137,6 +214,10 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
         ..Note::default()
     };
     for (path, answer) in &seen.files {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !keeps.servers.are_in(folder) {
+            continue;
+        }
         match answer {
             Observed::Known(bytes) => match redact::redact(path, bytes, keeps) {
                 Some(kept) => {
@@ -150,7 +231,13 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
             other => refuse(&mut note, "read", path, other),
         }
     }
-    for (path, answer) in &seen.lists {
+    let lists: BTreeMap<&String, Observed<Vec<String>>> = seen
+        .lists
+        .iter()
+        .filter(|(folder, _)| keeps.servers.are_in(folder))
+        .map(|(folder, answer)| (folder, answer.clone().map(|names| names_read(&seen, keeps, folder, names))))
+        .collect();
+    for (path, answer) in &lists {
         match answer {
             // Names of a path that climbs are kept in the note alone: nothing is written outside the capture.
             Observed::Known(_) if climbs(path) => {}
@@ -162,12 +249,15 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
     }
     for (path, answer) in &seen.links {
         match answer {
-            Observed::Known(target) if can_be_link(&content, path) => {
-                content.links.insert(tidy(path), target.clone());
-            }
-            Observed::Known(target) => {
-                note.links.insert(path.clone(), target.clone());
-            }
+            Observed::Known(target) => match processes::link(path, target, keeps) {
+                Some(target) if can_be_link(&content, path) => {
+                    content.links.insert(tidy(path), target);
+                }
+                Some(target) => {
+                    note.links.insert(path.clone(), target);
+                }
+                None => {}
+            },
             other => refuse(&mut note, "link", path, other),
         }
     }
@@ -178,9 +268,9 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
         content.files.insert(PAGE_SIZES.to_owned(), page_sizes.into_bytes());
     }
     let tree = content.tree();
-    for (folder, answer) in &seen.lists {
+    for (folder, answer) in &lists {
         if answer.is_known() && tree.list(folder) != *answer {
-            note.lists.insert(folder.clone(), answer.known().cloned().unwrap_or_default());
+            note.lists.insert((*folder).clone(), answer.known().cloned().unwrap_or_default());
         }
     }
     note.denied.sort();
@@ -189,6 +279,26 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
     let json = serde_json::to_vec_pretty(&note).unwrap_or_default();
     content.files.insert(NOTE.to_owned(), json);
     content
+}
+
+/// Of a folder of a server's owner, and of a cgroup's, the names that are read: what was asked for by name, and what tells by
+/// its name alone. The others are what people call their databases.
+fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> Vec<String> {
+    let cgroup = folder.starts_with("/sys/fs/cgroup");
+    if !cgroup && !seen.owned.contains(folder) {
+        return names;
+    }
+    let asked = |name: &str| {
+        let path = format!("{}/{name}", folder.trim_end_matches('/'));
+        (seen.files.contains_key(&path) || seen.lists.contains_key(&path) || seen.links.contains_key(&path))
+            && keeps.servers.are_in(&path)
+    };
+    let tells = |name: &str| match name.strip_prefix("debian-").and_then(|rest| rest.strip_suffix(".flag")) {
+        Some(version) => shape::is_version(version),
+        None if cgroup => name.starts_with("hugetlb.") || name.starts_with("cgroup."),
+        None => name == "aria_log_control",
+    };
+    names.into_iter().filter(|name| tells(name) || asked(name)).collect()
 }
 
 fn refuse<T>(note: &mut Note, question: &str, path: &str, answer: &Observed<T>) {

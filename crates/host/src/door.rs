@@ -4,6 +4,9 @@ use hugewise_model::{Observed, Unread};
 
 use crate::Source;
 
+/// Notes that are kept; on a host whose files make sense there are a handful.
+const MOST_UNREAD: usize = 10_000;
+
 /// A [`Source`] in use: it notes every file that is there and could not be read.
 pub struct Door<'a> {
     /// Where facts come from.
@@ -51,37 +54,58 @@ impl<'a> Door<'a> {
         if !fact.is_absent()
             && let Some(why) = fact.reason()
         {
-            self.unread.push(Unread { what: what.to_owned(), why });
+            self.tell(what.to_owned(), why);
+        }
+    }
+
+    /// Notes why something is not known. Of very many such notes the first ones are kept: files can be made to have any number.
+    pub fn tell(&mut self, what: String, why: String) {
+        if self.unread.len() < MOST_UNREAD {
+            self.unread.push(Unread { what, why });
         }
     }
 }
 
-/// What is wrong with a file, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is wrong with a file, and where. Its words are this program's own: whatever a file holds that made no sense, nothing
+/// of it is repeated, as it may be another file than was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// From 1; 0 where the file as a whole is meant.
     pub line: u64,
-    /// What is wrong: `no number in "MemTotal: x kB"`.
-    pub what: String,
+    /// What of it is wrong: `MemTotal`. May be empty.
+    pub subject: &'static str,
+    /// What is wrong: `is no number`.
+    pub what: &'static str,
 }
 
 impl ParseError {
     /// An error in one line.
-    pub fn at(line: u64, what: impl Into<String>) -> Self {
-        Self { line, what: what.into() }
+    pub const fn at(line: u64, what: &'static str) -> Self {
+        Self { line, subject: "", what }
     }
 
     /// An error of the file as a whole.
-    pub fn whole(what: impl Into<String>) -> Self {
-        Self { line: 0, what: what.into() }
+    pub const fn whole(what: &'static str) -> Self {
+        Self::at(0, what)
+    }
+
+    /// The same, of this part of the line.
+    #[must_use]
+    pub const fn of(self, subject: &'static str) -> Self {
+        Self { subject, ..self }
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> String {
+        if self.subject.is_empty() { self.what.to_owned() } else { format!("{} {}", self.subject, self.what) }
     }
 }
 
 impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
-            0 => f.write_str(&self.what),
-            line => write!(f, "line {line}: {}", self.what),
+            0 => f.write_str(&self.message()),
+            line => write!(f, "line {line}: {}", self.message()),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Gauge {
     pub fn number(&self, path: &str) -> Option<u64> {
         let parse = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
-            text.trim().parse::<u64>().map_err(|error| ParseError::whole(error.to_string()))
+            text.trim().parse::<u64>().map_err(|_| ParseError::whole("no number"))
         };
         Door::new(&self.source).parse(path, parse).into_known()
     }

@@ -22,6 +22,8 @@ pub struct Process {
     pub caller: Option<u32>,
     /// The effective group id.
     pub gid: u32,
+    /// The real group id where it is another one, as of a set-group-ID program.
+    pub caller_group: Option<u32>,
     /// The supplementary groups.
     pub groups: Vec<u32>,
     /// Threads in the process.

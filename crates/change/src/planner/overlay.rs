@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
-use hugewise_host::source::Machine;
+use hugewise_host::source::{Machine, Owner, Part};
 use hugewise_model::{Observed, PageSize, Unread};
 
 /// A source with files laid over it.
@@ -41,10 +41,54 @@ impl Source for Overlay<'_> {
     }
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        self.laid_over(folder, self.base.list(folder))
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        if self.files.contains_key(path) { Observed::Absent } else { self.base.link(path) }
+    }
+
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        match self.files.get(path) {
+            Some(bytes) => bytes.clone().into(),
+            None => self.base.read_as(owner, path, most),
+        }
+    }
+
+    fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        match self.files.get(path) {
+            Some(bytes) => Observed::from(bytes.clone()).map(|bytes| Part::of(&bytes, before, max)),
+            None => self.base.read_part_as(owner, path, before, max),
+        }
+    }
+
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        self.laid_over(folder, self.base.list_as(owner, folder, most))
+    }
+
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        if self.files.contains_key(path) { Observed::Absent } else { self.base.link_as(owner, path) }
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        self.base.mapping_page_size(pid, start)
+    }
+
+    fn machine(&self) -> Machine {
+        self.base.machine()
+    }
+
+    fn problems(&self) -> Vec<Unread> {
+        self.base.problems()
+    }
+}
+
+impl Overlay<'_> {
+    /// Names in a folder as they will be.
+    fn laid_over(&self, folder: &str, listed: Observed<Vec<String>>) -> Observed<Vec<String>> {
         let prefix = format!("{}/", folder.trim_end_matches('/'));
         let below = self.files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?, bytes.is_some())));
         let below: Vec<(&str, bool)> = below.collect();
-        let listed = self.base.list(folder);
         let mut names: BTreeSet<String> = match &listed {
             Observed::Known(names) => names.iter().cloned().collect(),
             Observed::Absent if below.iter().any(|(_, there)| *there) => BTreeSet::new(),
@@ -65,21 +109,5 @@ impl Source for Overlay<'_> {
             }
         }
         Observed::Known(names.into_iter().collect())
-    }
-
-    fn link(&self, path: &str) -> Observed<String> {
-        if self.files.contains_key(path) { Observed::Absent } else { self.base.link(path) }
-    }
-
-    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
-        self.base.mapping_page_size(pid, start)
-    }
-
-    fn machine(&self) -> Machine {
-        self.base.machine()
-    }
-
-    fn problems(&self) -> Vec<Unread> {
-        self.base.problems()
     }
 }

@@ -5,6 +5,7 @@ use hugewise_model::{Engine, Host, Observed};
 
 use super::{Flags, command_words, flags, instance};
 use crate::describe::{DescribeError, Described, Description};
+use crate::settings::shown;
 use crate::{Scene, described};
 
 /// Where a bare `java` is.
@@ -25,7 +26,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
             "write it behind --: java -Xmx8g -XX:+UseLargePages",
         ));
     };
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let mut door = Door::new(source);
     let Some(program) = command.first() else {
         return Err(DescribeError::new("the command line is empty", "begin it with the program: java -Xmx8g"));
@@ -56,7 +57,7 @@ fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
     if !flags::SIZES.contains(&name) || (sized && !zero) {
         return Ok(());
     }
-    let what = format!("{name} is no size: {value:?}");
+    let what = format!("{name} is no size: {:?}", shown(name, value));
     Err(DescribeError::new(what, "write a whole number of bytes, or one with k, m, g or t behind it"))
 }
 

@@ -143,6 +143,21 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
     SIZES.iter().find(|known| **known == name).map(|name| (*name, value.to_owned()))
 }
 
+/// A flag that is read, as it is read; what is none of its kind has `?` for a value.
+pub(super) fn harmless(word: &str) -> Option<String> {
+    let (name, value) = flag(word)?;
+    if word.starts_with("-Xlp") {
+        return Some("-Xlp".to_owned());
+    }
+    let switch = SWITCHES.contains(&name);
+    let shown = if switch || size(&value).is_some() { value.as_str() } else { "?" };
+    Some(match (switch, shown) {
+        (true, "true") => format!("-XX:+{name}"),
+        (true, _) => format!("-XX:-{name}"),
+        (false, value) => format!("-XX:{name}={value}"),
+    })
+}
+
 /// `512m`, `4G`, `1073741824`.
 pub(super) fn size(text: &str) -> Option<Bytes> {
     let unit = match text.bytes().last()?.to_ascii_lowercase() {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hugewise_host::ParseError;
+use hugewise_host::capture::shape::is_version;
 
 use super::flags;
 
@@ -17,8 +18,7 @@ const PROLOGUE: usize = 32;
 const ENTRY: usize = 20;
 
 /// The names whose values are taken along: others can hold anything that a program was started with.
-const KEPT: &[&str] =
-    &["java.property.java.version", "java.property.java.vm.name", "java.rt.vmArgs", "sun.gc.policy.name"];
+const KEPT: &[&str] = &["java.property.java.version", "java.rt.vmArgs"];
 
 /// Its strings by name.
 ///
@@ -35,34 +35,58 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError>
     Ok(strings)
 }
 
-/// The same file with nothing in it but what is read here: other strings are emptied, and of the arguments only the
-/// flags in `flags::KEPT` stay. The program's own command line, its passwords among it, is one of those strings.
+/// A file that says of itself what is read of this one, and nothing else: of the arguments the flags in `flags::KEPT` with
+/// their sizes, of versions what is one. The program's own command line, its passwords among it, is a string of the other.
 ///
 /// # Errors
 /// As for [`parse`].
 pub fn without_secrets(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
-    let mut redacted = bytes.to_vec();
-    each_string(bytes, |name, value| {
-        let Some(text) = redacted.get_mut(value) else { return };
-        let kept = match name {
-            "java.rt.vmArgs" => arguments(text),
-            _ if KEPT.contains(&name) => return,
-            _ => Vec::new(),
-        };
-        text.fill(0);
-        for (to, from) in text.iter_mut().zip(kept) {
-            *to = from;
+    let mut kept = Vec::new();
+    for (name, value) in parse(bytes)? {
+        match name {
+            "java.rt.vmArgs" => kept.push((name, arguments(value.as_bytes()))),
+            "java.property.java.version" if is_version(&value) => kept.push((name, value.into_bytes())),
+            _ => {}
         }
-    })?;
-    Ok(redacted)
+    }
+    Ok(made(&kept))
+}
+
+/// A file of these strings.
+fn made(strings: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    // Whatever is too large to be numbered was too large to be read.
+    let number = |value: usize| i32::try_from(value).unwrap_or(i32::MAX).to_le_bytes();
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 2, 0, 1]);
+    bytes.extend([0; 16]);
+    bytes.extend(number(PROLOGUE));
+    bytes.extend(number(strings.len()));
+    for (name, value) in strings {
+        let data = (ENTRY + name.len() + 1).next_multiple_of(8);
+        let length = (data + value.len() + 1).next_multiple_of(8);
+        let mut entry = [number(length), number(ENTRY), number(value.len() + 1)].concat();
+        entry.extend([b'B', 0, 5, 1]);
+        entry.extend(number(data));
+        entry.extend(name.as_bytes());
+        entry.resize(data, 0);
+        entry.extend(value);
+        entry.resize(length, 0);
+        bytes.extend(entry);
+    }
+    bytes
 }
 
 fn arguments(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
-    let kept = |word: &&str| {
-        flags::KEPT.iter().any(|kept| kept.strip_suffix('*').is_some_and(|start| word.starts_with(start)))
-    };
-    text.trim_end_matches('\0').split_whitespace().filter(kept).collect::<Vec<_>>().join(" ").into_bytes()
+    let words: Vec<&str> = text.trim_end_matches('\0').split_whitespace().collect();
+    // A line that was cut off stays one.
+    let cut = text.len() >= super::LONGEST_TOLD;
+    let mut kept = words.iter().filter_map(|word| flags::harmless(word)).collect::<Vec<_>>().join(" ");
+    if cut {
+        kept.push_str(&" ".repeat(super::LONGEST_TOLD.saturating_sub(kept.len())));
+        kept.push('-');
+    }
+    kept.into_bytes()
 }
 
 /// Calls `see` with the name and the place of each string.
@@ -111,7 +135,7 @@ struct File<'a> {
 impl File<'_> {
     fn slice(&self, at: usize, length: usize) -> Result<&[u8], ParseError> {
         let end = at.checked_add(length).ok_or_else(|| ParseError::whole("an hsperfdata offset beyond all memory"))?;
-        self.bytes.get(at..end).ok_or_else(|| ParseError::whole(format!("hsperfdata is cut off before byte {end}")))
+        self.bytes.get(at..end).ok_or(ParseError::whole("hsperfdata is cut off"))
     }
 
     fn number(&self, at: usize) -> Result<usize, ParseError> {
@@ -186,9 +210,9 @@ pub(crate) mod tests {
         let redacted = without_secrets(&whole).unwrap();
         assert!(!String::from_utf8_lossy(&redacted).contains("hunter2"));
         let read = parse(&redacted).unwrap();
-        assert_eq!(read["java.rt.vmArgs"], "-Xmx1g -XX:+UseLargePages");
+        assert_eq!(read["java.rt.vmArgs"], "-XX:MaxHeapSize=1g -XX:+UseLargePages");
         assert_eq!(read["java.property.java.version"], "17.0.15");
-        assert_eq!(redacted.len(), whole.len());
+        assert!(redacted.len() < whole.len());
     }
 
     #[test]

@@ -5,13 +5,17 @@ mod described;
 pub mod flags;
 pub mod hsperf;
 
+use std::collections::BTreeSet;
+
 use hugewise_host::Door;
+use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process,
 };
 
+use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, versions};
 use flags::Flags;
 
@@ -67,11 +71,12 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let data = hsperf_path(process);
         if options::program(process) == "java" || data.is_some() {
-            let mut door = Door::new(scene.source);
+            let files = scene.files_of(process);
+            let mut door = Door::new(&files);
             let instance = instance(scene, &mut door, process, data);
             if matters(&instance) {
                 found.add(instance);
-                found.unread.extend(door.unread);
+                found.add_unread(process, door.unread);
             }
         }
     }
@@ -117,17 +122,19 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let flags_known = silent || told.contains_key("java.rt.vmArgs");
 
     let heap = heap(process, &flags);
-    let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping));
+    let heap: BTreeSet<u64> = heap.iter().map(|mapping| mapping.start).collect();
+    let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping.start));
     let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
 
     let named = process.command.known().and_then(|arguments| flags::program(arguments));
     let name = named.unwrap_or_else(|| options::program(process)).to_owned();
     let mut instance = scene.instance(Engine::Jvm, name, process, Vec::new());
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
-    instance.version = told.get("java.property.java.version").cloned().or_else(in_path).into();
+    instance.version =
+        told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path).into();
     let place = Some(Place { file: place, line: 0 });
     for (name, value) in &flags.0 {
-        let setting = Setting { name: (*name).to_owned(), value: value.clone(), place: place.clone() };
+        let setting = Setting { name: (*name).to_owned(), value: shown(name, value).to_owned(), place: place.clone() };
         instance.settings.insert(name.to_ascii_lowercase(), setting);
     }
     let setting = instance.settings.get("uselargepages").cloned();
@@ -216,10 +223,10 @@ fn is_private_memory(mapping: &Mapping) -> bool {
 }
 
 /// What else the machine holds in huge pages, as one: code cache, the collector's bitmaps and card tables.
-fn huge_rest(host: &Host, process: &Process, heap: &[&Mapping]) -> Option<Segment> {
+fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Option<Segment> {
     let huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
     let rest = segments::of(host, &[process.pid], |_, mapping| {
-        mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping)
+        mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping.start)
     });
     let size = rest.iter().map(|segment| segment.size).sum();
     let largest = rest.into_iter().next()?;

@@ -38,7 +38,7 @@ fn found(processes: Vec<Process>, source: &MapSource) -> Found {
         ..Host::default()
     };
     let mut found = Found::default();
-    find(&Scene { host: &host, source }, &mut found);
+    find(&Scene::new(&host, source), &mut found);
     found
 }
 

@@ -93,7 +93,7 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool)
                 Observed::Known(Limit::At(limit))
             }
             _ if value.eq_ignore_ascii_case("unlimited") => Observed::Known(Limit::Unlimited),
-            _ => Observed::Malformed(format!("no limit in {text:?}")),
+            _ => Observed::Malformed("no limit".into()),
         };
     }
     if FATAL.iter().any(|error| text.contains(error)) && !oracle_table::is_row(text) {

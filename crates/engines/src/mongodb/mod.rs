@@ -8,6 +8,7 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Process};
 
 use crate::redis::{describe_private_server, forked};
+use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
@@ -58,10 +59,11 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
     let mut settings = std::collections::BTreeMap::new();
     let mut add = |path: &str, value: &str, place: Place| {
-        let setting = Setting { name: path.to_owned(), value: value.to_owned(), place: Some(place) };
+        let setting = Setting { name: path.to_owned(), value: shown(path, value).to_owned(), place: Some(place) };
         settings.insert(path.to_ascii_lowercase(), setting);
     };
-    let mut door = Door::new(scene.source);
+    let files = scene.files_of(process);
+    let mut door = Door::new(&files);
     // mongod reads no file that it is not told of.
     let file = options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'));
     if let Some(file) = file {
@@ -74,7 +76,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
             }
         }
     }
-    found.unread.extend(door.unread);
+    found.add_unread(process, door.unread);
     for (path, option) in PATHS.iter().filter(|(_, option)| !option.is_empty()) {
         if let Some(value) = options::value(arguments, option) {
             add(path, value, Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
@@ -124,7 +126,7 @@ mod tests {
     fn found(processes: Vec<Process>, source: &MapSource) -> Found {
         let host = Host { processes: testing::known(processes), ..Host::default() };
         let mut found = Found::default();
-        find(&Scene { host: &host, source }, &mut found);
+        find(&Scene::new(&host, source), &mut found);
         found
     }
 

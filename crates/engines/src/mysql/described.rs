@@ -6,6 +6,7 @@ use hugewise_model::{Engine, Host, Observed};
 use super::files::{self, Groups};
 use super::{cnf, instance, numbers, version};
 use crate::describe::{DescribeError, Described, Description};
+use crate::settings::shown;
 use crate::{Scene, described};
 
 /// Where the vendors' builds keep their data when no option file says.
@@ -28,7 +29,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     let Description::Config { engine: engine @ (Engine::MySql | Engine::MariaDb), path } = description else {
         return Err(DescribeError::new("no option file is given", "name it with --config my.cnf"));
     };
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let mut door = Door::new(source);
     described::must_be_there(&door, path, "name the option file that the server is started with")?;
     let mariadb = *engine == Engine::MariaDb;
@@ -37,11 +38,11 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
 
     // Which groups count depends on the version, and where that is told on a setting.
     let groups = Groups { mariadb, version: None, suffix: String::new() };
-    let settings = files::read(host, &mut door, &main, &groups);
+    let settings = files::read(host, &mut door, source, &main, &groups);
     described::must_make_sense(&door.unread, "correct that file, or describe the server with another one")?;
     let data = settings.values.get("datadir").map_or(DATA, |setting| setting.value.as_str());
     let data = data.trim_end_matches('/').to_owned();
-    let found = version(&scene, &mut door, &data).into_known();
+    let found = version(&mut door, &data).into_known();
     let ours = |version: &String| version.contains("MariaDB") == mariadb || (mariadb && is_mariadb_series(version));
     if found.as_ref().is_some_and(ours)
         && let Observed::Known(command) = &mut main.command
@@ -50,7 +51,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     }
 
     door.unread.clear();
-    let mut instance = described::without_process(instance(&scene, &mut door, &main));
+    let mut instance = described::without_process(instance(&scene, &mut door, source, &main));
     described::must_make_sense(&door.unread, "correct that file, or describe the server with another one")?;
     for setting in SIZES.iter().filter_map(|name| instance.settings.get(*name)) {
         must_be_a_size(setting)?;
@@ -70,7 +71,7 @@ fn must_be_a_size(setting: &hugewise_model::instance::Setting) -> Result<(), Des
     if cnf::bytes(&setting.value).is_some_and(|bytes| bytes < 1 << 63) {
         return Ok(());
     }
-    let what = format!("{} is no size: {:?}", setting.name, setting.value);
+    let what = format!("{} is no size: {:?}", setting.name, shown(&setting.name, &setting.value));
     let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
     Err(match &setting.place {
         Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),

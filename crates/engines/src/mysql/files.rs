@@ -1,8 +1,8 @@
 //! The settings of a MySQL or MariaDB server: option files with their includes, and its command line.
 
-use hugewise_host::Door;
+use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::{Host, Observed, Process, Unread};
+use hugewise_model::{Host, Observed, Process};
 
 use super::cnf::{self, Content};
 use crate::options;
@@ -66,7 +66,16 @@ impl Groups {
 
 /// Reads the settings of the server whose process is `main`: the option files that its command line
 /// leaves in force, and the command line, which wins.
-pub(super) fn read(host: &Host, door: &mut Door<'_>, main: &Process, groups: &Groups) -> Settings {
+///
+/// `shared` is where the files are read that all servers share: of a server that has the host's own it is the reader who reads
+/// them, as a server does that is started by root and changes its user then.
+pub(super) fn read<'d>(
+    host: &Host,
+    door: &mut Door<'d>,
+    shared: &'d dyn Source,
+    main: &Process,
+    groups: &Groups,
+) -> Settings {
     let mut reader = Reader { host, door, main, groups, settings: Settings::of(&super::KIND), files: 0 };
     let Some(arguments) = main.command.known() else {
         // Without it the option files are not known either.
@@ -78,9 +87,11 @@ pub(super) fn read(host: &Host, door: &mut Door<'_>, main: &Process, groups: &Gr
         _ if none => {}
         Some(path) => reader.required(path),
         None => {
+            let own = std::mem::replace(&mut reader.door.source, shared);
             for path in FILES {
                 reader.file(path, &mut Vec::new());
             }
+            reader.door.source = own;
             if let Some(path) = options::value(arguments, "defaults-extra-file") {
                 reader.required(path);
             }
@@ -88,12 +99,13 @@ pub(super) fn read(host: &Host, door: &mut Door<'_>, main: &Process, groups: &Gr
     }
     let mut settings = reader.settings;
     let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
-    for option in arguments.iter().skip(1).filter_map(|argument| argument.strip_prefix("--")) {
+    for (at, argument) in arguments.iter().enumerate().skip(1) {
+        let Some(option) = argument.strip_prefix("--") else { continue };
         let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (option, spaced(arguments, option)),
+            Some((name, value)) => (name, Some(value)),
+            None => (option, spaced(option, arguments.get(at + 1))),
         };
-        set(&mut settings, name, value.as_deref(), place.clone());
+        set(&mut settings, name, value, place.clone());
     }
     if let Some(port) = options::short_value(arguments, 'P') {
         settings.set("port", port, place);
@@ -102,9 +114,9 @@ pub(super) fn read(host: &Host, door: &mut Door<'_>, main: &Process, groups: &Gr
 }
 
 /// The value of an option in the next word; a switch takes none from there.
-fn spaced(arguments: &[String], option: &str) -> Option<String> {
-    let value = options::value(arguments, option).filter(|value| !value.is_empty())?;
-    (!SWITCHES.contains(&cnf::plain_name(option).0.as_str())).then(|| value.to_owned())
+fn spaced<'a>(option: &str, next: Option<&'a String>) -> Option<&'a str> {
+    let value = next.filter(|next| !next.is_empty() && !next.starts_with('-'))?;
+    (!SWITCHES.contains(&cnf::plain_name(option).0.as_str())).then_some(value)
 }
 
 /// Settings that are on where they stand alone.
@@ -197,7 +209,7 @@ impl Reader<'_, '_> {
     /// Settings are missing that the server has read.
     fn lack(&mut self, path: &str, why: &str) {
         let what = options::in_mount_namespace_of(self.host, self.main, path);
-        self.door.unread.push(Unread { what, why: why.to_owned() });
+        self.door.tell(what, why.to_owned());
         self.settings.miss(Observed::Malformed(why.to_owned()));
     }
 }
@@ -206,13 +218,14 @@ impl Reader<'_, '_> {
 mod tests {
     use super::*;
     use hugewise_host::source::MapSource;
+    use hugewise_model::Unread;
 
     fn read_from(source: &MapSource, command: &str, mariadb: bool, version: Option<&str>) -> (Settings, Vec<Unread>) {
         let command = command.split(' ').map(str::to_owned).collect();
         let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
         let mut door = Door::new(source);
         let groups = Groups { mariadb, version: version.map(String::from), suffix: String::new() };
-        let settings = read(&Host::default(), &mut door, &main, &groups);
+        let settings = read(&Host::default(), &mut door, source, &main, &groups);
         (settings, door.unread)
     }
 

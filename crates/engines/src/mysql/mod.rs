@@ -7,7 +7,8 @@ mod described;
 mod files;
 pub mod persisted;
 
-use hugewise_host::{Door, ParseError};
+use hugewise_host::capture::shape::is_version;
+use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Instance, Mapping, Observed, Process};
 
@@ -87,9 +88,11 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
         if !["mysqld", "mysqld-debug", "mariadbd"].contains(&program) || found.has_process(main.pid) || passing(main) {
             continue;
         }
-        let mut door = Door::new(scene.source);
-        let instance = instance(scene, &mut door, main);
-        found.unread.append(&mut door.unread);
+        let files = scene.files_of(main);
+        let shared = scene.host_files_for(main);
+        let mut door = Door::new(&files);
+        let instance = instance(scene, &mut door, &shared, main);
+        found.add_unread(main, door.unread);
         found.add(instance);
     }
 }
@@ -100,17 +103,18 @@ fn passing(main: &Process) -> bool {
     main.command.known().is_some_and(|arguments| arguments.iter().any(is))
 }
 
-fn instance(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process) -> Instance {
+fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, main: &Process) -> Instance {
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
     let data = data_directory(main);
     let version = match data.known() {
-        Some(data) => version(scene, door, &inside(data)),
+        Some(data) => version(door, &inside(data)),
         None => Observed::Absent,
     };
-    let mariadb = is_mariadb(scene, main, data.known().map(|data| inside(data)).as_deref(), version.known());
+    let mariadb =
+        is_mariadb(scene, door.source, main, data.known().map(|data| inside(data)).as_deref(), version.known());
     let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
     let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
-    let mut settings = files::read(scene.host, door, main, &groups);
+    let mut settings = files::read(scene.host, door, shared, main, &groups);
     if let (false, Some(data)) = (mariadb, data.known()) {
         persisted::read(door, data, &inside(data), &mut settings);
     }
@@ -155,11 +159,15 @@ fn data_directory(main: &Process) -> Observed<String> {
 
 /// The version that last opened the data, as its files tell (`data` as the reader opens it):
 /// `10.11.19-MariaDB`, `8.0.36`.
-fn version(scene: &Scene<'_>, door: &mut Door<'_>, data: &str) -> Observed<String> {
+fn version(door: &mut Door<'_>, data: &str) -> Observed<String> {
+    let source = door.source;
     let mut read = |name: &str| door.parse(&format!("{data}/{name}"), parse_version);
     let flag = || {
-        let names = scene.source.list(data);
-        let flag = |name: &String| Some(name.strip_prefix("debian-")?.strip_suffix(".flag")?.to_owned());
+        let names = source.list(data);
+        let flag = |name: &String| {
+            let version = name.strip_prefix("debian-")?.strip_suffix(".flag")?;
+            is_version(version).then(|| version.to_owned())
+        };
         names.and_then(|names| names.iter().find_map(flag).into())
     };
     read("mariadb_upgrade_info").or_else_absent(|| read("mysql_upgrade_info")).or_else_absent(flag)
@@ -168,15 +176,20 @@ fn version(scene: &Scene<'_>, door: &mut Door<'_>, data: &str) -> Observed<Strin
 fn parse_version(bytes: &[u8]) -> Result<String, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let version = text.lines().next().unwrap_or_default().trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    let sane = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() < 64;
-    if sane { Ok(version.to_owned()) } else { Err(ParseError::at(1, "no version")) }
+    if is_version(version) { Ok(version.to_owned()) } else { Err(ParseError::at(1, "no version")) }
 }
 
 /// MariaDB was called mysqld up to 10.4, and is a link of that name still; only it has Aria.
-fn is_mariadb(scene: &Scene<'_>, main: &Process, data: Option<&str>, version: Option<&String>) -> bool {
+fn is_mariadb(
+    scene: &Scene<'_>,
+    files: &dyn Source,
+    main: &Process,
+    data: Option<&str>,
+    version: Option<&String>,
+) -> bool {
     let first = main.command.known().and_then(|words| words.first());
-    let link = || scene.source.link(&options::in_mount_namespace_of(scene.host, main, first?)).into_known();
-    let names = || scene.source.list(data?).into_known();
+    let link = || files.link(&options::in_mount_namespace_of(scene.host, main, first?)).into_known();
+    let names = || files.list(data?).into_known();
     let aria = || names().is_some_and(|names| names.iter().any(|name| name == "aria_log_control"));
     options::program(main) == "mariadbd"
         || version.is_some_and(|version| version.contains("MariaDB"))

@@ -29,7 +29,8 @@ pub(super) fn read(door: &mut Door<'_>, data: &str, real: &str, settings: &mut S
 ///
 /// It is no JSON.
 pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
-    let file: Value = serde_json::from_slice(bytes).map_err(|error| ParseError::whole(error.to_string()))?;
+    let file: Value = serde_json::from_slice(bytes)
+        .map_err(|error| ParseError::at(u64::try_from(error.line()).unwrap_or(0), "no JSON"))?;
     let mut settings = Vec::new();
     collect(&file, &mut settings);
     Ok(settings)

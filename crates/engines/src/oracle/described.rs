@@ -7,6 +7,7 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
 use crate::describe::{DescribeError, Described, Description};
+use crate::settings::shown;
 use crate::{Scene, described, options, versions};
 
 /// Error in percent where the SGA is the sum of parts that are given and parts that are not.
@@ -17,7 +18,7 @@ const PARTS_ERROR: u8 = 30;
 /// # Errors
 /// A file that is not there or makes no sense; a size that is none; no size at all.
 pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     match description {
         Description::Oracle { sga, sga_max, processes } => by_sizes(&scene, *sga, *sga_max, *processes),
         Description::Config { engine: Engine::Oracle, path } => by_file(&scene, path),
@@ -61,7 +62,7 @@ fn by_file(scene: &Scene<'_>, path: &str) -> Result<Described, DescribeError> {
     for name in SETTINGS {
         if let Some((file, one)) = parameters.effective(sid, name) {
             let place = Some(Place { file: file.to_owned(), line: one.line });
-            let setting = Setting { name: (*name).to_owned(), value: one.value.clone(), place };
+            let setting = Setting { name: (*name).to_owned(), value: shown(name, &one.value).to_owned(), place };
             instance.settings.insert((*name).to_owned(), setting);
         }
     }
@@ -113,7 +114,7 @@ fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeError> {
     let Some(setting) = instance.settings.get(name) else { return Ok(Bytes::ZERO) };
     let bytes = crate::mysql::cnf::bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
     bytes.map(Bytes).ok_or_else(|| {
-        let what = format!("{name} is no size: {:?}", setting.value);
+        let what = format!("{name} is no size: {:?}", shown(name, &setting.value));
         let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
         match &setting.place {
             Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),

@@ -15,6 +15,7 @@ use hugewise_model::{
     Unread,
 };
 
+use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use parameters::Assignment;
 
@@ -101,7 +102,10 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         let server = is_server_of(title(process), of.sid);
         let background = Title::of(process).is_some_and(|title| title.sid == of.sid && title.prefix == of.prefix);
         let other_instance = Title::of(process).is_some_and(|title| title.task == "pmon" && title.sid != of.sid);
-        if server || background || (!other_instance && shared_by(host, process).iter().any(|it| mapped.contains(it))) {
+        if server
+            || background
+            || (!other_instance && shared_by(host, process).iter().any(|it| mapped.binary_search(it).is_ok()))
+        {
             pids.push(process.pid);
             sessions = sessions.saturating_add(u64::from(server));
         }
@@ -120,7 +124,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     for name in SETTINGS {
         if let Some((file, one)) = parameters.effective(of.sid, name) {
             let place = Some(Place { file: file.to_owned(), line: one.line });
-            let setting = Setting { name: (*name).to_owned(), value: one.value.clone(), place };
+            let setting = Setting { name: (*name).to_owned(), value: shown(name, &one.value).to_owned(), place };
             instance.settings.insert((*name).to_owned(), setting);
         }
     }
@@ -270,7 +274,8 @@ impl Parameters {
         let mut parameters = Self { read: Vec::new(), complete: true };
         let folder = format!("{home}/dbs");
         let files = [format!("spfile{sid}.ora"), "spfile.ora".into(), format!("init{sid}.ora")];
-        let mut door = Door::new(scene.source);
+        let own = scene.files_of(pmon);
+        let mut door = Door::new(&own);
         let any = files.iter().any(|file| parameters.add(scene, &mut door, pmon, &format!("{folder}/{file}"), 0));
         if !any {
             parameters.complete = false;
@@ -282,7 +287,7 @@ impl Parameters {
                 ),
             });
         }
-        found.unread.extend(door.unread);
+        found.add_unread(pmon, door.unread);
         parameters
     }
 
@@ -291,7 +296,7 @@ impl Parameters {
         if file.starts_with('+') {
             self.complete = false;
             let why = "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read";
-            door.unread.push(Unread { what: file.to_owned(), why: why.into() });
+            door.tell(file.to_owned(), why.into());
             return true;
         }
         let path = options::in_mount_namespace_of(scene.host, pmon, file);
@@ -303,7 +308,7 @@ impl Parameters {
         }
         let Observed::Known(assignments) = read else {
             if read.is_absent() {
-                door.unread.push(Unread { what: path, why: "a parameter file names it, and it is not there".into() });
+                door.tell(path, "a parameter file names it, and it is not there".into());
             }
             self.complete = false;
             return true;
@@ -326,7 +331,7 @@ impl Parameters {
                 self.complete = false;
                 let at = if line > 0 { format!("line {line}: ") } else { String::new() };
                 let why = format!("{at}parameter files include each other in a loop");
-                door.unread.push(Unread { what: path.clone(), why });
+                door.tell(path.clone(), why);
             } else if SETTINGS.contains(&one.name.as_str()) {
                 self.read.push((path.clone(), one));
             }

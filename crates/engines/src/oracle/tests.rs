@@ -51,7 +51,7 @@ fn host(mut processes: Vec<Process>) -> Host {
 
 fn found(host: &Host, source: &MapSource) -> Found {
     let mut found = Found::default();
-    find(&Scene { host, source }, &mut found);
+    find(&Scene::new(host, source), &mut found);
     found
 }
 

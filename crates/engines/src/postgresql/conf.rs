@@ -57,7 +57,7 @@ fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
     let rest = rest.trim_start_matches(SPACE);
     let rest = rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(SPACE);
     let (value, behind) = match rest.strip_prefix('\'') {
-        Some(quoted) => unquote(quoted).ok_or_else(|| ParseError::at(number, format!("{name}: quote without end")))?,
+        Some(quoted) => unquote(quoted).ok_or(ParseError::at(number, "has a quote without end").of(known(name)))?,
         None => {
             let end = rest.find(|c: char| SPACE.contains(&c) || c == '#').unwrap_or(rest.len());
             let (value, behind) = rest.split_at(end);
@@ -66,11 +66,11 @@ fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
     };
     let quoted = rest.starts_with('\'');
     if value.is_empty() && !quoted {
-        return Err(ParseError::at(number, format!("{name}: no value")));
+        return Err(ParseError::at(number, "has no value").of(known(name)));
     }
     let behind = behind.trim_start_matches(SPACE);
     if !behind.is_empty() && !behind.starts_with('#') {
-        return Err(ParseError::at(number, format!("{name}: more than one value")));
+        return Err(ParseError::at(number, "has more than one value").of(known(name)));
     }
     let name = name.to_ascii_lowercase();
     Ok(Some(match name.as_str() {
@@ -79,6 +79,11 @@ fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
         "include_dir" => Content::IncludeFolder(value),
         _ => Content::Set { name, value },
     }))
+}
+
+/// The name of a setting that is read here; of others nothing is repeated.
+fn known(name: &str) -> &'static str {
+    super::KIND.settings.iter().find(|known| known.eq_ignore_ascii_case(name)).copied().unwrap_or("a setting")
 }
 
 const SPACE: &[char] = &[' ', '\t', '\r'];

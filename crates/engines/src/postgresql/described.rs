@@ -1,13 +1,14 @@
 //! A PostgreSQL server by its data directory and configuration file.
 
-use hugewise_host::{Door, ParseError, Source};
+use hugewise_host::capture::shape::NO_VALUE;
+use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Unread};
 
 use super::{DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings};
 use crate::describe::{DescribeError, Described};
-use crate::settings::Settings;
+use crate::settings::{Settings, shown};
 use crate::{Scene, options};
 
 /// Settings that are an amount of memory, with the unit of a bare number.
@@ -183,7 +184,7 @@ fn version(source: &dyn Source, data: &str) -> Result<String, DescribeError> {
     let file = format!("{data}/PG_VERSION");
     match source.read(&file) {
         Observed::Known(bytes) => super::parse_version(&bytes)
-            .map_err(|ParseError { line, what }| DescribeError::of(file, what, "no data directory, it seems").at(line)),
+            .map_err(|error| DescribeError::of(file, error.message(), "no data directory, it seems").at(error.line)),
         Observed::Absent => Err(match source.list(data) {
             Observed::Known(_) => DescribeError::of(
                 data,
@@ -224,7 +225,10 @@ fn read(host: &Host, door: &mut Door<'_>, files: &Files) -> Result<Settings, Des
 /// Refuses what the server would refuse, by file and line.
 fn check(settings: &Settings) -> Result<(), DescribeError> {
     let wrong = |name: &str, value: &str, todo: &str| {
-        let what = format!("{name} is {value:?}");
+        let what = match shown(name, value) {
+            NO_VALUE => format!("{name} has a value that is none"),
+            value => format!("{name} is {value:?}"),
+        };
         let place = settings.values.get(name).and_then(|setting| setting.place.clone());
         let Place { file, line } = place.unwrap_or(Place { file: "default".into(), line: 0 });
         DescribeError::of(file, what, todo).at(line)
@@ -268,7 +272,7 @@ fn named_data_directory(source: &dyn Source, settings: &Settings) -> Result<Opti
 }
 
 fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings) -> Instance {
-    let mut instance = crate::described::instance(&Scene { host, source }, Engine::PostgreSql, String::new());
+    let mut instance = crate::described::instance(&Scene::new(host, source), Engine::PostgreSql, String::new());
     instance.mechanism = Mechanism::Mmap;
     let port = settings.value_or("port", "5432").into_known();
     let cluster = settings.value_or("cluster_name", "").into_known();
@@ -285,7 +289,7 @@ fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.trim().parse::<u64>());
     instance.asked = asked(settings);
     instance.setting = setting(settings, instance.asked);
-    let usual = || Observed::Known(crate::described::page_size(&Scene { host, source }));
+    let usual = || Observed::Known(crate::described::page_size(&Scene::new(host, source)));
     instance.asked_page_size = asked_page_size(host, settings).or_else_absent(usual);
     instance
 }

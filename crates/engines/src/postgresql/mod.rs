@@ -8,7 +8,8 @@ mod program;
 mod settings;
 mod titles;
 
-use hugewise_host::{Door, ParseError};
+use hugewise_host::capture::shape::Shape;
+use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
 
@@ -66,9 +67,10 @@ fn find(scene: &Scene<'_>, found: &mut Found) {
             .iter()
             .map(AsRef::as_ref)
             .filter(|process: &&Process| process.parent == main.pid && titles::is_server(process));
-        let mut door = Door::new(scene.source);
+        let files = scene.files_of(main);
+        let mut door = Door::new(&files);
         let instance = describe(scene, &mut door, main, &children.collect::<Vec<_>>());
-        found.unread.append(&mut door.unread);
+        found.add_unread(main, door.unread);
         found.add(instance);
     }
 }
@@ -89,7 +91,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.mechanism = Mechanism::Mmap;
 
     let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
-    let data = data_directory(scene, main);
+    let data = data_directory(scene, door.source, main);
     let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let mut lock = None;
     if let Some(data) = data.known() {
@@ -180,13 +182,13 @@ const DEFAULTS: [(&str, &str); 5] = [
 
 /// The data directory as the server names it: it is where the postmaster works. A chroot shows
 /// there with its own path in front, and then `-D` is right.
-fn data_directory(scene: &Scene<'_>, main: &Process) -> Observed<String> {
+fn data_directory(scene: &Scene<'_>, files: &dyn Source, main: &Process) -> Observed<String> {
     let option = option_directory(main).filter(|path| path.starts_with('/'));
     let mut candidates = main.directory.known().cloned().into_iter().chain(option);
     let first = candidates.next();
     let there = |path: &String| {
         let version = options::in_mount_namespace_of(scene.host, main, &format!("{path}/PG_VERSION"));
-        !scene.source.read(&version).is_absent()
+        !files.read(&version).is_absent()
     };
     let best = first.iter().cloned().chain(candidates).find(there).or(first);
     best.map_or_else(|| main.directory.clone(), Observed::Known)
@@ -227,10 +229,15 @@ fn parse_lock(bytes: &[u8]) -> Result<Lock, ParseError> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     // A standalone backend has its pid negated.
-    let pid = first.trim_start_matches('-').parse().map_err(|_| ParseError::at(1, format!("no pid in {first:?}")))?;
+    let pid = first.trim_start_matches('-').parse().map_err(|_| ParseError::at(1, "no pid"))?;
     let mut rest = lines.skip(2);
     let mut next = || rest.next().unwrap_or_default().to_owned();
-    Ok(Lock { pid, port: next(), socket_folder: next(), listens: !next().is_empty() })
+    let (port, socket_folder) = (next(), next());
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseError::at(4, "no port"));
+    }
+    let socket_folder = if Shape::Path.fits(&socket_folder) { socket_folder } else { String::new() };
+    Ok(Lock { pid, port, socket_folder, listens: !next().is_empty() })
 }
 
 /// PG_VERSION: `15`, or `9.6`.
@@ -307,7 +314,7 @@ fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
 fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
-        .parse(|value| conf::memory(&value, 1 << 10).ok_or_else(|| format!("huge_page_size {value:?} is no size")));
+        .parse(|value| conf::memory(&value, 1 << 10).ok_or("huge_page_size is no size"));
     bytes.and_then(|bytes| match bytes {
         0 => host.default_huge_page.clone(),
         _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),

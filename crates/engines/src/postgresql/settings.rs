@@ -2,7 +2,7 @@
 
 use hugewise_host::Door;
 use hugewise_model::configuration::Place;
-use hugewise_model::{Host, Observed, Process, Unread};
+use hugewise_model::{Host, Observed, Process};
 
 use super::conf::{self, Content};
 use crate::options;
@@ -116,7 +116,7 @@ impl Reader<'_, '_> {
             Observed::Absent => return false,
             other => {
                 let what = other.reason().unwrap_or_default();
-                self.faults.push(Fault { place: Place { file: path.to_owned(), line }, what });
+                self.fault(Place { file: path.to_owned(), line }, what);
                 self.settings.miss(other.map(|_| ()));
                 return true;
             }
@@ -156,9 +156,16 @@ impl Reader<'_, '_> {
             Observed::Absent => self.lack(folder, from, "and it is not there"),
             other => {
                 let what = format!("it includes {folder}: {}", other.reason().unwrap_or_default());
-                self.faults.push(Fault { place: from.clone(), what });
+                self.fault(from.clone(), what);
                 self.settings.miss(other.map(|_| ()));
             }
+        }
+    }
+
+    /// The first ones do: a file can be made to have any number.
+    fn fault(&mut self, place: Place, what: String) {
+        if self.faults.len() < MOST_FILES {
+            self.faults.push(Fault { place, what });
         }
     }
 
@@ -168,9 +175,9 @@ impl Reader<'_, '_> {
             0 => (why.to_owned(), why.to_owned()),
             _ => (format!("includes {path} {why}"), format!("{from} includes it {why}")),
         };
-        self.faults.push(Fault { place: from.clone(), what });
+        self.fault(from.clone(), what);
         let what = options::in_mount_namespace_of(self.host, self.main, path);
-        self.door.unread.push(Unread { what, why: why.clone() });
+        self.door.tell(what, why.clone());
         self.settings.miss(Observed::Malformed(why));
     }
 }
@@ -188,6 +195,7 @@ fn beside(file: &str, path: &str) -> String {
 mod tests {
     use super::*;
     use hugewise_host::source::MapSource;
+    use hugewise_model::Unread;
     use proptest::prelude::*;
 
     fn read_from(source: &MapSource, command: &str) -> (Settings, Vec<Unread>) {

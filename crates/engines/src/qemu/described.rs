@@ -43,7 +43,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
             return Err(DescribeError::new(what, "give the backend a size that is"));
         }
     }
-    let scene = Scene { host, source };
+    let scene = Scene::new(host, source);
     let named = instance(host, &scene, &described::process(command.clone()));
     let mut described = described::without_process(named);
     if described.name == "0" {

@@ -2,12 +2,14 @@
 
 mod described;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
 
+use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
 pub use described::describe;
@@ -23,6 +25,9 @@ pub static KIND: Kind = Kind {
 
 /// `-m` where none is given (QEMU's manual page).
 const DEFAULT_MEMORY: Bytes = Bytes::from_mib(128);
+
+/// Backends that are looked for: a guest has one a node, and 128 nodes at most.
+const MOST_BACKENDS: usize = 1024;
 
 /// Smaller shared mappings are devices' own.
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
@@ -95,7 +100,9 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
 
     let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
     let mut keep = |name: &str, value: &str| {
-        instance.settings.insert(name.into(), Setting { name: name.into(), value: value.into(), place: place.clone() });
+        instance
+            .settings
+            .insert(name.into(), Setting { name: name.into(), value: shown(name, value).into(), place: place.clone() });
     };
     if let Some(text) = values(arguments, "m").last() {
         keep("m", text);
@@ -161,12 +168,14 @@ fn guest_memory(host: &Host, process: &Process, private: &[Bytes]) -> Vec<Segmen
         }
     }
     anonymous.sort_by_key(|mapping| mapping.size());
-    for size in private {
-        if let Some(at) = anonymous.iter().position(|mapping| mapping.size() >= *size) {
+    for size in private.iter().take(MOST_BACKENDS) {
+        let at = anonymous.partition_point(|mapping| mapping.size() < *size);
+        if at < anonymous.len() {
             guest.push(anonymous.remove(at));
         }
     }
-    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping)).into_iter();
+    let guest: BTreeSet<u64> = guest.iter().map(|mapping| mapping.start).collect();
+    let memory = segments::of(host, &[process.pid], |_, mapping| guest.contains(&mapping.start)).into_iter();
     memory.map(|segment| Segment { name: "guest memory".into(), ..segment }).collect()
 }
 
@@ -220,7 +229,7 @@ fn guest_name(text: &str) -> Option<String> {
     let parts = key_values(text);
     let named = parts.iter().find(|(name, _)| name == "guest").map(|(_, value)| value.clone());
     let first = || parts.first().filter(|(_, value)| value.is_empty()).map(|(name, _)| name.clone());
-    named.or_else(first).filter(|name| !name.is_empty())
+    named.or_else(first).filter(|name| !name.is_empty() && Shape::Names.fits(name))
 }
 
 /// `-m 4096`, `-m 4G`, `-m size=4194304k,slots=2,maxmem=8G`; mebibytes without a unit.
@@ -294,7 +303,7 @@ mod tests {
             ..Host::default()
         };
         let mut found = Found::default();
-        find(&Scene { host: &host, source: &MapSource::new() }, &mut found);
+        find(&Scene::new(&host, &MapSource::new()), &mut found);
         assert_eq!(found.instances.len(), 1);
         found.instances.remove(0)
     }

@@ -1,6 +1,8 @@
 //! Kernel command lines and boot loaders' files: the words about memory, and what chooses an entry.
 
 use super::redact::lines;
+use super::shape::{NO_VALUE, Shape};
+use super::words::harmless;
 
 /// Keys of the kernel's command line that bear on memory.
 const KERNEL_WORDS: [&str; 17] = [
@@ -37,6 +39,17 @@ pub(super) fn kernel_words(line: &str) -> String {
     line.split_ascii_whitespace().filter(ours).collect::<Vec<_>>().join(" ")
 }
 
+/// A line that names an entry, without a comment behind it. What could be more than that ends the line.
+fn chosen(line: &str) -> String {
+    let plain = |sign: char| sign.is_alphanumeric() || " \t_.,:;+-/()[]{}<>=|&!@~$'\"\\".contains(sign);
+    let end = line.find(|sign: char| !plain(sign)).unwrap_or(line.len());
+    let kept = line.get(..end).unwrap_or_default();
+    // After the brace that opens an entry nothing belongs to it.
+    let kept =
+        kept.rfind('{').and_then(|at| kept.get(..=at)).filter(|_| kept.trim_start().contains("menu")).unwrap_or(kept);
+    if harmless(kept) { kept.trim_end().to_owned() } else { String::new() }
+}
+
 /// Boot loader files: entries, defaults, and of command lines the words about memory.
 pub(super) fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
     if name == "cmdline" {
@@ -51,6 +64,7 @@ pub(super) fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
             "linux" | "linux16" | "linuxefi" => {
                 let file = trimmed.split_ascii_whitespace().nth(1).unwrap_or_default();
                 let words = trimmed.split_ascii_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+                let file = if Shape::Path.fits(file) { file } else { NO_VALUE };
                 Some(format!("{indent}{first} {file} {}", kernel_words(&words)).trim_end().to_owned())
             }
             "options" => Some(format!("options {}", kernel_words(trimmed.get(first.len()..).unwrap_or_default()))),
@@ -61,23 +75,22 @@ pub(super) fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
                 let words = kernel_words(value.trim_matches(['"', '\'']));
                 Some(format!("{first}={quote}{words}{quote}"))
             }
+            "}" | "blscfg" => Some(format!("{indent}{first}")),
             "menuentry" | "submenu" | "title" | "version" | "default" | "saved_entry" | "next_entry"
-            | "GRUB_DEFAULT" | "GRUB_ENABLE_BLSCFG" | "}" | "blscfg" | "sort-key" | "machine-id" | "id" => {
-                Some(line.to_owned())
-            }
+            | "GRUB_DEFAULT" | "GRUB_ENABLE_BLSCFG" | "sort-key" | "machine-id" | "id" => Some(chosen(line)),
             // `set default="0"`, `set kernelopts="..."` and the tests around them.
             "set" => {
                 let assignment = trimmed.strip_prefix("set")?.trim_start();
                 let (key, value) = assignment.split_once('=')?;
                 match key {
-                    "default" | "saved_entry" => Some(line.to_owned()),
+                    "default" | "saved_entry" => Some(chosen(line)),
                     "kernelopts" | "default_kernelopts" | "tuned_params" => {
                         Some(format!("{indent}set {key}=\"{}\"", kernel_words(value.trim_matches(['"', '\'']))))
                     }
                     _ => None,
                 }
             }
-            "if" | "elif" if trimmed.contains("next_entry") || trimmed.contains("kernelopts") => Some(line.to_owned()),
+            "if" | "elif" if trimmed.contains("next_entry") || trimmed.contains("kernelopts") => Some(chosen(line)),
             "if" | "elif" | "else" | "fi" => {
                 Some(format!("{indent}{}", if first == "if" { "if false ; then" } else { first }))
             }

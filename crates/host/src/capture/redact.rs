@@ -2,7 +2,9 @@
 
 use super::Keeps;
 use super::boot_loader::{boot, kernel_words, words_of};
-use super::words::{command_line, filter_arguments};
+use super::processes::process_file;
+use super::shape::{self, NO_VALUE};
+use super::words::filter_arguments;
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 20] = [
@@ -41,21 +43,23 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         ["proc", "cmdline"] => Some(words_of(bytes)),
         ["proc", "mounts"] => Some(mounts(bytes)),
         ["proc", pid, rest @ ..] if *pid == "self" || pid.bytes().all(|digit| digit.is_ascii_digit()) => {
-            process_file(rest, bytes, keeps)
+            process_file(pid, rest, bytes, keeps)
         }
         ["proc" | "sys", ..] => crate::source::kernel_files::is_known(path).then(|| bytes.to_vec()),
         ["etc", "shadow" | "gshadow" | "shadow-" | "gshadow-", ..] => None,
-        ["etc", "passwd"] => Some(lines(bytes, passwd)),
-        ["etc", "group"] => Some(lines(bytes, group)),
-        ["etc" | "usr", .., "os-release"] | ["etc", "redhat-release" | "hostname"] | ["hostname"] => {
-            Some(bytes.to_vec())
-        }
+        ["etc", "passwd"] => Some(lines(bytes, |line| passwd(line, keeps))),
+        ["etc", "group"] => Some(group_file(bytes, keeps)),
+        ["etc" | "usr", .., "os-release"] => Some(lines(bytes, os_release)),
+        ["etc", "redhat-release" | "hostname"] | ["hostname"] => Some(lines(bytes, name_alone)),
         ["etc", "sysctl.conf"] => Some(lines(bytes, sysctl)),
         _ if has("sysctl.d") => Some(lines(bytes, sysctl)),
-        ["sos_commands", "kernel", "sysctl_-a"] => Some(lines(bytes, |line| {
-            if line.starts_with("kernel.osrelease = ") { Some(line.to_owned()) } else { sysctl(line) }
-        })),
-        ["etc", "security", ..] => Some(lines(bytes, |line| third_word(line, "memlock"))),
+        ["sos_commands", "kernel", "sysctl_-a"] => {
+            Some(lines(bytes, |line| match line.strip_prefix("kernel.osrelease = ") {
+                Some(release) => shape::is_version(release).then(|| line.to_owned()),
+                None => sysctl(line),
+            }))
+        }
+        ["etc", "security", ..] => Some(lines(bytes, |line| limit(line, keeps))),
         _ if has("tmpfiles.d") => Some(lines(bytes, tmpfiles)),
         _ if has("tuned") => Some(tuned(name, bytes)),
         _ if has("systemd") && !has("credstore") => Some(unit(bytes, keeps)),
@@ -64,21 +68,10 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         | ["etc", "default", ..]
         | ["etc", "kernel", ..]
         | ["etc", "grub2.cfg" | "grub.d"] => Some(boot(name, bytes)),
-        ["var", "log", ..] | ["sos_commands", "kernel", "dmesg", ..] => Some(lines(bytes, |line| {
-            let lower = line.to_ascii_lowercase();
-            // The kernel's command line, which its log repeats, can hold a disk's or a network's password.
-            if lower.contains("command line") || lower.contains("kernel parameters") {
-                return None;
-            }
-            ["huge", "page allocation failure", "oom-kill"]
-                .iter()
-                .any(|word| lower.contains(word))
-                .then(|| line.to_owned())
-        })),
+        ["var", "log", ..] | ["sos_commands", "kernel", "dmesg", ..] => Some(lines(bytes, log_line)),
         ["sos_commands", ..] | ["uname" | "date"] => None,
-        _ if name == "PG_VERSION" || name.ends_with("_upgrade_info") => Some(lines(bytes, version)),
+        _ if name == "PG_VERSION" || name.ends_with("_upgrade_info") => Some(version(bytes)),
         _ if name == "postmaster.pid" => Some(postmaster(bytes)),
-        _ if name == "postmaster.opts" => Some(lines(bytes, |line| started_as(line, keeps))),
         _ if rewritten.is_some() => rewritten,
         _ if name == "mysqld-auto.cnf" => Some(persisted(bytes, keeps)),
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
@@ -94,21 +87,8 @@ pub(super) fn lines(bytes: &[u8], keep: impl Fn(&str) -> Option<String>) -> Vec<
     kept.join("\n").into_bytes()
 }
 
-fn process_file(rest: &[&str], bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>> {
-    match rest {
-        ["cmdline"] => Some(command_line(bytes, keeps)),
-        ["mounts" | "mountinfo"] => Some(mounts(bytes)),
-        [
-            "status" | "limits" | "maps" | "cgroup" | "numa_maps" | "smaps" | "stat" | "statm" | "comm"
-            | "oom_score_adj",
-        ]
-        | ["net", "unix" | "tcp" | "tcp6"] => Some(bytes.to_vec()),
-        _ => None,
-    }
-}
-
 /// Mounts of the kernel's own file systems: others bear servers, users and now and then a password in their options.
-fn mounts(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn mounts(bytes: &[u8]) -> Vec<u8> {
     const KINDS: [&str; 6] = ["hugetlbfs", "tmpfs", "cgroup", "cgroup2", "proc", "sysfs"];
     lines(bytes, |line| {
         let kind = match line.split_once(" - ") {
@@ -119,45 +99,88 @@ fn mounts(bytes: &[u8]) -> Vec<u8> {
     })
 }
 
-fn passwd(line: &str) -> Option<String> {
+fn passwd(line: &str, keeps: &Keeps) -> Option<String> {
     let fields: Vec<&str> = line.split(':').collect();
     let [name, _, uid, gid, ..] = fields.as_slice() else { return None };
-    (fields.len() == 7 && is_number(uid) && is_number(gid)).then(|| format!("{name}:x:{uid}:{gid}:::"))
+    let ours = uid.parse().is_ok_and(|uid| keeps.servers.users.contains(&uid));
+    (fields.len() == 7 && ours && is_number(gid) && is_account(name)).then(|| format!("{name}:x:{uid}:{gid}:::"))
 }
 
-fn group(line: &str) -> Option<String> {
-    let fields: Vec<&str> = line.split(':').collect();
-    let [name, _, gid, members] = fields.as_slice() else { return None };
-    is_number(gid).then(|| format!("{name}:x:{gid}:{members}"))
+/// Groups of servers' owners, with these for members.
+fn group_file(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
+    lines(bytes, |line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, gid, members] = fields.as_slice() else { return None };
+        let ours = gid.parse().is_ok_and(|gid| keeps.servers.groups.contains(&gid)) && is_account(name);
+        let members: Vec<&str> = members.split(',').filter(|member| keeps.servers.names.contains(*member)).collect();
+        ours.then(|| format!("{name}:x:{gid}:{}", members.join(",")))
+    })
+}
+
+/// A name as useradd(8) takes it.
+fn is_account(name: &str) -> bool {
+    name.len() <= 32 && name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"_.-$@".contains(&sign))
+}
+
+/// The fields of os-release(5) that are read.
+fn os_release(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let plain = |sign: char| sign.is_alphanumeric() || " \"'()._/+-".contains(sign);
+    let ours = matches!(key, "PRETTY_NAME" | "NAME" | "VERSION") && value.len() <= 120 && value.chars().all(plain);
+    ours.then(|| line.to_owned())
+}
+
+fn name_alone(line: &str) -> Option<String> {
+    let plain = |sign: char| sign.is_alphanumeric() || " ()._-".contains(sign);
+    (line.len() <= 120 && line.chars().all(plain)).then(|| line.to_owned())
+}
+
+/// Of a line of the kernel's log the words that it is read for: the rest names processes, and a command line that can hold a
+/// disk's or a network's password.
+fn log_line(line: &str) -> Option<String> {
+    const SIGNS: [&str; 3] = ["Using mlock ulimits for SHM_HUGETLB", "page allocation failure", "Out of memory"];
+    let stamp = |line: &str| {
+        let inside = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside)?;
+        let seconds = inside.bytes().all(|sign| sign.is_ascii_digit() || b" .".contains(&sign));
+        seconds.then(|| format!("[{inside}] "))
+    };
+    if let Some((_, said)) = line.split_once("HugeTLB: ") {
+        let plain = |sign: char| sign.is_ascii_alphanumeric() || " .,:%()/-".contains(sign);
+        let ours = said.starts_with("registered")
+            || said.starts_with("allocat")
+            || said.starts_with(|sign: char| sign.is_ascii_digit());
+        let said = if ours && said.len() <= 160 && said.chars().all(plain) { said } else { "" };
+        return Some(format!("{}HugeTLB: {said}", stamp(line).unwrap_or_default()));
+    }
+    let sign = SIGNS.iter().find(|sign| line.contains(**sign))?;
+    Some(format!("{}{sign}", stamp(line).unwrap_or_default()))
 }
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// `15`, `10.11.6-MariaDB`: a file by that name that holds anything else may be a link to one with secrets.
-fn version(line: &str) -> Option<String> {
-    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b".-+~".contains(&sign);
-    let ours = line.starts_with(|first: char| first.is_ascii_digit()) && line.len() <= 40 && line.bytes().all(sign);
-    ours.then(|| line.to_owned())
+/// The version in a file of one line: one by its name that holds anything else may be a link to secrets.
+fn version(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let first = text.lines().next().unwrap_or_default().trim_matches(|sign: char| sign.is_whitespace() || sign == '\0');
+    if shape::is_version(first) { format!("{first}\n").into_bytes() } else { b"?\n".to_vec() }
 }
 
-/// Process, data directory, start, port, folder of the socket, address, segment and state: nothing else by that name.
+/// Process, port and folder of the socket of postmaster.pid, and whether it listens.
 fn postmaster(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
-    let digits = |line: &str| line.bytes().all(|sign| sign.is_ascii_digit() || b" -".contains(&sign));
-    let word = |line: &str| line.bytes().all(|sign| sign.is_ascii_alphanumeric() || b".:*_- @/".contains(&sign));
-    let ours = text.split('\n').next().is_some_and(|line| !line.is_empty() && digits(line.trim_end()));
-    let keep = |(at, line): (usize, &str)| {
-        let fits = match at {
-            0 | 2 | 3 | 6 => digits(line),
-            1 | 4 => line.is_empty() || line.starts_with(['/', '@']),
-            5 | 7 => line.len() <= 64 && word(line),
-            _ => false,
-        };
-        if fits && ours && line.len() <= 4096 { line.to_owned() } else { String::new() }
-    };
-    text.split('\n').enumerate().map(keep).collect::<Vec<_>>().join("\n").into_bytes()
+    let mut all = text.lines().map(str::trim);
+    let pid = all.next().unwrap_or_default();
+    if !is_number(pid.trim_start_matches('-')) {
+        return b"?\n".to_vec();
+    }
+    let mut rest = all.skip(2);
+    let mut next = || rest.next().unwrap_or_default();
+    let port = Some(next()).filter(|port| port.bytes().all(|digit| digit.is_ascii_digit())).unwrap_or(NO_VALUE);
+    let folder = Some(next()).filter(|folder| shape::Shape::Path.fits(folder)).unwrap_or_default();
+    let listens = if next().is_empty() { "" } else { "*" };
+    format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n").into_bytes()
 }
 
 /// A line of a file whose comments stand on lines of their own: what stands behind a `#` is no part of what is set
@@ -166,33 +189,88 @@ fn comment_emptied(line: &str) -> String {
     line.split_once('#').map_or_else(|| line.to_owned(), |(before, _)| format!("{before}#"))
 }
 
+/// Numbers, and what stands for them: nothing else is set by a sysctl that is read here.
 fn sysctl(line: &str) -> Option<String> {
-    let key = line.trim_start().trim_start_matches('-').replace('/', ".");
-    let ours =
-        ["vm.", "kernel.sh", "kernel.sem", "kernel.numa", "kernel.msg"].iter().any(|start| key.starts_with(start));
-    (ours && line.contains('=')).then(|| comment_emptied(line))
+    let (written, value) = line.split_once('=')?;
+    let key = written.trim().trim_start_matches('-').replace('/', ".");
+    // A pattern is made of parts of keys.
+    let ours = key.split(['*', '?']).all(|part| SYSCTLS.iter().any(|known| known.contains(part)));
+    let whole = SYSCTLS.contains(&key.as_str()) || key.contains(['*', '?']);
+    let comment = if value.contains('#') { "#" } else { "" };
+    let before = value.split('#').next().unwrap_or_default();
+    let number = |sign: char| sign.is_ascii_digit() || " \t-".contains(sign);
+    let value = if before.chars().all(number) || is_variable(before.trim()) { before } else { " ?" };
+    (ours && whole).then(|| format!("{written}={value}{comment}"))
 }
 
-fn third_word(line: &str, word: &str) -> Option<String> {
-    let comment = line.trim_start().starts_with('#');
+/// The kernel's values that bear on huge pages and shared memory.
+const SYSCTLS: [&str; 18] = [
+    "vm.nr_hugepages",
+    "vm.nr_hugepages_mempolicy",
+    "vm.nr_overcommit_hugepages",
+    "vm.hugetlb_shm_group",
+    "vm.hugepages_treat_as_movable",
+    "vm.overcommit_memory",
+    "vm.overcommit_ratio",
+    "vm.overcommit_kbytes",
+    "vm.min_free_kbytes",
+    "vm.swappiness",
+    "vm.max_map_count",
+    "vm.zone_reclaim_mode",
+    "kernel.shmmax",
+    "kernel.shmall",
+    "kernel.shmmni",
+    "kernel.shm_rmid_forced",
+    "kernel.sem",
+    "kernel.numa_balancing",
+];
+
+/// `${x_pages}` in a profile of TuneD.
+fn is_variable(word: &str) -> bool {
+    let name = word.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.len() <= 64 && name.bytes().all(|sign| sign.is_ascii_alphanumeric() || sign == b'_'))
+}
+
+/// Words and numbers, with what joins them.
+fn is_words(text: &str) -> bool {
+    let sign = |sign: char| sign.is_ascii_alphanumeric() || " \t_.,:@%/+*?[]|^$(){}\\-~".contains(sign);
+    text.len() <= 512 && text.chars().all(sign) && super::words::harmless(text)
+}
+
+/// `DOMAIN TYPE memlock VALUE`.
+fn limit(line: &str, keeps: &Keeps) -> Option<String> {
     let plain = line.split('#').next().unwrap_or_default();
-    (!comment && plain.split_ascii_whitespace().nth(2) == Some(word)).then(|| plain.to_owned())
+    let mut words = plain.split_ascii_whitespace();
+    let (domain, kind, item) = (words.next()?, words.next()?, words.next().filter(|item| *item == "memlock")?);
+    // Everybody, ids, and the names of those who own servers: what others may lock is not read.
+    let numbers = |text: &str| text.bytes().all(|sign| sign.is_ascii_digit() || sign == b':');
+    let bare = domain.trim_start_matches(['@', '%']);
+    let ours = domain == "*" || numbers(bare) || bare == "root" || keeps.servers.names.contains(bare);
+    let kind = if matches!(kind, "soft" | "hard" | "-") { kind } else { NO_VALUE };
+    let value = words.next().map_or("", |value| {
+        let fits = matches!(value, "unlimited" | "infinity") || is_number(value.trim_start_matches('-'));
+        if fits { value } else { NO_VALUE }
+    });
+    ours.then(|| format!("{domain} {kind} {item} {value}"))
 }
 
+/// What tmpfiles.d writes to the kernel's files, without a comment behind it.
 fn tmpfiles(line: &str) -> Option<String> {
     let path = line.split_ascii_whitespace().nth(1)?.trim_start_matches('"');
     let ours = path.starts_with("/sys/kernel/mm/") || path.starts_with("/proc/sys/vm/");
-    (ours && !line.trim_start().starts_with('#')).then(|| comment_emptied(line))
+    let kept = comment_emptied(line);
+    let plain = is_words(kept.trim_end_matches('#').trim_matches('"'));
+    (ours && !line.trim_start().starts_with('#')).then(|| if plain { kept } else { format!("w {path} - - - - ?") })
 }
 
 fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
     if matches!(name, "active_profile" | "profile_mode") {
-        return lines(bytes, |line| (line.len() < 256 && !line.contains('=')).then(|| line.to_owned()));
+        return lines(bytes, |line| (line.len() < 256 && is_words(line)).then(|| line.to_owned()));
     }
     lines(bytes, |line| {
         let trimmed = line.trim();
         if trimmed.starts_with('[') {
-            return Some(line.to_owned());
+            return section(trimmed);
         }
         let (key, value) = trimmed.split_once('=').filter(|_| !trimmed.starts_with(['#', ';']))?;
         let key = key.trim();
@@ -206,7 +284,12 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
             "include" | "type" | "enabled" | "replace" | "drop" | "priority" | "default_profile" | "profile_dirs"
         );
         let ours = ours || condition || key.contains("hugepage");
-        if ours { Some(comment_emptied(line)) } else { sysctl(line) }
+        if ours && is_words(key) {
+            let kept = comment_emptied(line);
+            let value = kept.split_once('=').map_or("", |(_, value)| value).trim_end_matches('#');
+            return Some(if is_words(value) { kept } else { format!("{key}=?") });
+        }
+        sysctl(line)
     })
 }
 
@@ -240,7 +323,7 @@ fn unit(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
 fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     let trimmed = line.trim();
     if trimmed.starts_with('[') && trimmed.ends_with(']') {
-        return Some(trimmed.to_owned());
+        return section(trimmed);
     }
     let (key, value) = trimmed.split_once('=')?;
     let key = key.trim();
@@ -248,13 +331,15 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
     }
     let ours = key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);
-    ours.then(|| trimmed.to_owned())
+    ours.then(|| if is_words(value) { trimmed.to_owned() } else { format!("{key}=?") })
 }
 
-/// How a postmaster was started; anything else by that name may hold secrets.
-fn started_as(line: &str, keeps: &Keeps) -> Option<String> {
-    let program = line.split_ascii_whitespace().next()?.trim_matches('"').rsplit('/').next()?;
-    ["postgres", "postmaster", "edb-postgres", "edb-postmaster"].contains(&program).then(|| quoted_command(line, keeps))
+/// `[Service]`; what is written like one and is none has another's name.
+fn section(line: &str) -> Option<String> {
+    let (name, _) = line.strip_prefix('[')?.split_once(']')?;
+    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"_.-@ ".contains(&sign);
+    let plain = name.len() <= 64 && name.bytes().all(sign) && super::words::harmless(name);
+    Some(if plain { format!("[{name}]") } else { "[-]".to_owned() })
 }
 
 /// A command line as text: `/usr/sbin/mysqld $OPTS "--x=y"`.
@@ -278,7 +363,8 @@ fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
             match content.get("Value").unwrap_or(content) {
                 inner @ Value::Object(_) => collect(inner, keeps, kept),
                 value if keeps.has_setting(name) => {
-                    kept.insert(name.clone(), json!({ "Value": value }));
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    kept.insert(name.clone(), json!({ "Value": keeps.shape_of(name).shown(&text) }));
                 }
                 _ => {}
             }
@@ -293,14 +379,16 @@ fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     Value::Object(kept).to_string().into_bytes()
 }
 
-/// A server's configuration file: sections, includes, and settings that rules look at.
+/// A server's configuration file: sections, includes, and settings that rules look at, each with a value of its kind. What
+/// stands in a value's place and is none becomes `?`, and words behind it too, as a server would refuse them.
 fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
         return None;
     }
-    if trimmed.starts_with('[') && trimmed.ends_with(']') {
-        return Some(trimmed.to_owned());
+    if trimmed.starts_with('[') {
+        // A group that has no end makes the whole file none.
+        return if trimmed.contains(']') { section(trimmed) } else { Some("[".to_owned()) };
     }
     let list_item = trimmed.starts_with("- ");
     if trimmed.starts_with('-') && !list_item {
@@ -308,18 +396,70 @@ fn setting(line: &str, keeps: &Keeps) -> Option<String> {
         let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
         return Some(filter_arguments("java", &words, keeps).join(" "));
     }
-    let key =
-        trimmed.split(|sign: char| sign.is_ascii_whitespace() || "=:'\"".contains(sign)).next().unwrap_or_default();
+    let of_key = |sign: char| !sign.is_ascii_whitespace() && !"=:'\"#;".contains(sign);
+    let end = trimmed.find(|sign: char| !of_key(sign)).unwrap_or(trimmed.len());
+    let (written, rest) = trimmed.split_at_checked(end)?;
     let include = matches!(
-        key.trim_start_matches('!').to_ascii_lowercase().as_str(),
+        written.trim_start_matches('!').to_ascii_lowercase().as_str(),
         "include" | "includedir" | "include_dir" | "include_if_exists" | "ifile" | "spfile"
     );
-    // `wiredTiger:` of a YAML file holds others.
-    let parent = trimmed.strip_suffix(':').is_some_and(|name| name.bytes().all(|sign| sign.is_ascii_alphanumeric()));
-    let key = key.rsplit('.').next().unwrap_or_default();
-    let ours = (include || parent || keeps.has_setting(key)) && !list_item;
-    let url_with_user = trimmed.contains("://") && trimmed.contains('@');
-    ours.then(|| without_comment(line)).filter(|_| !url_with_user)
+    let (prefix, name) = written.rsplit_once('.').map_or(("", written), |(prefix, name)| (prefix, name));
+    let indent = line.get(..line.len() - line.trim_start().len()).unwrap_or_default();
+    let indent: String = indent.chars().filter(|sign| matches!(sign, ' ' | '\t')).collect();
+    let ours = (include || keeps.has_setting(name)) && !list_item;
+    if !ours {
+        // A block of a YAML file holds others: `security:`, whatever it is called.
+        let block = rest.trim_end() == ":" && written.bytes().all(|sign| sign.is_ascii_alphanumeric());
+        return block.then(|| format!("{indent}x:"));
+    }
+    // `*.sga_target`, `PROD1.sga_target`, `storage.dbPath`.
+    let plain = |sign: u8| sign.is_ascii_alphanumeric() || b"*_$#+-.".contains(&sign);
+    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::words::harmless(prefix) {
+        return None;
+    }
+    let between =
+        rest.len() - rest.trim_start_matches(|sign: char| sign.is_ascii_whitespace() || "=:".contains(sign)).len();
+    let (between, value) = rest.split_at_checked(between)?;
+    let value = without_comment(value);
+    let shape = if include { shape::Shape::Path } else { keeps.shape_of(name) };
+    Some(format!("{indent}{written}{between}{}", value_alone(&value, shape)).trim_end().to_owned())
+}
+
+/// A value with the quotes that it had; `?` for each word of what is none.
+fn value_alone(value: &str, shape: shape::Shape) -> String {
+    let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"'));
+    let inner = quote.map_or(value, |quote| {
+        let inner = value.get(1..).unwrap_or_default();
+        inner.strip_suffix(quote).unwrap_or(inner)
+    });
+    if !inner.contains(['\'', '"']) && shape.fits(inner) && (quote.is_none() || value.len() == inner.len() + 2) {
+        return value.to_owned();
+    }
+    let Some(quote) = quote else {
+        let mut words = value.split_ascii_whitespace();
+        let first = words.next().filter(|first| shape.fits(first)).unwrap_or(NO_VALUE);
+        return if words.next().is_some() { format!("{first} {NO_VALUE}") } else { first.to_owned() };
+    };
+    // Closed, and perhaps something behind it; or without end.
+    let closed = closing(value.get(1..).unwrap_or_default(), quote);
+    match closed {
+        Some(behind) if behind.trim().is_empty() => format!("{quote}{NO_VALUE}{quote}"),
+        Some(_) => format!("{quote}{NO_VALUE}{quote} {NO_VALUE}"),
+        None => format!("{quote}{NO_VALUE}"),
+    }
+}
+
+/// What stands behind the quote that closes a text; a doubled one and one behind a backslash are none.
+fn closing(text: &str, quote: char) -> Option<&str> {
+    let mut signs = text.char_indices().peekable();
+    while let Some((at, sign)) = signs.next() {
+        if sign == '\\' {
+            signs.next();
+        } else if sign == quote && signs.next_if(|(_, next)| *next == quote).is_none() {
+            return text.get(at + quote.len_utf8()..);
+        }
+    }
+    None
 }
 
 /// Cuts `# comment` where no quote holds the sign; a quote that is not closed holds nothing.
@@ -355,7 +495,8 @@ fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
         let Some(key) = line.split(|byte| *byte == b'=').next().filter(|key| key.len() < line.len()) else { continue };
         let key = String::from_utf8_lossy(key);
         if keeps.has_setting(key.rsplit('.').next().unwrap_or_default().trim()) {
-            kept.extend_from_slice(line);
+            let line = setting(&String::from_utf8_lossy(line), keeps).unwrap_or_default();
+            kept.extend_from_slice(line.as_bytes());
             kept.push(b'\n');
         }
     }
@@ -405,7 +546,7 @@ mod tests {
         );
         assert_eq!(
             kept("/etc/mongod.conf", "security:\n  keyFile: S3\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"),
-            "security:\n\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"
+            "x:\n\nx:\n  x:\n    cacheSizeGB: 2\n"
         );
         assert_eq!(kept("/u01/dbs/initPROD.ora", "*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n\n");
         let text = format!("*.other='S3'{}\n*.sga_target=1g\n", "x".repeat(468));
@@ -441,10 +582,18 @@ mod tests {
         for (path, text, left) in [
             ("/etc/x.conf", "huge_pages = 'on'\t# S3 'x'", "huge_pages = 'on'"),
             ("/etc/x.conf", "huge_pages = 'on'# S3 'x'", "huge_pages = 'on'"),
-            ("/etc/x.conf", "huge_pages = 'a # b' # S3", "huge_pages = 'a # b'"),
-            ("/etc/x.conf", "huge_pages = 'it''s # b' # S3", "huge_pages = 'it''s # b'"),
+            ("/etc/x.conf", "huge_pages = 'a # b' # S3", "huge_pages = '?'"),
+            ("/etc/x.conf", "huge_pages = 'it''s # b' # S3", "huge_pages = '?'"),
+            ("/etc/x.conf", "huge_pages = on 'S3'", "huge_pages = on ?"),
+            ("/etc/x.conf", "huge_pages = 'on' S3", "huge_pages = '?' ?"),
+            ("/etc/x.conf", "huge_pages = S3", "huge_pages = ?"),
+            ("/etc/x.conf", "[mysqld;S3]", "[-]"),
+            ("/etc/x.conf", "[mysqld] S3", "[mysqld]"),
+            ("/etc/sysctl.d/a.conf", "vm.nr_hugepages = 8 ; S3", "vm.nr_hugepages = ?"),
+            ("/etc/security/limits.conf", "* soft memlock 8 S3", "* soft memlock 8"),
+            ("/etc/security/limits.conf", "* soft memlock S3", "* soft memlock ?"),
             ("/etc/x.conf", "huge_pages = on # it's S3", "huge_pages = on"),
-            ("/etc/x.conf", "huge_pages = 'on # S3", "huge_pages = 'on"),
+            ("/etc/x.conf", "huge_pages = 'on # S3", "huge_pages = '?"),
             ("/etc/sysctl.d/a.conf", "vm.nr_hugepages = 8 # S3", "vm.nr_hugepages = 8 #"),
             (
                 "/etc/tmpfiles.d/a.conf",
@@ -456,6 +605,7 @@ mod tests {
             ("/etc/tuned/a/tuned.conf", "cpuinfo_regex=${x_cpuinfo_regex}", "cpuinfo_regex=${x_cpuinfo_regex}"),
             ("/etc/tuned/a/tuned.conf", "x_cpuinfo_regex=CPU part # S3", "x_cpuinfo_regex=CPU part #"),
             ("/var/log/dmesg", "[0] Command line: hugepages=8 luks.key=S3", ""),
+            ("/var/log/kern.log", "Jan 1 db1 S3: Out of memory: S3", "Out of memory"),
             ("/var/log/dmesg", "[0] Unknown kernel command line parameters \"hugepages=8 key=S3\"", ""),
             ("/var/log/dmesg", "[0] HugeTLB: registered 2.00 MiB", "[0] HugeTLB: registered 2.00 MiB"),
         ] {
@@ -467,12 +617,12 @@ mod tests {
     fn a_link_to_a_secret_by_the_name_of_a_servers_file_gives_nothing_away() {
         let shadow = "root:$6$S3:1:2:3:::\nbin:*:1:2:3:::\n";
         for path in ["/d/PG_VERSION", "/d/postmaster.pid", "/d/mysql_upgrade_info", "/d/postmaster.opts", "/d/my.cnf"] {
-            assert_eq!(kept(path, shadow).trim(), "", "{path}");
+            assert!(matches!(kept(path, shadow).trim(), "" | "?"), "{path}");
         }
         let real = "4242\n/var/lib/postgresql/15/main\n1700000000\n5432\n/var/run/postgresql\nlocalhost\n  5432001         7\nready   \n";
-        assert_eq!(kept("/d/postmaster.pid", real), real);
+        assert_eq!(kept("/d/postmaster.pid", real), "4242\n\n\n5432\n/var/run/postgresql\n*\n");
         assert_eq!(kept("/d/PG_VERSION", "15\n"), "15\n");
-        assert_eq!(kept("/d/mysql_upgrade_info", "10.11.6-MariaDB"), "10.11.6-MariaDB");
+        assert_eq!(kept("/d/mysql_upgrade_info", "10.11.6-MariaDB"), "10.11.6-MariaDB\n");
         for path in ["/proc/thread-self/environ", "/proc/7/environ", "/proc/kallsyms", "/sys/firmware/x"] {
             assert_eq!(redact(path, b"S3", &Keeps::default()), None, "{path}");
         }

@@ -1,6 +1,7 @@
 //! Command lines without their secrets: what is not known to be harmless becomes `-`.
 
 use super::Keeps;
+use super::shape::{NO_VALUE, Shape};
 
 /// Stands for a word that was taken out.
 const GONE: &str = "-";
@@ -109,7 +110,8 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
             continue;
         }
         if name == "java" && word.starts_with("@/") {
-            kept.push(if harmless(word) { word.to_owned() } else { GONE.to_owned() });
+            let fits = word.strip_prefix('@').is_some_and(|path| Shape::Path.fits(path));
+            kept.push(if fits { word.to_owned() } else { GONE.to_owned() });
             continue;
         }
         if !word.starts_with('-') {
@@ -123,14 +125,15 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
         }
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         match value {
+            _ if name == "java" && keeps.has_prefix(option) => kept.push(java_flag(word, keeps)),
             Some(value) if keeps.has_option(option) || keeps.has_setting(option) => {
-                kept.push(if harmless(value) && harmless(word) { word.to_owned() } else { GONE.to_owned() });
+                let fits = shape_of(option, keeps).fits(value);
+                kept.push(if fits { word.to_owned() } else { format!("{option}={NO_VALUE}") });
             }
-            None if keeps.has_prefix(option) && harmless(option) => kept.push(option.to_owned()),
             None if keeps.has_exactly(option) => {
                 kept.push(option.to_owned());
                 if let Some(value) = words.next_if(|next| !next.starts_with('-')) {
-                    kept.push(option_value(value, keeps));
+                    kept.push(option_value(option, value, keeps));
                 }
                 if option == "-jar" && name == "java" {
                     kept.extend(words.by_ref().map(|_| GONE.to_owned()));
@@ -140,7 +143,7 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
             // postgres -D/data
             None => match option.get(..2).filter(|short| name == "postgres" && keeps.has_exactly(short)) {
                 Some(short) => {
-                    let value = option_value(option.get(2..).unwrap_or_default(), keeps);
+                    let value = option_value(short, option.get(2..).unwrap_or_default(), keeps);
                     kept.push(format!("{short}{value}"));
                 }
                 None => kept.push(GONE.to_owned()),
@@ -151,14 +154,134 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
     kept
 }
 
-/// The word after an option: `postgres -c NAME=VALUE` names a setting of its own.
-fn option_value(value: &str, keeps: &Keeps) -> String {
-    let name = value.split_once('=').map(|(name, _)| name);
-    let known = name.is_none_or(|name| value.contains(',') || keeps.has_setting(name));
-    if known && harmless(value) { value.to_owned() } else { GONE.to_owned() }
+/// What the value of an option can be; those of one letter, and others than settings, by what they are for.
+fn shape_of(option: &str, keeps: &Keeps) -> Shape {
+    match option {
+        "-D" | "-jar" | "-mem-path" | "-f" | "--config" | "--defaults-file" | "--defaults-extra-file" | "--dbpath" => {
+            Shape::Path
+        }
+        "-k" => Shape::Paths,
+        "--defaults-group-suffix" => Shape::Names,
+        _ => keeps.shape_of(option),
+    }
 }
 
-fn harmless(value: &str) -> bool {
+/// The word after an option, as far as it is one: `postgres -c NAME=VALUE` names a setting of its own.
+fn option_value(option: &str, value: &str, keeps: &Keeps) -> String {
+    match option {
+        "-object" => memory_backend(value).unwrap_or_else(|| GONE.to_owned()),
+        "-m" => pairs(value, |name| matches!(name, "size" | "slots" | "maxmem")),
+        "-name" => guest(value),
+        "-c" => {
+            let Some((name, value)) = value.split_once('=') else { return GONE.to_owned() };
+            let fits = keeps.has_setting(name.trim()) && keeps.shape_of(name.trim()).fits(value);
+            match keeps.has_setting(name.trim()) {
+                true if fits => format!("{name}={value}"),
+                true => format!("{name}={NO_VALUE}"),
+                false => GONE.to_owned(),
+            }
+        }
+        _ if shape_of(option, keeps).fits(value) => value.to_owned(),
+        _ => NO_VALUE.to_owned(),
+    }
+}
+
+/// A flag of a Java machine: a switch, or one with a size.
+fn java_flag(word: &str, keeps: &Keeps) -> String {
+    let size =
+        |text: &str| !text.is_empty() && Shape::Plain.fits(text) && text.starts_with(|c: char| c.is_ascii_digit());
+    if let Some(known) = ["-Xmx", "-Xms", "-Xmn"].into_iter().find(|known| word.starts_with(known)) {
+        let fits = word.strip_prefix(known).is_some_and(size);
+        return if fits { word.to_owned() } else { format!("{known}{NO_VALUE}") };
+    }
+    if word.starts_with("-Xlp") {
+        return if word.starts_with("-Xlp:") { "-Xlp:objectheap" } else { "-Xlp" }.to_owned();
+    }
+    let read = |name: &str| keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(&format!("-XX:{name}")));
+    match word.strip_prefix("-XX:").map(|flag| (flag, flag.split_once('='))) {
+        Some((flag, None)) if flag.strip_prefix(['+', '-']).is_some_and(is_switch) => word.to_owned(),
+        Some((_, Some((name, value)))) if read(name) => match size(value) {
+            true => word.to_owned(),
+            false => format!("-XX:{name}={NO_VALUE}"),
+        },
+        _ => GONE.to_owned(),
+    }
+}
+
+/// Switches of HotSpot's that begin as those do that are read.
+fn is_switch(name: &str) -> bool {
+    const SWITCHES: [&str; 15] = [
+        "UseLargePages",
+        "UseLargePagesInMetaspace",
+        "UseLargePagesIndividualAllocation",
+        "UseTransparentHugePages",
+        "UseSHM",
+        "UseHugeTLBFS",
+        "AlwaysPreTouch",
+        "AlwaysPreTouchStacks",
+        "SegmentedCodeCache",
+        "TieredCompilation",
+        "UseG1GC",
+        "UseParallelGC",
+        "UseSerialGC",
+        "UseShenandoahGC",
+        "UseZGC",
+    ];
+    SWITCHES.contains(&name)
+}
+
+/// `size=4G,slots=2`: those of these names whose values are numbers.
+fn pairs(text: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let kept = text.split(',').map(|part| match part.split_once('=') {
+        Some((name, value)) if wanted(name) && Shape::Plain.fits(value) => part,
+        None if Shape::Plain.fits(part) => part,
+        _ => NO_VALUE,
+    });
+    kept.collect::<Vec<_>>().join(",")
+}
+
+/// A guest's name, where it is a plain one.
+fn guest(text: &str) -> String {
+    let named = text.split(',').find_map(|part| part.strip_prefix("guest="));
+    let first = text.split(',').next().filter(|first| !first.contains('='));
+    let name = named.or(first).unwrap_or_default();
+    format!("guest={}", if Shape::Names.fits(name) { name } else { "" })
+}
+
+/// A memory backend of QEMU's with what is read of it; its way to write it in JSON becomes the other one.
+fn memory_backend(text: &str) -> Option<String> {
+    const READ: [&str; 6] = ["mem-path", "hugetlb", "hugetlbsize", "size", "prealloc", "share"];
+    let (kind, properties): (String, Vec<(String, String)>) = if text.starts_with('{') {
+        let serde_json::Value::Object(mut fields) = serde_json::from_str(text).ok()? else { return None };
+        let kind = fields.remove("qom-type")?.as_str()?.to_owned();
+        let on = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Bool(on) => if *on { "true" } else { "off" }.to_owned(),
+            other => other.to_string(),
+        };
+        (kind, fields.iter().map(|(name, value)| (name.clone(), on(value))).collect())
+    } else {
+        let (kind, rest) = text.split_once(',').unwrap_or((text, ""));
+        let kind = kind.strip_prefix("qom-type=").unwrap_or(kind);
+        let pair = |part: &str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, "on"));
+            (name.to_owned(), value.to_owned())
+        };
+        (kind.to_owned(), rest.split(',').filter(|part| !part.is_empty()).map(pair).collect())
+    };
+    if !["memory-backend-ram", "memory-backend-file", "memory-backend-memfd"].contains(&kind.as_str()) {
+        return None;
+    }
+    let mut kept = kind;
+    for (name, value) in properties.iter().filter(|(name, _)| READ.contains(&name.as_str())) {
+        let shape = if name == "mem-path" { Shape::Path } else { Shape::Plain };
+        let value = if value.contains(',') { NO_VALUE } else { shape.shown(value) };
+        kept.push_str(&format!(",{name}={value}"));
+    }
+    Some(kept)
+}
+
+pub(super) fn harmless(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let url_with_user = lower.contains('@') && lower.contains("://");
     !url_with_user
@@ -177,7 +300,8 @@ fn main_class_of(word: &str) -> String {
 
 /// `redis-server /etc/redis/redis.conf`.
 fn config_file(word: &str) -> String {
-    let is_file = word.starts_with('/') && (word.ends_with(".conf") || word.ends_with(".cnf")) && harmless(word);
+    let is_file =
+        word.starts_with('/') && (word.ends_with(".conf") || word.ends_with(".cnf")) && Shape::Path.fits(word);
     if is_file { word.to_owned() } else { GONE.to_owned() }
 }
 
@@ -194,7 +318,7 @@ fn title(word: &str) -> String {
         return GONE.to_owned();
     }
     let Some((first, rest)) = word.split_once(' ') else {
-        return if harmless(word) { word.to_owned() } else { GONE.to_owned() };
+        return if Shape::Path.fits(word) && !word.starts_with('-') { word.to_owned() } else { GONE.to_owned() };
     };
     if let Some(program @ ("postgres" | "postmaster" | "edb-postgres")) = first.strip_suffix(':') {
         return format!("{program}: {}", postgres_title(rest.trim()));
@@ -202,9 +326,10 @@ fn title(word: &str) -> String {
     if first.starts_with("oracle") && rest.starts_with('(') {
         // Connected over the net, or from this host.
         let local = if rest.contains("LOCAL=NO") { "(LOCAL=NO)" } else { "(LOCAL=YES)" };
-        return format!("{first} {local}");
+        let sid = |sign: u8| sign.is_ascii_alphanumeric() || b"_$+-#".contains(&sign);
+        return if first.bytes().all(sid) { format!("{first} {local}") } else { GONE.to_owned() };
     }
-    let name = if harmless(first) && !first.starts_with('-') { first } else { GONE };
+    let name = if Shape::Path.fits(first) && !first.starts_with('-') { first } else { GONE };
     let rest = rest.split_ascii_whitespace().map(|word| endpoint(word).unwrap_or_else(|| GONE.to_owned()));
     format!("{name} {}", rest.collect::<Vec<_>>().join(" "))
 }
@@ -256,9 +381,10 @@ mod tests {
 
     fn keeps() -> Keeps {
         Keeps {
-            options: vec!["-D", "-c", "-p", "--datadir", "-Xmx*", "-XX:*", "-m", "-object", "-jar"],
+            options: vec!["-D", "-c", "-p", "--datadir", "-Xmx*", "-XX:*", "-XX:MaxHeapSize*", "-m", "-object", "-jar"],
             settings: vec!["huge_pages", "large_pages"],
-            rewrites: Vec::new(),
+            shape: Some(|name| if name == "datadir" { Shape::Path } else { Shape::Plain }),
+            ..Keeps::default()
         }
     }
 
@@ -301,7 +427,20 @@ mod tests {
         );
         assert_eq!(kept(&["sshpass", "-p", "S3"]), "sshpass - -");
         assert_eq!(kept(&["app", "postgres://user:S3@host/db"]), "app -");
-        assert_eq!(kept(&["mysqld", "--datadir=ftp://u:S3@h/"]), "mysqld -");
+        assert_eq!(kept(&["mysqld", "--datadir=ftp://u:S3@h/"]), "mysqld --datadir=?");
+        assert_eq!(kept(&["postgres", "-c", "huge_pages=S3", "-p", "S3"]), "postgres -c huge_pages=? -p ?");
+        assert_eq!(
+            kept(&["java", "-XmxS3", "-XX:MaxHeapSize=S3", "-XX:+UseLargePagesS3", "a.B"]),
+            "java -Xmx? -XX:MaxHeapSize=? - a.B"
+        );
+        assert_eq!(
+            kept(&["qemu-kvm", "-object", "memory-backend-file,id=S3,size=1G,mem-path=/m,x=S3", "-m", "size=1G,S3"]),
+            "qemu-kvm -object memory-backend-file,size=1G,mem-path=/m -m size=1G,?"
+        );
+        assert_eq!(
+            kept(&["qemu-kvm", "-object", r#"{"qom-type":"memory-backend-memfd","hugetlb":true,"id":"S3"}"#]),
+            "qemu-kvm -object memory-backend-memfd,hugetlb=true"
+        );
     }
 
     #[test]

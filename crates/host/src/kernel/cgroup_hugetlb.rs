@@ -9,7 +9,7 @@ use hugewise_model::{Bytes, Limit, Observed, PageSize, Process, Unread};
 
 use super::mounts::{self, Mount};
 use super::number;
-use super::text::{digits, lines, quoted};
+use super::text::{digits, lines};
 use crate::{Door, ParseError};
 
 /// From here on a limit is none. Version 1 has no word for "unlimited", and version 2 (seen on
@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) -> Result<Limit, ParseError> {
         word => match digits(word) {
             Some(UNLIMITED..) => Ok(Limit::Unlimited),
             Some(limit) => Ok(Limit::At(Bytes(limit))),
-            None => Err(ParseError::whole(format!("no limit: {}", quoted(word)))),
+            None => Err(ParseError::whole("no limit")),
         },
     }
 }

@@ -5,7 +5,7 @@ use hugewise_model::host::NodePool;
 use hugewise_model::{Observed, PageCount, PageSize, Pool};
 
 use super::meminfo::Meminfo;
-use super::text::{digits, quoted};
+use super::text::digits;
 use super::{nodes, number};
 use crate::{Door, ParseError};
 
@@ -19,7 +19,7 @@ pub const FOLDER: &str = "/sys/kernel/mm/hugepages";
 pub fn parse(name: &[u8]) -> Result<PageSize, ParseError> {
     let text = String::from_utf8_lossy(name);
     let kib = text.strip_prefix("hugepages-").and_then(|rest| rest.strip_suffix("kB")).and_then(digits);
-    kib.and_then(PageSize::from_kib).ok_or_else(|| ParseError::whole(format!("no page size in {}", quoted(&text))))
+    kib.and_then(PageSize::from_kib).ok_or(ParseError::whole("no page size"))
 }
 
 /// One page count.

@@ -3,7 +3,7 @@
 use hugewise_model::host::Memory;
 use hugewise_model::{Bytes, Observed, PageCount, PageSize};
 
-use super::text::{digits, lines, quoted};
+use super::text::{digits, lines};
 use crate::{Door, ParseError};
 
 /// Where it stands.
@@ -73,23 +73,23 @@ fn huge_page_field(all: &mut Meminfo, line: u64, name: &str, value: &str) -> boo
         "HugePages_Surp" => &mut all.huge_surplus,
         "Hugepagesize" => {
             all.default_huge_page = kib(line, value)
-                .and_then(|kib| PageSize::from_kib(kib).map_or_else(|| malformed(line, value), Observed::Known));
+                .and_then(|kib| PageSize::from_kib(kib).map_or_else(|| malformed(line), Observed::Known));
             return true;
         }
         _ => return false,
     };
-    *count = digits(value.trim()).map_or_else(|| malformed(line, value), |pages| Observed::Known(PageCount(pages)));
+    *count = digits(value.trim()).map_or_else(|| malformed(line), |pages| Observed::Known(PageCount(pages)));
     true
 }
 
 /// `123 kB` as a number of KiB.
 fn kib(line: u64, value: &str) -> Observed<u64> {
     let number = value.trim().strip_suffix(" kB").and_then(|number| digits(number.trim()));
-    number.map_or_else(|| malformed(line, value), Observed::Known)
+    number.map_or_else(|| malformed(line), Observed::Known)
 }
 
-fn malformed<T>(line: u64, value: &str) -> Observed<T> {
-    Observed::Malformed(ParseError::at(line, format!("no amount: {}", quoted(value.trim()))).to_string())
+fn malformed<T>(line: u64) -> Observed<T> {
+    Observed::Malformed(ParseError::at(line, "no amount").to_string())
 }
 
 /// The fields of [`Memory`] that come from here.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn garbage_spoils_its_own_field_alone() {
         let all = parse(b"MemTotal: x kB\nMemFree: 5 kB\nShmem: 7\nHugepagesize: 3 kB\nHugePages_Free: -1\n").unwrap();
-        assert_eq!(all.memory.total, Observed::Malformed("line 1: no amount: \"x kB\"".into()));
+        assert_eq!(all.memory.total, Observed::Malformed("line 1: no amount".into()));
         assert_eq!(all.memory.free, Observed::Known(Bytes(5120)));
         assert!(matches!(all.memory.shmem, Observed::Malformed(_)), "without its unit it is cut off");
         assert!(matches!(all.default_huge_page, Observed::Malformed(_)));

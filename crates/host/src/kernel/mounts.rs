@@ -3,7 +3,7 @@
 use hugewise_model::host::HugetlbfsMount;
 use hugewise_model::{Observed, PageSize};
 
-use super::text::{digits, lines, quoted, unescape};
+use super::text::{digits, lines, unescape};
 use crate::{Door, ParseError};
 
 /// With the root of each mount.
@@ -43,7 +43,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Mount>, ParseError> {
             continue;
         }
         let mount = mountinfo(content).or_else(|| fstab(content));
-        mounts.push(mount.ok_or_else(|| ParseError::at(line, format!("no mount: {}", quoted(content))))?);
+        mounts.push(mount.ok_or(ParseError::at(line, "no mount"))?);
     }
     if mounts.is_empty() { Err(ParseError::whole("empty")) } else { Ok(mounts) }
 }
@@ -84,10 +84,8 @@ pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Vec<Hugetlbf
         .map(|mount| {
             let option = mount.options.split(',').find_map(|word| word.strip_prefix("pagesize="));
             let page_size = match option {
-                Some(text) => page_size(text).map_or_else(
-                    || Observed::Malformed(format!("pagesize={} is no page size", quoted(text))),
-                    Observed::Known,
-                ),
+                Some(text) => page_size(text)
+                    .map_or_else(|| Observed::Malformed("pagesize= is no page size".into()), Observed::Known),
                 None => default.clone(),
             };
             HugetlbfsMount { path: mount.path.clone(), page_size, options: mount.options.clone() }

@@ -3,7 +3,7 @@
 use hugewise_model::host::NumaNode;
 use hugewise_model::{Bytes, Observed};
 
-use super::text::{digits, lines, number, quoted};
+use super::text::{digits, lines, number};
 use crate::{Door, ParseError};
 
 /// The folder of the nodes.
@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) -> Result<NumaNode, ParseError> {
         id = Some(number(Some(node), line, "node")?);
         let kib = number(words.next(), line, "amount")?;
         if words.next() != Some("kB") {
-            return Err(ParseError::at(line, format!("no unit: {}", quoted(content))));
+            return Err(ParseError::at(line, "an amount without its unit"));
         }
         *fact = Observed::Known(Bytes::from_kib(kib));
     }

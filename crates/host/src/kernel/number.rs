@@ -1,6 +1,6 @@
 //! Files of /proc/sys and /sys that hold one number.
 
-use super::text::{digits, quoted};
+use super::text::digits;
 use crate::ParseError;
 
 /// The one number of a file.
@@ -10,7 +10,7 @@ use crate::ParseError;
 pub fn parse(bytes: &[u8]) -> Result<u64, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let word = text.trim();
-    digits(word).ok_or_else(|| ParseError::whole(format!("no number: {}", quoted(word))))
+    digits(word).ok_or(ParseError::whole("no number"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use hugewise_model::KernelRelease;
 
-use super::text::{digits, quoted};
+use super::text::digits;
 use crate::ParseError;
 
 /// Where it stands alone.
@@ -23,7 +23,7 @@ pub fn parse(bytes: &[u8]) -> Result<KernelRelease, ParseError> {
         digits(text.get(..end)?)
     };
     let numbers = release.split_once('.').and_then(|(major, rest)| Some((digits(major)?, leading(rest)?)));
-    let (major, minor) = numbers.ok_or_else(|| ParseError::whole(format!("no release: {}", quoted(release))))?;
+    let (major, minor) = numbers.ok_or(ParseError::whole("no release"))?;
     Ok(KernelRelease { text: release.to_owned(), major, minor })
 }
 

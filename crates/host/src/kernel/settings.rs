@@ -6,7 +6,7 @@ use hugewise_model::host::KernelSettings;
 use hugewise_model::{Bytes, Observed, PageCount};
 
 use super::number;
-use super::text::{digits, quoted};
+use super::text::digits;
 use crate::{Door, ParseError};
 
 /// Where a sosreport keeps the output of `sysctl -a`.
@@ -33,7 +33,7 @@ pub fn parse_group(bytes: &[u8]) -> Result<u32, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let word = text.trim();
     let signed = || word.parse::<i32>().ok().map(i32::cast_unsigned);
-    digits(word).or_else(signed).ok_or_else(|| ParseError::whole(format!("no group id: {}", quoted(word))))
+    digits(word).or_else(signed).ok_or(ParseError::whole("no group id"))
 }
 
 /// One value from its own file or, where there is none, from what was kept.

@@ -27,7 +27,7 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
     let mut stat = None;
     let mut running = None;
     for (line, content) in (1..).zip(text.lines()) {
-        let number = |word: &str| word.parse::<u64>().map_err(|error| ParseError::at(line, error.to_string()));
+        let number = |word: &str| word.parse::<u64>().map_err(|_| ParseError::at(line, "no number"));
         if let Some(numbers) = content.strip_prefix("cpu ") {
             let ticks: Vec<u64> = numbers.split_ascii_whitespace().map(number).collect::<Result<_, _>>()?;
             let at = |place: usize| ticks.get(place).copied().unwrap_or(0);

@@ -3,7 +3,7 @@
 use hugewise_model::host::SysvSegment;
 use hugewise_model::{Bytes, Observed};
 
-use super::text::{lines, number, quoted};
+use super::text::{lines, number};
 use crate::ParseError;
 
 /// Where it stands.
@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<SysvSegment>, ParseError> {
             let at = heading.iter().position(|title| *title == name)?;
             words.get(at).copied()
         };
-        let optional = |name: &str| match column(name) {
+        let optional = |name: &'static str| match column(name) {
             Some(word) => number(Some(word), line, name).map(|bytes| Observed::Known(Bytes(bytes))),
             None => Ok(Observed::Absent),
         };
@@ -43,9 +43,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<SysvSegment>, ParseError> {
         let mode = column("perms").unwrap_or_default();
         segments.push(SysvSegment {
             id: number(column("shmid"), line, "shmid")?,
-            key: key.parse().map_err(|_| ParseError::at(line, format!("key is no number: {}", quoted(key))))?,
-            mode: u32::from_str_radix(mode, 8)
-                .map_err(|_| ParseError::at(line, format!("perms are not octal: {}", quoted(mode))))?,
+            key: key.parse().map_err(|_| ParseError::at(line, "is no number").of("key"))?,
+            mode: u32::from_str_radix(mode, 8).map_err(|_| ParseError::at(line, "are not octal").of("perms"))?,
             size: Bytes(number(column("size"), line, "size")?),
             creator: number(column("cpid"), line, "cpid")?,
             attached: number(column("nattch"), line, "nattch")?,

@@ -81,7 +81,7 @@ fn a_sosreport_without_sys_still_tells_of_the_default_pool_and_of_settings() {
     assert_eq!(host.kernel_settings.shmmax, Observed::Known(Bytes(18_446_744_073_692_774_399)));
     assert_eq!(host.kernel_settings.hugetlb_shm_group, Observed::Known(1001));
     assert_eq!(host.kernel_log.known().map(Vec::len), Some(1));
-    assert_eq!(unread, ["/sos_commands/kernel/sysctl_-a: malformed: no number: \"many\""]);
+    assert_eq!(unread, ["/sos_commands/kernel/sysctl_-a: malformed: no number"]);
 }
 
 #[test]

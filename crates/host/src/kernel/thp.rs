@@ -3,7 +3,6 @@
 use hugewise_model::PageSize;
 use hugewise_model::host::{Thp, ThpSize};
 
-use super::text::quoted;
 use super::{hugepages, number};
 use crate::{Door, ParseError};
 
@@ -19,7 +18,7 @@ pub fn parse(bytes: &[u8]) -> Result<String, ParseError> {
     let mut chosen = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     match (chosen.next(), chosen.next()) {
         (Some(word), None) if !word.is_empty() => Ok(word.to_owned()),
-        _ => Err(ParseError::whole(format!("no choice in brackets: {}", quoted(text.trim())))),
+        _ => Err(ParseError::whole("no choice in brackets")),
     }
 }
 
@@ -49,7 +48,7 @@ pub fn read(door: &mut Door<'_>) -> Thp {
     let pmd = format!("{folder}/hpage_pmd_size");
     thp.pmd_size = door.parse(&pmd, |bytes| {
         let size = number::parse(bytes)?;
-        PageSize::new(size).ok_or_else(|| ParseError::whole(format!("{size} bytes is no page size")))
+        PageSize::new(size).ok_or(ParseError::whole("no page size"))
     });
     for name in door.list(&format!("{folder}/khugepaged")).into_known().unwrap_or_default() {
         let value = door.parse(&format!("{folder}/khugepaged/{name}"), parse_khugepaged);

@@ -36,8 +36,8 @@ mod tests {
         let counters = parse(REAL.as_bytes()).unwrap();
         assert_eq!(counters.len(), 5);
         assert_eq!(counters.get("htlb_buddy_alloc_success"), Some(&4));
-        assert_eq!(parse(b"a 1\nb x\n"), Err(ParseError::at(2, "counter is no number: \"x\"")));
-        assert_eq!(parse(b"a 1\nb"), Err(ParseError::at(2, "no counter")));
+        assert_eq!(parse(b"a 1\nb x\n"), Err(ParseError::at(2, "is no number").of("counter")));
+        assert_eq!(parse(b"a 1\nb"), Err(ParseError::at(2, "is missing").of("counter")));
         assert!(parse(b"").is_err());
     }
 

@@ -23,7 +23,7 @@ struct Zone {
 
 impl Zone {
     fn finish(self) -> Result<ZoneWatermarks, ParseError> {
-        let missing = |what: &str| ParseError::at(self.line, format!("zone without {what}"));
+        let missing = |what: &'static str| ParseError::at(self.line, "is missing in a zone").of(what);
         Ok(ZoneWatermarks {
             node: self.node,
             min: self.min.ok_or_else(|| missing("min"))?,
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_cut_zone_is_no_zone() {
         let cut = REAL.find("high     8108").unwrap();
-        assert_eq!(parse(&REAL.as_bytes()[..cut]), Err(ParseError::at(19, "zone without high")));
+        assert_eq!(parse(&REAL.as_bytes()[..cut]), Err(ParseError::at(19, "is missing in a zone").of("high")));
         assert!(parse(b"").is_err());
     }
 

@@ -14,10 +14,9 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<CgroupMembership>, ParseError> {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty()) {
         let mut fields = line.splitn(3, ':');
         let (Some(hierarchy), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-            return Err(ParseError::at(number, format!("no three fields in {line:?}")));
+            return Err(ParseError::at(number, "not three fields"));
         };
-        let hierarchy =
-            hierarchy.parse().map_err(|_| ParseError::at(number, format!("no hierarchy number in {line:?}")))?;
+        let hierarchy = hierarchy.parse().map_err(|_| ParseError::at(number, "no number of a hierarchy"))?;
         let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         memberships.push(CgroupMembership { hierarchy, controllers, path: path.to_owned() });
     }

@@ -16,7 +16,7 @@ pub fn parse(bytes: &[u8]) -> Result<SoftHard, ParseError> {
         let mut values = values.split_ascii_whitespace().map(limit);
         return match (values.next().flatten(), values.next().flatten()) {
             (Some(soft), Some(hard)) => Ok(SoftHard { soft, hard }),
-            _ => Err(ParseError::at(number, format!("no two values in {line:?}"))),
+            _ => Err(ParseError::at(number, "not two values")),
         };
     }
     Err(ParseError::whole("no \"Max locked memory\""))

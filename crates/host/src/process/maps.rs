@@ -93,13 +93,18 @@ pub fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<
             continue;
         }
         let Some(line) = line(text) else {
-            return Err(ParseError::at(number, format!("no mapping in {:?}", String::from_utf8_lossy(text))));
+            return Err(ParseError::at(number, "no mapping"));
         };
         if keep(&line) {
             mappings.push(line.mapping());
         }
     }
     Ok(mappings)
+}
+
+/// One line by itself.
+pub(crate) fn one(text: &[u8]) -> Option<Line<'_>> {
+    line(text)
 }
 
 fn line(text: &[u8]) -> Option<Line<'_>> {

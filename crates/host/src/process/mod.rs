@@ -80,7 +80,7 @@ pub fn namespaces(source: &dyn Source, process: &str) -> Namespaces {
 /// The number in `mnt:[4026531841]`.
 fn inode_of(target: &str) -> Observed<u64> {
     let number = target.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']')?.parse().ok());
-    number.map_or_else(|| Observed::Malformed(format!("no namespace in {target:?}")), Observed::Known)
+    number.map_or_else(|| Observed::Malformed("no namespace".into()), Observed::Known)
 }
 
 /// Arguments beyond this are no server's: each costs far more here than the two bytes that a process pays for it.
@@ -91,7 +91,7 @@ fn command(bytes: &[u8]) -> Result<Vec<String>, crate::ParseError> {
     // A rewritten title leaves zero bytes behind, which are no arguments.
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     if bytes.iter().take(end).filter(|byte| **byte == 0).count() >= MOST_ARGUMENTS {
-        return Err(crate::ParseError::whole(format!("more than {MOST_ARGUMENTS} arguments")));
+        return Err(crate::ParseError::whole("more than 16384 arguments"));
     }
     Ok(arguments(bytes))
 }
@@ -170,6 +170,7 @@ impl Reader<'_> {
             uid: status.uid,
             caller: (status.real_uid != status.uid).then_some(status.real_uid),
             gid: status.gid,
+            caller_group: (status.real_gid != status.gid).then_some(status.real_gid),
             groups: status.groups,
             threads: status.threads,
             cpu_time,
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "/proc/11/limits: malformed: line 1: no two values in \"Max locked memory x y\"",
+                "/proc/11/limits: malformed: line 1: not two values",
                 "/proc/10/exe: denied",
                 "/proc/PID/maps of 10 processes: denied",
             ]

@@ -30,7 +30,7 @@ pub fn page_size_at(bytes: &[u8], start: u64) -> Result<Option<Told>, ParseError
         for word in words {
             if let Some(size) = word.strip_prefix("kernelpagesize_kB=") {
                 let size = size.parse().ok().and_then(PageSize::from_kib);
-                told = Told::Size(size.ok_or_else(|| ParseError::at(number, format!("no page size in {word:?}")))?);
+                told = Told::Size(size.ok_or(ParseError::at(number, "no page size"))?);
             } else if word == "huge" && told == Told::Base {
                 told = Told::SomeHuge;
             }

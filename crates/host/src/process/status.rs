@@ -39,6 +39,8 @@ pub struct Status {
     pub real_uid: u32,
     /// Second number of `Uid`: the effective one.
     pub uid: u32,
+    /// First number of `Gid`: the real one.
+    pub real_gid: u32,
     /// Second number of `Gid`.
     pub gid: u32,
     /// `Groups`.
@@ -67,6 +69,11 @@ pub struct Status {
     pub thp_enabled: Observed<bool>,
 }
 
+/// Whether a line is looked at.
+pub(crate) fn is_read(key: &str) -> bool {
+    KEYS.contains(&key.as_bytes())
+}
+
 /// Parses a status file.
 ///
 /// # Errors
@@ -84,7 +91,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
         }
         let value = String::from_utf8_lossy(rest.get(1..).unwrap_or_default());
         let value = value.trim();
-        let wrong = || ParseError::at(number, format!("no value in {:?}", String::from_utf8_lossy(line)));
+        let wrong = || ParseError::at(number, "a field without its value");
         let amount = || kib(value).map(Observed::Known).ok_or_else(wrong);
         match key {
             b"Name" => {
@@ -96,7 +103,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
                 (status.real_uid, status.uid) = real_and_effective(value).ok_or_else(wrong)?;
                 seen_uid = true;
             }
-            b"Gid" => (_, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
+            b"Gid" => (status.real_gid, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
             b"Groups" => status.groups = numbers(value).ok_or_else(wrong)?,
             b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
             b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),

@@ -6,10 +6,11 @@ use hugewise_model::Observed;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
 use rustix::io::{Errno, Result};
 
+use super::owned::{name_length, too_large};
 use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
-const MAX_LINKS: u32 = 40;
+pub(super) const MAX_LINKS: u32 = 40;
 
 /// What an error number says of a fact.
 pub(super) fn not_known<T>(error: Errno) -> Observed<T> {
@@ -80,20 +81,31 @@ fn walk(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
 }
 
 /// Names of a path, last first.
-fn names(path: &str) -> Vec<String> {
+pub(super) fn names(path: &str) -> Vec<String> {
     path.rsplit('/').filter(|name| !name.is_empty() && *name != ".").map(str::to_owned).collect()
 }
 
 /// Reads a located file, if it is a regular one: opening a device or a pipe can have effects.
 pub(super) fn read_located(file: &OwnedFd) -> Observed<Vec<u8>> {
-    match fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::RegularFile) => {}
-        Ok(FileType::Directory) => return Observed::Malformed("is a folder".into()),
-        Ok(_) => return Observed::Malformed("not a regular file".into()),
+    read_located_up_to(file, MAX_FILE)
+}
+
+/// The same, at most that much.
+pub(super) fn read_located_up_to(file: &OwnedFd, most: u64) -> Observed<Vec<u8>> {
+    let stat = match fstat(file) {
+        Ok(stat) => stat,
         Err(error) => return not_known(error),
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Observed::Malformed("is a folder".into()),
+        _ => return Observed::Malformed("not a regular file".into()),
+    }
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
+        return too_large(most);
     }
     match open_to_read(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd())) {
-        Ok(opened) => read_open(&opened),
+        Ok(opened) => read_up_to(&opened, most),
         Err(error) => not_known(error),
     }
 }
@@ -146,6 +158,10 @@ pub(super) fn open_to_read(folder: BorrowedFd<'_>, path: &str) -> Result<OwnedFd
 
 /// Reads an open file to its end.
 pub(super) fn read_open(file: &OwnedFd) -> Observed<Vec<u8>> {
+    read_up_to(file, MAX_FILE)
+}
+
+fn read_up_to(file: &OwnedFd, most: u64) -> Observed<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     loop {
         if bytes.capacity() - bytes.len() < 1024 {
@@ -153,7 +169,7 @@ pub(super) fn read_open(file: &OwnedFd) -> Observed<Vec<u8>> {
         }
         match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
             Ok(0) => return Observed::Known(bytes),
-            Ok(_) if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_FILE) => return too_large(),
+            Ok(_) if u64::try_from(bytes.len()).is_ok_and(|length| length > most) => return too_large(most),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::ISDIR) => return Observed::Malformed("is a folder".into()),
             Err(error) => return not_known(error),
@@ -161,33 +177,43 @@ pub(super) fn read_open(file: &OwnedFd) -> Observed<Vec<u8>> {
     }
 }
 
-/// What is said of a file over [`MAX_FILE`].
-pub(super) fn too_large<T>() -> Observed<T> {
-    Observed::Malformed("larger than 16 MiB".into())
-}
-
 /// Names in a located folder, sorted.
 pub(super) fn list_located(folder: &OwnedFd) -> Observed<Vec<String>> {
+    list_located_up_to(folder, u64::MAX)
+}
+
+/// The same; more names than these bytes hold are too many.
+pub(super) fn list_located_up_to(folder: &OwnedFd, most: u64) -> Observed<Vec<String>> {
     match fstat(folder).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {}
         Ok(_) => return Observed::Absent,
         Err(error) => return not_known(error),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    observed(openat(folder, ".", flags, Mode::empty()).and_then(list_open))
+    observed(openat(folder, ".", flags, Mode::empty()).and_then(|folder| list_up_to(folder, most)))
+        .and_then(|names| names.map_or_else(|| Observed::Malformed("too many names".into()), Observed::Known))
 }
 
 /// Names in an open folder, sorted.
 pub(super) fn list_open(folder: OwnedFd) -> Result<Vec<String>> {
+    list_up_to(folder, u64::MAX).map(Option::unwrap_or_default)
+}
+
+fn list_up_to(folder: OwnedFd, most: u64) -> Result<Option<Vec<String>>> {
     let mut names = Vec::new();
+    let mut left = most;
     for entry in Dir::new(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if name != "." && name != ".." {
+            match left.checked_sub(name_length(&name)) {
+                Some(less) => left = less,
+                None => return Ok(None),
+            }
             names.push(name);
         }
     }
     names.sort_unstable();
-    Ok(names)
+    Ok(Some(names))
 }
 
 /// Where the link at `path` below `root` points.

@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::{
-    link_beneath, link_in, list_located, list_open, locate, not_known, observed, open_to_read, read_located, read_open,
-    read_part_located,
+    link_beneath, link_in, list_located, list_located_up_to, list_open, locate, not_known, observed, open_to_read,
+    read_located, read_located_up_to, read_open, read_part_located,
 };
-use super::{Machine, Part, Source, split_process_root};
+use super::owner::{Found, is_kernels, kernels, link_as, locate_as, own_root};
+use super::{Machine, Owner, Part, Source, split_process_root};
 use crate::process::status;
 use crate::sys;
 
@@ -52,12 +53,8 @@ impl Live {
 
 /// Lets through a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
 fn of_disk(file: OwnedFd) -> Observed<OwnedFd> {
-    /// statfs(2): proc, sysfs, debugfs, tracefs, configfs, securityfs.
-    const KERNELS: [FsWord; 6] = [0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x6265_6570, 0x7363_6673];
-    match rustix::fs::fstatfs(&file) {
-        Ok(stat) if KERNELS.contains(&stat.f_type) && !is_folder(&file) => {
-            Observed::Malformed("the kernel's own, and not read".into())
-        }
+    match is_kernels(&file) {
+        Ok(true) if !is_folder(&file) => kernels(),
         Ok(_) => Observed::Known(file),
         Err(error) => not_known(error),
     }
@@ -71,6 +68,21 @@ fn is_folder(file: &OwnedFd) -> bool {
 /// The root of a process's mount namespace.
 fn process_root(root: &str) -> Observed<OwnedFd> {
     observed(openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// A path as the owner of a server names it: the root to begin at, which the reader opens, and the way from there.
+fn way<'a>(owner: &Owner, path: &'a str) -> Observed<(OwnedFd, &'a str)> {
+    match owner.inside(path) {
+        Some((root, rest)) => process_root(root).map(|root| (root, rest)),
+        None => own_root().map(|root| (root, path)),
+    }
+}
+
+/// What lies there, if its owner may read it.
+fn readable(owner: &Owner, path: &str) -> Observed<Found> {
+    way(owner, path)
+        .and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner))
+        .and_then(|found| if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied })
 }
 
 fn locate_plain(path: &str) -> Observed<OwnedFd> {
@@ -115,6 +127,22 @@ impl Source for Live {
             Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
             None => link_in(CWD, path),
         }
+    }
+
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        readable(owner, path).and_then(|found| read_located_up_to(&found.file, most))
+    }
+
+    fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        readable(owner, path).and_then(|found| read_part_located(&found.file, before, max))
+    }
+
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        readable(owner, folder).and_then(|found| list_located_up_to(&found.file, most))
+    }
+
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        way(owner, path).and_then(|(root, rest)| link_as(root.as_fd(), rest, owner))
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {

@@ -52,6 +52,8 @@ pub mod folder;
 pub(crate) mod kernel_files;
 pub mod live;
 pub mod map;
+pub mod owned;
+pub mod owner;
 pub mod recording;
 mod sosreport;
 pub mod tarred;
@@ -67,6 +69,8 @@ pub use archive::Archive;
 pub use folder::Folder;
 pub use live::Live;
 pub use map::MapSource;
+pub use owned::{Budgets, Limits, Owned};
+pub use owner::Owner;
 pub use recording::Recording;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
@@ -90,6 +94,31 @@ pub trait Source {
 
     /// Where a symbolic link points, as it is written; magic links of /proc as the kernel prints them.
     fn link(&self, path: &str) -> Observed<String>;
+
+    /// A file as the owner of a server may read it, at most `most` bytes of it. What he may not see is denied, and what has
+    /// nobody's rights any more, as in a capture, is what [`read`](Self::read) tells.
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        let _ = owner;
+        self.read(path).and_then(|bytes| owned::bounded(bytes, most))
+    }
+
+    /// [`read_part`](Self::read_part) as the owner of a server may.
+    fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        let _ = owner;
+        self.read_part(path, before, max)
+    }
+
+    /// [`list`](Self::list) as the owner of a server may, at most `most` bytes of names.
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        let _ = (owner, most);
+        self.list(folder)
+    }
+
+    /// [`link`](Self::link) as the owner of a server may.
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        let _ = owner;
+        self.link(path)
+    }
 
     /// The kernel's own page size of the mapping of `pid` that starts at `start`
     /// (hugetlb or base page; THP does not show), where it can be asked: PROCMAP_QUERY on

@@ -1,11 +1,11 @@
 //! A source that remembers what was asked of it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, PageSize, Unread};
 
-use super::{Machine, Source};
+use super::{MAX_FILE, Machine, Owner, Part, Source};
 
 /// Wraps any source and remembers every answer; the last one counts.
 pub struct Recording<'a> {
@@ -16,6 +16,8 @@ pub struct Recording<'a> {
 /// Answers by question.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
+    /// Folders that were asked for on behalf of a server's owner.
+    pub(crate) owned: BTreeSet<String>,
     pub(crate) files: BTreeMap<String, Observed<Vec<u8>>>,
     pub(crate) lists: BTreeMap<String, Observed<Vec<String>>>,
     pub(crate) links: BTreeMap<String, Observed<String>>,
@@ -48,6 +50,31 @@ impl Source for Recording<'_> {
         answer
     }
 
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        let answer = self.source.read_as(owner, path, most);
+        keep(&mut self.seen.borrow_mut().files, path, &answer);
+        answer
+    }
+
+    fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        self.read_as(owner, path, MAX_FILE).map(|bytes| Part::of(&bytes, before, max))
+    }
+
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        let answer = self.source.list_as(owner, folder, most);
+        let mut seen = self.seen.borrow_mut();
+        seen.owned.insert(folder.to_owned());
+        keep(&mut seen.lists, folder, &answer);
+        drop(seen);
+        answer
+    }
+
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        let answer = self.source.link_as(owner, path);
+        keep(&mut self.seen.borrow_mut().links, path, &answer);
+        answer
+    }
+
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         let answer = self.source.mapping_page_size(pid, start);
         self.seen.borrow_mut().page_sizes.insert((pid, start), answer.clone());
@@ -64,5 +91,13 @@ impl Source for Recording<'_> {
 
     fn torn(&self) -> Option<String> {
         self.source.torn()
+    }
+}
+
+/// Several users may ask for one path: who may not see it takes the answer from nobody.
+fn keep<T: Clone>(answers: &mut BTreeMap<String, Observed<T>>, path: &str, answer: &Observed<T>) {
+    let known = answers.get(path).is_some_and(Observed::is_known);
+    if answer.is_known() || !known {
+        answers.insert(path.to_owned(), answer.clone());
     }
 }

@@ -2,7 +2,7 @@
 
 use hugewise_advice::sizing::Request;
 use hugewise_host::Source;
-use hugewise_host::source::Machine;
+use hugewise_host::source::{Machine, Owner};
 use hugewise_model::{Observed, PageSize};
 
 use super::made_hosts::{has, source};
@@ -33,6 +33,18 @@ impl Source for Denying<'_> {
 
     fn link(&self, path: &str) -> Observed<String> {
         if self.hides(path) { Observed::Denied } else { self.base.link(path) }
+    }
+
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        if self.hides(path) { Observed::Denied } else { self.base.read_as(owner, path, most) }
+    }
+
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        if self.hides(folder) { Observed::Denied } else { self.base.list_as(owner, folder, most) }
+    }
+
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        if self.hides(path) { Observed::Denied } else { self.base.link_as(owner, path) }
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {

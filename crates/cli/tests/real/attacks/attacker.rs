@@ -46,7 +46,7 @@ int main(void) {
 /// The user, with a folder of his own that everybody may go through.
 pub(crate) struct Attacker {
     pub(crate) user: User,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Attacker {

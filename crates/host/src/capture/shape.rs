@@ -1,0 +1,136 @@
+//! What the value of a setting can be: whatever else stands in its place is none, and may be anything.
+
+use super::words::harmless;
+
+/// Stands for a value that is none.
+pub const NO_VALUE: &str = "?";
+
+/// Longer values are none, paths aside.
+const LONGEST: usize = 64;
+
+/// The kinds of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A number, perhaps with a unit, or one of the few words that settings know.
+    Plain,
+    /// A path, without blanks and the signs that set things off from each other.
+    Path,
+    /// Paths between commas.
+    Paths,
+    /// A name that people gave, or several.
+    Names,
+}
+
+/// Words that settings of servers here may have for values.
+const WORDS: [&str; 27] = [
+    "on",
+    "off",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "t",
+    "f",
+    "y",
+    "n",
+    "try",
+    "only",
+    "auto",
+    "auto_only",
+    "autosize",
+    "default",
+    "mmap",
+    "sysv",
+    "windows",
+    "posix",
+    "max",
+    "unlimited",
+    "replica",
+    "configsvr",
+    "shardsvr",
+    "local",
+    "none",
+];
+
+impl Shape {
+    /// Whether a text can be such a value.
+    pub fn fits(self, value: &str) -> bool {
+        let value = value.trim();
+        match self {
+            Self::Plain => is_plain(value),
+            Self::Path => is_path(value),
+            Self::Paths => value.split(',').all(|one| one.trim().is_empty() || is_path(one.trim())),
+            Self::Names => is_names(value),
+        }
+    }
+
+    /// The value, or what stands for one that is none.
+    pub fn shown(self, value: &str) -> &str {
+        if self.fits(value) { value } else { NO_VALUE }
+    }
+}
+
+/// `128MB`, `1.5 GB`, `-1`, `0x10`, `on`.
+fn is_plain(value: &str) -> bool {
+    WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) || value.is_empty() || is_amount(value)
+}
+
+fn is_amount(value: &str) -> bool {
+    let number = value.strip_prefix(['-', '+']).unwrap_or(value);
+    let (number, hex) = match number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
+        Some(number) => (number, true),
+        None => (number, false),
+    };
+    let digit = |sign: char| if hex { sign.is_ascii_hexdigit() } else { sign.is_ascii_digit() || sign == '.' };
+    let unit = number.trim_start_matches(digit);
+    let digits = number.len() - unit.len();
+    let unit = unit.trim_start();
+    (1..=24).contains(&digits) && unit.len() <= 2 && unit.bytes().all(|sign| sign.is_ascii_alphabetic())
+}
+
+fn is_path(value: &str) -> bool {
+    let sign = |sign: char| !sign.is_whitespace() && !sign.is_control() && !";='\"`|<>&$*{}()\\!#".contains(sign);
+    value.len() <= 4096 && value.chars().all(sign) && harmless(value)
+}
+
+fn is_names(value: &str) -> bool {
+    let sign = |sign: char| sign.is_alphanumeric() || " ,._-/:+@$".contains(sign);
+    value.len() <= LONGEST * 8
+        && value.split([',', ' ']).all(|name| name.len() <= LONGEST)
+        && value.chars().all(sign)
+        && harmless(value)
+}
+
+/// `15`, `10.11.6-MariaDB`, `17.0.9+9-Debian`: a version as programs write it.
+pub fn is_version(text: &str) -> bool {
+    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b".-+~_".contains(&sign);
+    text.starts_with(|first: char| first.is_ascii_digit()) && text.len() <= 40 && text.bytes().all(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_told_from_what_is_none() {
+        for value in ["on", "TRY", "128MB", "1.5 GB", "-1", "0x400kB", "34359738368", "8G", "", "0", "autosize"] {
+            assert!(Shape::Plain.fits(value), "{value}");
+        }
+        for value in ["hunter2", "5999 'S3cret'", "S3cret", "12ab34", "1 2", "x:y", "MBMB", "1secret"] {
+            assert!(!Shape::Plain.fits(value), "{value}");
+            assert_eq!(Shape::Plain.shown(value), NO_VALUE);
+        }
+        for value in
+            ["/run/mysqld/mysqld.sock", "conf.d", "+DATA/prod/spfile.ora", "?/dbs/a.ora", "@abstract", "/a-b_c~1,v"]
+        {
+            assert!(Shape::Path.fits(value), "{value}");
+        }
+        for value in ["/run/x;password=S", "/run/x S", "/a?password", "http://u:p@h", "/x\ny", "/x#y"] {
+            assert!(!Shape::Path.fits(value), "{value}");
+        }
+        assert!(Shape::Paths.fits("/run/a, /run/b"));
+        assert!(Shape::Names.fits("pg_stat_statements, auto_explain"));
+        assert!(!Shape::Names.fits("main;x"));
+        assert!(is_version("17.0.9+9-Debian") && !is_version("15 S3cret") && !is_version("S15"));
+    }
+}

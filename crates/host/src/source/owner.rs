@@ -1,0 +1,398 @@
+//! On whose behalf a server's files are read, and what he may see.
+//!
+//! Whoever reads the host may read everything; whoever starts a server names its files. So these are read with the rights of
+//! the server's owner: each folder on the way has to be one that he may search, each link is followed by hand, and the file
+//! that he may read is the very one that is then opened. Mode bits and POSIX ACLs of the file decide, as they do in the kernel
+//! (fs/namei.c, `acl_permission_check`; fs/posix_acl.c, `posix_acl_permission`).
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use hugewise_model::{Observed, Process};
+use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, Stat, fstat, fstatfs, getxattr, openat, readlinkat};
+use rustix::io::Errno;
+
+use super::beneath::{MAX_LINKS, link_in, names, not_known, observed};
+
+/// To go through a folder; to read a file or a folder's names.
+const SEARCH: u32 = 1;
+const READ: u32 = 4;
+
+/// Names on one way, links' own ones included: deeper folders are nobody's data, and each name costs some system calls.
+const MOST_STEPS: usize = 256;
+
+/// Who a server is run by, as far as its files are concerned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The server's main process: `/proc/PID/root` of it is the one such path that leads anywhere.
+    pub pid: u32,
+    /// The user whose rights count.
+    pub uid: u32,
+    /// The group whose rights count.
+    pub gid: u32,
+    /// The supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Owner {
+    /// Who runs a process. Of a program that bears the rights of another (set-user-ID, set-group-ID) it is the one who has
+    /// started it: he chose its name, its arguments and its working directory. Rights that root has put down are not root's.
+    pub fn of(process: &Process) -> Self {
+        let started_by = |real: Option<u32>, effective: u32| real.filter(|id| *id != 0).unwrap_or(effective);
+        Self {
+            pid: process.pid,
+            uid: started_by(process.caller, process.uid),
+            gid: started_by(process.caller_group, process.gid),
+            groups: process.groups.clone(),
+        }
+    }
+
+    /// A path of the form `/proc/PID/root/REST`, where PID is the server's own: REST.
+    pub(super) fn inside<'a>(&self, path: &'a str) -> Option<(&'a str, &'a str)> {
+        let (root, rest) = super::split_process_root(path)?;
+        (root.strip_prefix("/proc/")?.strip_suffix("/root")?.parse() == Ok(self.pid)).then_some((root, rest))
+    }
+
+    fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
+    fn may(&self, file: &OwnedFd, stat: &Stat, want: u32) -> bool {
+        if self.is_root() {
+            return true;
+        }
+        let has = |bits: u32| bits & want == want;
+        if stat.st_uid == self.uid {
+            return has(stat.st_mode >> 6);
+        }
+        // With an ACL these bits are its mask, and without any of them it grants nothing.
+        if stat.st_mode & 0o070 != 0 {
+            match acl(file) {
+                Ok(None) => {}
+                Ok(Some(list)) => return list.grants(self, stat.st_gid, want),
+                Err(_) => return false,
+            }
+        }
+        has(if self.in_group(stat.st_gid) { stat.st_mode >> 3 } else { stat.st_mode })
+    }
+
+    /// `protected_symlinks` of the kernel: in a folder where everybody may put one, a link is followed if it is one's own or the
+    /// folder's owner's.
+    fn follows(&self, link: &Stat, folder: &Stat) -> bool {
+        const EVERYBODYS: u32 = 0o1002;
+        folder.st_mode & EVERYBODYS != EVERYBODYS || link.st_uid == self.uid || link.st_uid == folder.st_uid
+    }
+}
+
+/// A file system of the kernel's own: reading a file in it may spend something, and its links lead anywhere.
+///
+/// From linux/magic.h: proc, sysfs, debugfs, tracefs, configfs, securityfs, cgroup, cgroup2, bpf, efivarfs, pstore, selinuxfs,
+/// binfmt_misc, devpts, mqueue, fusectl, nsfs.
+const KERNELS: [FsWord; 17] = [
+    0x9fa0,
+    0x6265_6572,
+    0x6462_6720,
+    0x7472_6163,
+    0x6265_6570,
+    0x7363_6673,
+    0x0027_e0eb,
+    0x6367_7270,
+    0xcafe_4a11,
+    0xde5e_81e4,
+    0x6165_676c,
+    0xf97c_ff8c,
+    0x4249_4e4d,
+    0x1cd1,
+    0x1980_0202,
+    0x6573_5543,
+    0x6e73_6673,
+];
+
+/// Whether a file lies in one of them.
+pub(super) fn is_kernels(file: &OwnedFd) -> Result<bool, Errno> {
+    Ok(KERNELS.contains(&fstatfs(file)?.f_type))
+}
+
+/// What is said of a path into one of them.
+pub(super) fn kernels<T>() -> Observed<T> {
+    Observed::Malformed("the kernel's own, and not read".into())
+}
+
+/// A file, a folder or what else is there, that the owner has a way to.
+pub(super) struct Found {
+    pub(super) file: OwnedFd,
+    pub(super) stat: Stat,
+}
+
+impl Found {
+    fn of(file: OwnedFd) -> Result<Self, Errno> {
+        let stat = fstat(&file)?;
+        Ok(Self { file, stat })
+    }
+
+    pub(super) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// Whether the owner may read it: a file's bytes, a folder's names.
+    pub(super) fn is_readable_by(&self, owner: &Owner) -> bool {
+        owner.may(&self.file, &self.stat, READ)
+    }
+}
+
+/// Looks a path up below a root, as the owner could: what he has no way to is denied before it shows whether it is there.
+pub(super) fn locate_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observed<Found> {
+    match look_up(root, path, owner) {
+        Ok(Some(found)) => Observed::Known(found),
+        Ok(None) => kernels(),
+        Err(error) => not_known(error),
+    }
+}
+
+/// Where a link points that the owner has a way to.
+pub(super) fn link_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observed<String> {
+    let no_link = || Observed::Malformed("no link".into());
+    let path = path.trim_matches('/');
+    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+    if name.is_empty() || name == "." || name == ".." {
+        return no_link();
+    }
+    locate_as(root, folder, owner).and_then(|folder| {
+        if folder.kind() != FileType::Directory {
+            return Observed::Absent;
+        }
+        if !owner.may(&folder.file, &folder.stat, SEARCH) {
+            return Observed::Denied;
+        }
+        match is_kernels(&folder.file) {
+            Ok(false) => link_in(folder.file.as_fd(), name),
+            Ok(true) => kernels(),
+            Err(error) => not_known(error),
+        }
+    })
+}
+
+/// One name after the other; `None` where the way leads into a file system of the kernel's own.
+fn look_up(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Result<Option<Found>, Errno> {
+    let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut pending = names(path);
+    let mut trail = vec![Found::of(openat(root, ".", step, Mode::empty())?)?];
+    // Whoever has a mount namespace of his own has any root that he likes.
+    if trail.iter().any(|root| is_kernels(&root.file) != Ok(false)) {
+        return Ok(None);
+    }
+    let (mut links, mut steps) = (0, 0);
+    while let Some(name) = pending.pop() {
+        steps += 1;
+        if steps > MOST_STEPS || pending.len() > MOST_STEPS {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let folder = trail.last().ok_or(Errno::NOENT)?;
+        if folder.kind() != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        if !owner.may(&folder.file, &folder.stat, SEARCH) {
+            return Err(Errno::ACCESS);
+        }
+        if name == ".." {
+            if trail.len() > 1 {
+                trail.pop();
+            }
+            continue;
+        }
+        let next = Found::of(openat(&folder.file, &name, step, Mode::empty())?)?;
+        if next.stat.st_dev != folder.stat.st_dev && is_kernels(&next.file)? {
+            return Ok(None);
+        }
+        if next.kind() != FileType::Symlink {
+            trail.push(next);
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(Errno::LOOP);
+        }
+        if !owner.follows(&next.stat, &folder.stat) {
+            return Err(Errno::ACCESS);
+        }
+        // Of the link that was looked at, and of no other that has its name by now.
+        let target = readlinkat(&next.file, "", Vec::new())?.into_string().map_err(|_| Errno::ILSEQ)?;
+        if target.starts_with('/') {
+            trail.truncate(1);
+        }
+        pending.extend(names(&target));
+    }
+    Ok(trail.pop())
+}
+
+/// A file's access ACL, by its extended attribute (`struct posix_acl_xattr_entry` of linux/posix_acl_xattr.h).
+struct Acl(Vec<(u16, u32, u32)>);
+
+impl Acl {
+    const USER: u16 = 0x02;
+    const GROUP_OF_FILE: u16 = 0x04;
+    const GROUP: u16 = 0x08;
+    const MASK: u16 = 0x10;
+    const OTHER: u16 = 0x20;
+    const VERSION: u32 = 2;
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (version, entries) = bytes.split_first_chunk::<4>()?;
+        let (entries, rest) = entries.as_chunks::<8>();
+        let whole = u32::from_le_bytes(*version) == Self::VERSION && rest.is_empty();
+        let entry = |[tag, tag_high, bits, bits_high, id @ ..]: &[u8; 8]| {
+            let bits = u32::from(u16::from_le_bytes([*bits, *bits_high]));
+            (u16::from_le_bytes([*tag, *tag_high]), bits, u32::from_le_bytes(*id))
+        };
+        whole.then(|| Self(entries.iter().map(entry).collect()))
+    }
+
+    fn grants(&self, owner: &Owner, group_of_file: u32, want: u32) -> bool {
+        let has = |bits: u32| bits & want == want;
+        let mask = self.0.iter().find(|(tag, ..)| *tag == Self::MASK).map_or(u32::MAX, |(_, bits, _)| *bits);
+        let mut in_a_group = false;
+        for (tag, bits, id) in &self.0 {
+            let group = match *tag {
+                Self::USER if *id == owner.uid => return has(*bits & mask),
+                Self::GROUP_OF_FILE => group_of_file,
+                Self::GROUP => *id,
+                Self::OTHER => return !in_a_group && has(*bits),
+                _ => continue,
+            };
+            if owner.in_group(group) {
+                if has(*bits) {
+                    return has(*bits & mask);
+                }
+                in_a_group = true;
+            }
+        }
+        false
+    }
+}
+
+/// The ACL of a file that was located; `None` where it has none or its file system has no such thing.
+fn acl(file: &OwnedFd) -> Result<Option<Acl>, Errno> {
+    let mut bytes = [0; 2048];
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match getxattr(path, "system.posix_acl_access", &mut bytes) {
+        Ok(length) => Acl::parse(bytes.get(..length).unwrap_or_default()).map(Some).ok_or(Errno::INVAL),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The root of the mount namespace of the reader.
+pub(super) fn own_root() -> Observed<OwnedFd> {
+    observed(openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: u32, gid: u32, groups: &[u32]) -> Owner {
+        Owner { pid: 7, uid, gid, groups: groups.to_vec() }
+    }
+
+    /// An ACL as the kernel hands it out.
+    fn list(entries: &[(u16, u16, u32)]) -> Acl {
+        let mut bytes = 2_u32.to_le_bytes().to_vec();
+        for (tag, bits, id) in entries {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(bits.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+        }
+        Acl::parse(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_list_grants_what_the_kernel_would_grant() {
+        const NOBODY: u32 = u32::MAX;
+        let acl = list(&[
+            (0x01, 7, NOBODY),
+            (Acl::USER, 4, 1000),
+            (Acl::USER, 0, 1001),
+            (Acl::GROUP_OF_FILE, 0, NOBODY),
+            (Acl::GROUP, 6, 50),
+            (Acl::GROUP, 4, 51),
+            (Acl::MASK, 4, NOBODY),
+            (Acl::OTHER, 4, NOBODY),
+        ]);
+        let grants = |uid, gid, groups: &[u32]| acl.grants(&owner(uid, gid, groups), 9, READ);
+        assert!(grants(1000, 1, &[]), "named");
+        assert!(!grants(1001, 1, &[51]), "named, and with nothing");
+        assert!(!grants(1002, 9, &[]), "in the file's group, which has nothing");
+        assert!(grants(1002, 9, &[51]), "in one that has");
+        assert!(grants(1002, 1, &[]), "anybody else");
+        let masked = list(&[(Acl::USER, 6, 1000), (Acl::MASK, 0, NOBODY), (Acl::OTHER, 4, NOBODY)]);
+        assert!(!masked.grants(&owner(1000, 1, &[]), 9, READ));
+        assert!(Acl::parse(&[1, 0, 0, 0]).is_none() && Acl::parse(&[2, 0, 0, 0, 1]).is_none());
+    }
+
+    #[test]
+    fn whoever_started_a_program_reads() {
+        let process = |uid, caller, gid, caller_group| Process { uid, caller, gid, caller_group, ..Process::default() };
+        let ids = |process: &Process| {
+            let owner = Owner::of(process);
+            (owner.uid, owner.gid)
+        };
+        assert_eq!(ids(&process(105, None, 113, None)), (105, 113));
+        // su, started by a user.
+        assert_eq!(ids(&process(0, Some(4242), 4242, None)), (4242, 4242));
+        // A program with the rights of a group, as that of /etc/shadow.
+        assert_eq!(ids(&process(4242, None, 42, Some(4242))), (4242, 4242));
+        // A program of root's that works for somebody.
+        assert_eq!(ids(&process(4242, Some(0), 4242, Some(0))), (4242, 4242));
+    }
+
+    #[test]
+    fn what_its_owner_cannot_come_to_is_denied_whether_it_is_there_or_not() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: files of other users take root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        let mode = |path: &str, mode| std::fs::set_permissions(at(path), PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::create_dir_all(at("closed")).unwrap();
+        std::fs::create_dir_all(at("sticky")).unwrap();
+        for path in ["closed/there", "open", "group", "own"] {
+            std::fs::write(at(path), path).unwrap();
+            mode(path, 0o600);
+        }
+        mode("", 0o755);
+        mode("closed", 0o700);
+        mode("sticky", 0o1777);
+        mode("open", 0o644);
+        mode("group", 0o640);
+        chown(at("group"), Some(0), Some(113)).unwrap();
+        chown(at("own"), Some(105), Some(0)).unwrap();
+        symlink(at("open"), at("sticky/link")).unwrap();
+        std::os::unix::fs::lchown(at("sticky/link"), Some(1000), Some(1000)).unwrap();
+        symlink("/proc/version", at("kernel")).unwrap();
+        let root = rustix::fs::open(folder.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let outside = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let reads =
+            |path: &str, owner: &Owner| locate_as(root.as_fd(), path, owner).map(|found| found.is_readable_by(owner));
+        let server = owner(105, 113, &[]);
+        assert_eq!(reads("open", &server), Observed::Known(true));
+        assert_eq!(reads("group", &server), Observed::Known(true));
+        assert_eq!(reads("own", &server), Observed::Known(true));
+        assert_eq!(reads("group", &owner(106, 106, &[])), Observed::Known(false));
+        assert_eq!(reads("own", &owner(106, 106, &[])), Observed::Known(false));
+        assert_eq!(reads("closed/there", &server), Observed::Denied);
+        assert_eq!(reads("closed/none", &server), Observed::Denied);
+        assert_eq!(reads("closed/../open", &server), Observed::Denied);
+        assert_eq!(reads("closed/there", &owner(0, 0, &[])), Observed::Known(true));
+        assert_eq!(reads("none", &server), Observed::Absent);
+        assert_eq!(reads("sticky/link", &server), Observed::Denied);
+        let kernel = at("kernel").display().to_string();
+        assert!(locate_as(outside.as_fd(), &kernel, &owner(0, 0, &[])).reason().unwrap().contains("kernel's own"));
+        assert!(matches!(reads(&"a/../".repeat(300), &server), Observed::Malformed(_) | Observed::Absent));
+    }
+}
