@@ -38,7 +38,7 @@ mod tests {
 
     fn instance(name: &str, pid: u32, vouched: bool) -> Instance {
         let (host, source) = (Host::default(), MapSource::new());
-        let scene = Scene { host: &host, source: &source };
+        let scene = Scene::new(&host, &source);
         let main = Process { pid, ..Process::default() };
         let mut instance = scene.instance(Engine::PostgreSql, name.into(), &main, Vec::new());
         instance.vouchers = vouched.then_some(Voucher::Account).into_iter().collect();
