@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let system = live()?;
     system.fit().map_err(failed)?;
     let source = outcome::open(None)?;
+    let mut recovered = Vec::new();
     let (plan, host, unread) = match &arguments.plan {
         Some(path) => {
             let plan = read(source.as_ref(), path)?;
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         None => {
             // A plan is made of a host that is in a defined state.
-            recover(&system, &mut say).map_err(failed)?;
+            recovered = recover(&system, &mut say).map_err(failed)?.map(|undone| undone.left()).unwrap_or_default();
             // Both let a pool fall short and go on: a server that insists would not start again.
             let short = arguments.keep_partial || arguments.keep_going;
             let made = arguments.wishes.make(source.as_ref(), &system, short)?;
@@ -94,7 +95,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Options { force: arguments.force, keep_going: arguments.keep_going, keep_partial: arguments.keep_partial };
     let applied = apply(&plan, &system, options, &mut say).map_err(failed);
     clear();
-    let applied = applied?;
+    let mut applied = applied?;
+    applied.notes.splice(0..0, recovered);
     let (seen, expectations, restarted) = look(source.as_ref(), &plan, &applied);
     let report = AppliedReport {
         host: &seen.host,

@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod compressed;
 pub mod config;
+pub mod confined;
 pub mod door;
 pub mod kernel;
 pub mod process;
@@ -35,6 +36,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         read_as: machine.read_as,
         architecture: machine.architecture,
         namespaces: process::namespaces(source, "self"),
+        confined: confined::read(source, machine.live, &machine.own_root),
         ..Host::default()
     };
     host.processors.tlb = machine.tlb;

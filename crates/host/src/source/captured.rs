@@ -195,6 +195,7 @@ impl<F: Files> Captured<F> {
             base_page: base_page.into(),
             read_at: read_at.into(),
             read_as: note.read_as.into(),
+            own_root: Observed::Absent,
             architecture: architecture.into(),
             tlb: note.tlb_known.then_some(tlb).into(),
         }

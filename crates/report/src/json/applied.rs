@@ -4,7 +4,6 @@
 use std::io;
 
 use hugewise_advice::standing::Standing;
-use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
 use hugewise_change::plan::Instruction;
 use hugewise_change::{End, Undone};
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::UnreadFact;
-use crate::{AppliedReport, date};
+use crate::{AppliedReport, Kept, date};
 
 /// Name and version of the format.
 pub const APPLIED_SCHEMA: &str = "hugewise.applied/1";
@@ -125,9 +124,9 @@ pub struct Restored {
     /// Path or command line.
     pub what: String,
     /// What became of it.
-    #[schemars(extend("enum" = ["restored", "already-so", "ran", "failed"]))]
+    #[schemars(extend("enum" = ["restored", "already-so", "ran", "waits", "left", "failed"]))]
     pub result: &'static str,
-    /// Why it failed; null where it did not.
+    /// Why it failed, was left or waits; null where it did not.
     pub why: Option<String>,
 }
 
@@ -140,6 +139,19 @@ pub struct Journals {
     pub schema: &'static str,
     /// What was applied here.
     pub journals: Vec<Journal>,
+    /// What lies among the journals and cannot be read as one: it stops nothing else.
+    pub unreadable: Vec<UnreadableJournal>,
+}
+
+/// What cannot be read as a journal.
+#[derive(Serialize, JsonSchema)]
+pub struct UnreadableJournal {
+    /// Its file.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What to do about it.
+    pub advice: String,
 }
 
 /// One apply.
@@ -152,7 +164,7 @@ pub struct Journal {
     /// Version of hugewise.
     pub hugewise: String,
     /// Where it stands.
-    #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "undone"]))]
+    #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "waiting", "undone-except", "undone"]))]
     pub state: &'static str,
     /// Titles of its steps.
     pub steps: Vec<String>,
@@ -217,6 +229,10 @@ impl From<&hugewise_change::outcome::StepOutcome> for StepOutcome {
     }
 }
 
+fn waits(one: &hugewise_change::outcome::Restored) -> bool {
+    matches!(one.result, RestoreResult::Waits { .. })
+}
+
 impl From<&Undone> for UndoneDocument {
     fn from(undone: &Undone) -> Self {
         let restored = undone.restored.iter().map(|restored| {
@@ -224,6 +240,8 @@ impl From<&Undone> for UndoneDocument {
                 RestoreResult::Restored => ("restored", None),
                 RestoreResult::AlreadySo => ("already-so", None),
                 RestoreResult::Ran => ("ran", None),
+                RestoreResult::Waits { for_apply } => ("waits", Some(format!("for the undo of apply {for_apply}"))),
+                RestoreResult::Left { why } => ("left", Some(why.clone())),
                 RestoreResult::Failed { why } => ("failed", Some(why.clone())),
             };
             Restored { what: restored.what.clone(), result, why }
@@ -231,7 +249,7 @@ impl From<&Undone> for UndoneDocument {
         Self {
             schema: UNDONE_SCHEMA,
             journal: undone.journal.clone(),
-            complete: undone.complete,
+            complete: undone.complete && !undone.restored.iter().any(waits),
             risk: undone.risk.as_str(),
             restored: restored.collect(),
             notes: undone.notes.clone(),
@@ -267,15 +285,21 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write) -> io::Resu
     document(&UndoneDocument::from(undone), out)
 }
 
-pub(crate) fn write_kept(kept: &[Summary], out: &mut dyn io::Write) -> io::Result<()> {
-    let journals = kept.iter().map(|summary| Journal {
+pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let journals = kept.journals.iter().map(|summary| Journal {
         id: summary.id.clone(),
         begun_at: date::rfc3339(summary.at),
         hugewise: summary.hugewise.clone(),
         state: summary.state.as_str(),
         steps: summary.steps.clone(),
     });
-    document(&Journals { schema: JOURNALS_SCHEMA, journals: journals.collect() }, out)
+    let unreadable = kept.unreadable.iter().map(|it| UnreadableJournal {
+        path: it.path.clone(),
+        why: it.why.clone(),
+        advice: it.advice(),
+    });
+    let (journals, unreadable) = (journals.collect(), unreadable.collect());
+    document(&Journals { schema: JOURNALS_SCHEMA, journals, unreadable }, out)
 }
 
 #[cfg(test)]
@@ -285,7 +309,7 @@ mod tests {
     use super::*;
     use crate::formats::testing;
     use crate::samples;
-    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone};
+    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone, unreadable};
 
     #[track_caller]
     fn assert_obeys(schema: &str, document: &Value) {
@@ -320,7 +344,7 @@ mod tests {
             assert_eq!(document["findings"][1]["proof"], "waits-for-restart");
         }
         assert_obeys(&undone_schema(), &json(|out| write_undone(&undone(), out).unwrap()));
-        let journals = json(|out| write_kept(&kept(), out).unwrap());
+        let journals = json(|out| write_kept(&Kept { journals: &kept(), unreadable: &[unreadable()] }, out).unwrap());
         assert_obeys(&journals_schema(), &journals);
         assert_eq!(journals["journals"][0]["begun_at"], "2023-11-14T22:13:20Z");
     }

@@ -144,6 +144,12 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
             RestoreResult::Restored => (Role::Good, "restored", String::new()),
             RestoreResult::AlreadySo => (Role::Quiet, "so already", String::new()),
             RestoreResult::Ran => (Role::Good, "ran", String::new()),
+            RestoreResult::Waits { for_apply } => (
+                Role::Warn,
+                "waits",
+                format!("; apply {for_apply} has changed it since, and hugewise undo {for_apply} takes back both"),
+            ),
+            RestoreResult::Left { why } => (Role::Error, "left", format!("; {why}")),
             RestoreResult::Failed { why } => (Role::Error, "failed", format!("; {why}")),
         };
         entry(screen, role, word, &Spans::from(restored.what.as_str()).add(Role::Text, &more))?;
