@@ -127,9 +127,9 @@ impl After<'_> {
             self.unit(path, bytes).into_iter().collect()
         } else if within("/etc/default/grub.d/") {
             let text = String::from_utf8_lossy(bytes);
-            let words = text.lines().filter_map(|line| {
-                line.strip_prefix("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX ")?.strip_suffix('"')
-            });
+            let words = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX ")?.strip_suffix('"'));
             words.filter_map(|words| self.kernel_words(words)).collect()
         } else {
             let text = String::from_utf8_lossy(bytes).into_owned();
@@ -169,7 +169,8 @@ impl After<'_> {
         if !known.is_known() && !known.is_absent() {
             return Some(Unkept::unknown(what, known.reason().unwrap_or_default()));
         }
-        let patterns = self.tmpfiles().iter().filter(|it| it.path != ours.path && patterns::covers(&it.path, &ours.path));
+        let patterns =
+            self.tmpfiles().iter().filter(|it| it.path != ours.path && patterns::covers(&it.path, &ours.path));
         let exact = self.tmpfiles().iter().filter(|it| it.path == ours.path);
         let lost = |place: &dyn std::fmt::Display, value: &str| {
             Some(Unkept::lost(what.clone(), format!("{place} has the last word and writes {value}")))
@@ -186,7 +187,10 @@ impl After<'_> {
             return None;
         }
         match boot::thp(self.host) {
-            Ok(steps) => steps.last().filter(|last| last.value != ours.value.trim()).and_then(|last| lost(&last.place, &last.value)),
+            Ok(steps) => steps
+                .last()
+                .filter(|last| last.value != ours.value.trim())
+                .and_then(|last| lost(&last.place, &last.value)),
             Err(missing) => Some(Unkept::unknown(what, missing.to_string())),
         }
     }

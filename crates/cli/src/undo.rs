@@ -67,7 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let id = &undone.journal;
     let failed = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }));
     Err(Failure::new(if failed {
-        format!("apply {id} is not wholly undone; hugewise undo {id} tries again, and with --force leaves what is in the way")
+        format!(
+            "apply {id} is not wholly undone; hugewise undo {id} tries again, and with --force leaves what is in the way"
+        )
     } else {
         format!("apply {id} is undone but for what was left; hugewise undo {id} tries that again")
     }))

@@ -49,7 +49,8 @@ pub fn read(source: &dyn Source, live: bool, own_root: &Observed<bool>) -> Optio
         Observed::Known(true) => return None,
         Observed::Known(false) => {
             return Some(
-                "its root folder is not the host's (/proc/1/root is another): this is a chroot or a container".to_owned(),
+                "its root folder is not the host's (/proc/1/root is another): this is a chroot or a container"
+                    .to_owned(),
             );
         }
         _ => {}
@@ -95,7 +96,8 @@ mod tests {
         for root in [SAME, Observed::Denied, Observed::Absent] {
             assert_eq!(read(&left_over, true, &root), None, "{root:?}");
         }
-        let service = host().link("/proc/self/ns/ipc", "ipc:[4026532777]").link("/proc/self/ns/uts", "uts:[4026532778]");
+        let service =
+            host().link("/proc/self/ns/ipc", "ipc:[4026532777]").link("/proc/self/ns/uts", "uts:[4026532778]");
         assert_eq!(read(&service, true, &SAME), None);
         assert_eq!(read(&service, true, &Observed::Denied), None, "a service with PrivateIPC");
     }

@@ -129,5 +129,8 @@ fn other_version(at: &str, json: &str) -> Senseless {
 }
 
 fn newer(schema: &str, hugewise: &str) -> Senseless {
-    Senseless { why: format!("hugewise {hugewise} wrote it as {schema:?}, and this version reads {SCHEMA}"), newer: true }
+    Senseless {
+        why: format!("hugewise {hugewise} wrote it as {schema:?}, and this version reads {SCHEMA}"),
+        newer: true,
+    }
 }

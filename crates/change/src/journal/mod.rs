@@ -174,7 +174,9 @@ impl Unreadable {
     pub fn advice(&self) -> String {
         let aside = format!("mv {} /root/ has hugewise forget it", self.path);
         match (self.newer, self.id) {
-            (true, Some(id)) => format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}"),
+            (true, Some(id)) => {
+                format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}")
+            }
             (_, Some(_)) => format!("whether that apply ended, and what it changed, is not known: look at it; {aside}"),
             (_, None) => format!("it is ignored; {aside}"),
         }

@@ -32,7 +32,9 @@ use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
-use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, PoolAtBoot, Refusal, Risk, Step, When};
+use crate::plan::{
+    Budget, Expected, FileChange, HostIdentity, Instruction, Plan, PoolAtBoot, Refusal, Risk, Step, When,
+};
 pub use options::{Options, PlanError};
 use overlay::Overlay;
 
@@ -260,10 +262,12 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
     thp::plan(ask, &mut draft);
+    // Before a server is set to rely on what the next boot brings, and after its own files.
+    image::plan(ask, &mut draft);
     postgresql::plan(ask, &mut draft);
     mysql::plan(ask, &mut draft);
-    restart::plan(ask, &mut draft);
     image::plan(ask, &mut draft);
+    restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);
     warnings::plan(ask, &mut draft);
     draft

@@ -173,7 +173,8 @@ impl<'a> Restorer<'a> {
                 }
                 _ => {}
             }
-            let remains = |one: &Restored| matches!(one.result, RestoreResult::Left { .. } | RestoreResult::Failed { .. });
+            let remains =
+                |one: &Restored| matches!(one.result, RestoreResult::Left { .. } | RestoreResult::Failed { .. });
             if done.restored.iter().skip(so_far).any(remains) {
                 done.remain.extend(place(entry));
             }

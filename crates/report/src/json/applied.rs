@@ -41,6 +41,8 @@ pub struct Applied {
     pub findings: Vec<Expectation>,
     /// The servers that it has restarted, and where their memory is now.
     pub restarted: Vec<Restarted>,
+    /// What the next boot, log-in or start of a server will not find as it was to be.
+    pub unkept: Vec<Unkept>,
     /// What is left to people.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
@@ -86,6 +88,17 @@ pub struct Expectation {
     pub proof: &'static str,
     /// What is said of it now; empty where it is gone.
     pub says: String,
+}
+
+/// Something that does not last.
+#[derive(Serialize, JsonSchema)]
+pub struct Unkept {
+    /// What was to be.
+    pub what: String,
+    /// Which file and line wins instead, or what could not be read.
+    pub why: String,
+    /// Whether it is lost; where false, that could not be told.
+    pub lost: bool,
 }
 
 /// A server that was restarted.
@@ -199,6 +212,11 @@ impl From<&AppliedReport<'_>> for Applied {
             steps: applied.steps.iter().map(StepOutcome::from).collect(),
             findings: expectations.collect(),
             restarted: restarted.collect(),
+            unkept: report
+                .unkept
+                .iter()
+                .map(|it| Unkept { what: it.what.clone(), why: it.why.clone(), lost: it.lost })
+                .collect(),
             instructions: report.plan.instructions.clone(),
             warnings: report.plan.warnings.clone(),
             notes: applied.notes.clone(),
@@ -309,7 +327,7 @@ mod tests {
     use super::*;
     use crate::formats::testing;
     use crate::samples;
-    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone, unreadable};
+    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone, unkept, unreadable};
 
     #[track_caller]
     fn assert_obeys(schema: &str, document: &Value) {
@@ -336,6 +354,7 @@ mod tests {
                 applied: &applied,
                 expectations: &expectations,
                 restarted: &restarted(),
+                unkept: &unkept(),
                 unread: &[],
             };
             let document = json(|out| report.write_json(out).unwrap());
