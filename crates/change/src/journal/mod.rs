@@ -6,6 +6,7 @@
 mod log;
 mod shelf;
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -194,13 +195,15 @@ pub(crate) struct Journal<'a> {
     system: &'a dyn System,
     path: String,
     id: u64,
+    /// A line could not be written whole: what is there of it has to go before the next one.
+    broken: Cell<bool>,
 }
 
 impl<'a> Journal<'a> {
     /// A new journal, with the plan in it.
     pub(crate) fn begin(system: &'a dyn System, plan: &Plan, boot_id: Option<String>) -> Result<Self, Error> {
         let id = Shelf::read(system)?.next()?;
-        let journal = Self { system, path: path(id), id };
+        let journal = Self { system, path: path(id), id, broken: Cell::new(false) };
         let begin = Begin {
             schema: SCHEMA.into(),
             hugewise: env!("CARGO_PKG_VERSION").into(),
@@ -214,7 +217,7 @@ impl<'a> Journal<'a> {
 
     /// Goes on with one that was read; what a crash has torn is cut off.
     pub(crate) fn resume(system: &'a dyn System, log: &Log) -> Result<Self, Failure> {
-        let journal = Self { system, path: path(log.id), id: log.id };
+        let journal = Self { system, path: path(log.id), id: log.id, broken: Cell::new(false) };
         if log.torn {
             system.cut(&journal.path, u64::try_from(log.sound).unwrap_or(u64::MAX))?;
         }
@@ -227,7 +230,22 @@ impl<'a> Journal<'a> {
 
     pub(crate) fn add(&self, record: &Record) -> Result<(), Failure> {
         let json = serde_json::to_string(record).map_err(|error| Failure::new(&self.path, error.to_string()))?;
-        self.system.append(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes())
+        if self.broken.get() {
+            self.mend()?;
+        }
+        let written = self.system.append(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes());
+        self.broken.set(written.is_err());
+        written
+    }
+
+    /// Cuts off what a full disk has left of a line.
+    fn mend(&self) -> Result<(), Failure> {
+        let text = self.system.text(&self.path)?.unwrap_or_default();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            self.system.cut(&self.path, u64::try_from(whole).unwrap_or(u64::MAX))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn end(&self, state: State) -> Result<(), Failure> {
