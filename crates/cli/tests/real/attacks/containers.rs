@@ -103,9 +103,10 @@ impl Scene {
 fn in_namespaces_of_a_container_nothing_is_changed() {
     let scene = require!(Scene::new());
     let pid = ["--mount", "--pid", "--fork", "--mount-proc"];
-    scene.is_refused("a pid namespace", &pid, "", "");
+    let own = "mount -t tmpfs none /var/lib\nmount -t tmpfs none /etc/sysctl.d\n";
+    scene.is_refused("a pid namespace", &pid, own, "");
     let no_proc = ["--mount", "--pid", "--fork"];
-    scene.is_refused("a pid namespace with the host's /proc", &no_proc, "", "");
+    scene.is_refused("a pid namespace with the host's /proc", &no_proc, own, "");
     let rootless = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"];
     if scene.run(&rootless, "true").status.success() {
         scene.is_refused("user, pid and mount namespaces", &rootless, "", "");
