@@ -14,7 +14,7 @@ use super::{POOL, SYSCTL, THP, WHOLE, machine, plan};
 
 const FOLDER: &str = "/var/lib/hugewise/journal";
 /// In a folder of a server's owner.
-const DROP_IN: &str = "/srv/db/conf.d/zz-hugewise.conf";
+const DROP_IN: &str = "/etc/postgresql/15/main/conf.d/zz-hugewise.conf";
 
 fn steps(pages: u64) -> Vec<Step> {
     let step = |id: &str| Step::new(id, id, Risk::Safe, "a test");
@@ -38,7 +38,9 @@ fn state(machine: &Machine, id: &str) -> State {
 }
 
 /// What an owner can put where a file of ours was, or in the place of its folder.
-fn swaps() -> Vec<(&'static str, fn(&Machine))> {
+type Swap = (&'static str, fn(&Machine));
+
+fn swaps() -> Vec<Swap> {
     fn gone(machine: &Machine) {
         fs::remove_file(machine.path(DROP_IN)).unwrap();
     }
@@ -57,15 +59,16 @@ fn swaps() -> Vec<(&'static str, fn(&Machine))> {
             rustix::fs::mknodat(rustix::fs::CWD, machine.path(DROP_IN), kind, mode, 0).unwrap();
         }),
         ("second name", |machine| {
-            fs::hard_link(machine.path(DROP_IN), machine.path("/srv/db/other")).unwrap();
+            fs::hard_link(machine.path(DROP_IN), machine.path("/etc/postgresql/15/main/other")).unwrap();
         }),
         ("linked folder", |machine| {
-            fs::rename(machine.path("/srv/db/conf.d"), machine.path("/srv/db/real")).unwrap();
-            symlink("real", machine.path("/srv/db/conf.d")).unwrap();
+            fs::rename(machine.path("/etc/postgresql/15/main/conf.d"), machine.path("/etc/postgresql/15/main/real"))
+                .unwrap();
+            symlink("real", machine.path("/etc/postgresql/15/main/conf.d")).unwrap();
         }),
         ("file for a folder", |machine| {
-            fs::remove_dir_all(machine.path("/srv/db/conf.d")).unwrap();
-            fs::write(machine.path("/srv/db/conf.d"), "").unwrap();
+            fs::remove_dir_all(machine.path("/etc/postgresql/15/main/conf.d")).unwrap();
+            fs::write(machine.path("/etc/postgresql/15/main/conf.d"), "").unwrap();
         }),
         ("edit", |machine| machine.put(DROP_IN, "huge_pages = off\n")),
     ]
@@ -73,7 +76,7 @@ fn swaps() -> Vec<(&'static str, fn(&Machine))> {
 
 fn host() -> Machine {
     let machine = machine();
-    fs::create_dir_all(machine.path("/srv/db/conf.d")).unwrap();
+    fs::create_dir_all(machine.path("/etc/postgresql/15/main/conf.d")).unwrap();
     machine
 }
 
@@ -83,7 +86,7 @@ fn an_interrupted_apply_ends_whatever_an_owner_does_to_his_folder() {
         let machine = host();
         let plan = prepared(&machine, steps(300));
         // Killed as the pool grows: the two steps before it stand.
-        let died = (1..).find(|call| {
+        let died = (1..200).find(|call| {
             let probe = host();
             probe.until(Fate::Dies(*call, Moment::Before), |it| apply(&plan, it, Options::default(), &mut |_| {}));
             probe.get(DROP_IN).is_some()
@@ -95,7 +98,7 @@ fn an_interrupted_apply_ends_whatever_an_owner_does_to_his_folder() {
         assert!(unfinished(&machine).unwrap().0.is_some(), "{what}");
         let undone = recover(&machine, &mut |_| {}).unwrap().unwrap();
         assert!(!undone.complete && undone.left().len() == 1, "{what}: {undone:?}");
-        assert!(undone.left()[0].contains("/srv/db/conf.d"), "{what}: {undone:?}");
+        assert!(undone.left()[0].contains("/etc/postgresql/15/main/conf.d"), "{what}: {undone:?}");
         assert_eq!(machine.get(THP).as_deref(), Some("madvise"), "{what}");
         assert_eq!((state(&machine, "1"), unfinished(&machine).unwrap().0), (State::UndoneExcept, None), "{what}");
         // Whoever applies something else is not stopped by it.

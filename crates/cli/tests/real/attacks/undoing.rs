@@ -35,12 +35,12 @@ impl Scene {
         fs::create_dir_all("/etc/sysctl.d").unwrap();
         let scene = Self { _guard: guard, attacker, folder: harness::folder() };
         fs::create_dir_all(scene.owners("main/conf.d")).unwrap();
-        scene.attacker.user.own(Path::new("/etc/owner"));
+        scene.attacker.user.own(Path::new("/etc/postgresql/15"));
         Ok(scene)
     }
 
     fn owners(&self, path: &str) -> PathBuf {
-        Path::new("/etc/owner").join(path)
+        Path::new("/etc/postgresql/15").join(path)
     }
 
     fn drop_in(&self) -> String {
@@ -49,7 +49,9 @@ impl Scene {
 
     /// The owner does something in his own name.
     fn owner(&self, script: &str) {
-        harness::must(self.attacker.command("/bin/sh").args(["-c", &format!("set -e; cd /etc/owner; {script}")]));
+        harness::must(
+            self.attacker.command("/bin/sh").args(["-c", &format!("set -e; cd /etc/postgresql/15; {script}")]),
+        );
     }
 
     fn apply(&self, steps: Vec<Step>) -> Value {
