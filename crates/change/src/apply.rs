@@ -3,10 +3,10 @@
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use crate::drift::{self, Need};
-use crate::journal::{self, After, Before, Intent, Journal, Record, State};
-use crate::outcome::{Applied, End, Event, Progress, RestoreResult, StepOutcome, StepResult};
+use crate::journal::{self, After, Before, Intent, Journal, Record, Shelf, State};
+use crate::outcome::{Applied, End, Event, Progress, StepOutcome, StepResult};
 use crate::plan::{Change, CommandChange, FileChange, FileState, Label, Plan, Step, ValueChange};
-use crate::restore::{self, Restorer};
+use crate::restore::{self, Foreign, Restorer};
 use crate::undo::{recover_locked, take_back};
 use crate::{Error, Failure, System, allowed, values};
 
@@ -37,18 +37,22 @@ pub fn apply(
     allowed::check(plan)?;
     same_host(plan, system)?;
     let _lock = journal::lock(system)?;
-    recover_locked(system, progress)?;
-    let needs = drift::needs(plan, system, applied_before(plan, system)?)?;
+    let mut notes = recover_locked(system, progress)?.map(|undone| undone.left()).unwrap_or_default();
+    let shelf = Shelf::read(system)?;
+    notes.extend(shelf.unreadable.iter().map(ToString::to_string));
+    let needs = drift::needs(plan, system, applied_before(plan, &shelf))?;
     if needs.iter().flatten().all(|need| *need == Need::AlreadySo) {
         let result = |step: &Step| outcome(step, StepResult::AlreadySo);
         let steps = plan.steps.iter().map(result).collect();
-        return Ok(Applied { journal: None, end: End::NothingToDo, steps, notes: Vec::new() });
+        return Ok(Applied { journal: None, end: End::NothingToDo, steps, notes });
     }
     if !options.force {
         has_room(plan, system, &needs)?;
     }
     let journal = Journal::begin(system, plan, restore::boot_id(system))?;
-    Run { plan, system, options, journal }.all(&needs, progress)
+    let mut applied = Run { plan, system, options, journal }.all(&needs, progress)?;
+    applied.notes.splice(0..0, notes);
+    Ok(applied)
 }
 
 fn same_host(plan: &Plan, system: &dyn System) -> Result<(), Error> {
@@ -62,10 +66,8 @@ fn same_host(plan: &Plan, system: &dyn System) -> Result<(), Error> {
 }
 
 /// Whether this very plan was applied and still stands, so that its commands need not run again.
-fn applied_before(plan: &Plan, system: &dyn System) -> Result<bool, Error> {
-    let Some(last) = journal::ids(system)?.pop() else { return Ok(false) };
-    let log = journal::read(system, last)?;
-    Ok(log.is_some_and(|log| log.state == State::Done && log.begin.plan.checksum == plan.checksum))
+fn applied_before(plan: &Plan, shelf: &Shelf) -> bool {
+    shelf.logs.last().is_some_and(|log| log.state == State::Done && log.begin.plan.checksum == plan.checksum)
 }
 
 /// Refuses where the plan was refused, or where the pools that grow now would take memory that the host needs.
@@ -321,8 +323,8 @@ impl Run<'_> {
 
     /// The journal as the disk has it, without a line that could not be written whole.
     fn log(&self) -> Result<journal::Log, Error> {
-        let path = || Failure::new(format!("{}/{:04}.journal", journal::FOLDER, self.journal.id()), "is gone");
-        Ok(journal::read(self.system, self.journal.id())?.ok_or_else(path)?)
+        let log = journal::read(self.system, self.journal.id()).map_err(Error::Unreadable)?;
+        Ok(log.ok_or_else(|| Failure::new(journal::path(self.journal.id()), "is gone"))?)
     }
 
     /// Whether a failed step could be taken back whole.
@@ -333,7 +335,7 @@ impl Run<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<bool, Error> {
         let log = self.log()?;
-        let taken = Restorer::new(self.system, &log).take_back(Some(place), false, progress);
+        let taken = Restorer::new(self.system, &log, Foreign::Leave).take_back(Some(place), progress);
         let complete = taken.complete();
         notes.extend(taken.notes);
         let written =
@@ -342,15 +344,13 @@ impl Run<'_> {
     }
 
     fn take_all_back(&self, applied: &mut Applied, progress: &mut Progress<'_>) -> Result<(), Error> {
-        let taken = take_back(self.system, &self.log()?, false, State::TakenBack, progress);
-        applied.end = match taken {
+        // Nobody has applied anything since: nothing of it waits.
+        let alone = Shelf::default();
+        let taken = take_back(self.system, &alone, &self.log()?, Foreign::Leave, State::TakenBack, progress);
+        applied.end = match taken.map(|taken| taken.undone) {
             Ok(undone) => {
+                applied.notes.extend(undone.left());
                 applied.notes.extend(undone.notes);
-                let failed = undone.restored.into_iter().filter_map(|one| match one.result {
-                    RestoreResult::Failed { why } => Some(format!("not taken back: {why}")),
-                    _ => None,
-                });
-                applied.notes.extend(failed);
                 if undone.complete { End::TakenBack } else { End::Stuck }
             }
             Err(error) => {

@@ -16,6 +16,13 @@ pub enum Error {
         /// What it is instead.
         is: String,
     },
+    /// This is a container or a chroot: what is written here is not the host's, and of the host not all is seen.
+    Confined {
+        /// How that is known.
+        why: String,
+        /// What to do instead.
+        instead: String,
+    },
     /// Another apply or undo runs, or a command that a killed one has started.
     Busy {
         /// The lock that it holds.
@@ -57,13 +64,8 @@ pub enum Error {
     NoSuchJournal(String),
     /// That journal was undone already, or its apply took everything back.
     AlreadyUndone(String),
-    /// A journal makes no sense.
-    Damaged {
-        /// Its file.
-        path: String,
-        /// Where and how.
-        why: String,
-    },
+    /// A journal makes no sense, or a newer version wrote it.
+    Unreadable(crate::journal::Unreadable),
     /// Something could not be read or done.
     Failed(Failure),
 }
@@ -118,6 +120,7 @@ impl fmt::Display for Error {
                 "{path} is not the kernel's own ({is}): what is written there changes nothing; run hugewise on the \
                  host itself"
             ),
+            Self::Confined { why, instead } => write!(f, "not here: {why}. Nothing was changed; {instead}"),
             Self::Busy { lock } => write!(
                 f,
                 "another apply or undo runs, or a command that a killed one has started ({lock} is locked): wait for it"
@@ -142,7 +145,7 @@ impl fmt::Display for Error {
             Self::NothingToUndo => f.write_str("nothing to undo: nothing was applied here that is not undone"),
             Self::NoSuchJournal(id) => write!(f, "there is no apply {id} in {}", crate::journal::FOLDER),
             Self::AlreadyUndone(id) => write!(f, "apply {id} is undone already"),
-            Self::Damaged { path, why } => write!(f, "{path}: {why}"),
+            Self::Unreadable(journal) => journal.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
         }
     }

@@ -7,10 +7,12 @@
 
 pub mod allowed;
 pub mod apply;
+mod chain;
 pub mod diff;
 mod drift;
 mod error;
 pub mod journal;
+mod kept;
 pub mod outcome;
 pub mod plan;
 pub mod planner;
@@ -26,6 +28,7 @@ mod values;
 pub use apply::apply;
 pub use drift::prepare;
 pub use error::{Error, Failure};
+pub use kept::{Unkept, unkept};
 pub use outcome::{Applied, End, Event, Progress, Undone};
 pub use plan::{Change, Plan, Risk, Step, When};
 pub use system::{Live, System};

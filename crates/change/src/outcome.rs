@@ -132,7 +132,7 @@ pub enum StepResult {
 pub struct Undone {
     /// The journal that was undone.
     pub journal: String,
-    /// Whether everything is as before.
+    /// Whether everything is as before, but for what waits for the undo of a younger apply.
     pub complete: bool,
     /// What has to happen before servers or host run with what is restored.
     pub risk: Risk,
@@ -160,9 +160,30 @@ pub enum RestoreResult {
     AlreadySo,
     /// The command that takes it back was run.
     Ran,
+    /// A younger apply has changed it since: it is taken back together with that one.
+    Waits {
+        /// The younger apply.
+        for_apply: String,
+    },
+    /// Somebody else has it in hand: it is left as it is.
+    Left {
+        /// Why.
+        why: String,
+    },
     /// It could not be taken back.
     Failed {
         /// Why.
         why: String,
     },
+}
+
+impl Undone {
+    /// What is not as before, one sentence each.
+    pub fn left(&self) -> Vec<String> {
+        let restored = self.restored.iter().filter_map(|one| match &one.result {
+            RestoreResult::Failed { why } | RestoreResult::Left { why } => Some(format!("not taken back: {why}")),
+            _ => None,
+        });
+        restored.collect()
+    }
 }

@@ -287,6 +287,9 @@ impl System for Machine {
     fn remove_file(&self, path: &str) -> Result<(), Failure> {
         self.call(path, || {}, || self.live.remove_file(path))
     }
+    fn is_in_other_hands(&self, path: &str) -> bool {
+        self.live.is_in_other_hands(path)
+    }
     fn make_folder(&self, path: &str, private: bool) -> Result<(), Failure> {
         self.call(path, || {}, || self.live.make_folder(path, private))
     }

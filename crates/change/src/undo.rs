@@ -1,31 +1,53 @@
 //! Takes an apply back, and brings one that was killed to its end.
 
-use crate::journal::{self, Journal, Log, Record, State, Summary};
-use crate::outcome::{Event, Progress, Undone};
-use crate::restore::{Restorer, TakenBack};
-use crate::{Error, Risk, System};
+use crate::chain;
+use crate::journal::{self, Journal, Log, Record, Shelf, State, Summary, Unreadable};
+use crate::outcome::{Event, Progress, RestoreResult, Undone};
+use crate::restore::{Foreign, Restorer, TakenBack};
+use crate::{Error, Failure, Risk, System};
 
 /// Takes the last apply back that is not undone, or the one of this ID: every file, value, owner, permission and label
-/// is as before. What is as before already is left alone, so that a killed undo can be run again.
+/// is as before. What is as before already is left alone, so that a killed undo can be run again. What a younger apply has
+/// changed since waits for the undo of that one.
 ///
 /// # Errors
 /// Nothing was changed: this is not root or not the real machine, another apply runs, there is nothing to undo, or
-/// somebody has changed since what was applied (`force` overrules that).
+/// somebody has changed since what was applied (`force` overrules that, and takes back from within a container or chroot
+/// what was applied from there).
 pub fn undo(system: &dyn System, id: Option<&str>, force: bool, progress: &mut Progress<'_>) -> Result<Undone, Error> {
-    system.fit()?;
+    match system.fit() {
+        Err(Error::Confined { .. }) if force => {}
+        Err(Error::Confined { why, .. }) => return Err(Error::Confined { why, instead: FROM_HERE.into() }),
+        fit => fit?,
+    }
     let _lock = journal::lock(system)?;
+    let shelf = Shelf::read(system)?;
     let log = match id {
-        Some(id) => asked_for(system, id)?,
-        None => last(system, |state| !state.is_over())?.ok_or(Error::NothingToUndo)?,
+        Some(id) => shelf.named(id)?,
+        None => match (shelf.last(|state| !state.is_closed()), shelf.unreadable.iter().rfind(|it| it.id.is_some())) {
+            (Some(log), _) => log,
+            (None, Some(unreadable)) => return Err(Error::Unreadable(unreadable.clone())),
+            (None, None) => return Err(Error::NothingToUndo),
+        },
     };
     if log.state.is_over() {
         return Err(Error::AlreadyUndone(log.id.to_string()));
     }
-    take_back(system, &log, force, State::Undone, progress)
+    let foreign = if force { Foreign::Replace } else { Foreign::Refuse };
+    let taken = take_back(system, &shelf, log, foreign, State::Undone, progress)?;
+    let mut undone = taken.undone;
+    if taken.recorded {
+        finish(system, &mut undone, progress)?;
+    }
+    undone.notes.extend(shelf.unreadable.iter().map(Unreadable::to_string));
+    Ok(undone)
 }
 
-/// Takes back what an apply or undo has left that was killed; `None` where there is none. Call it before the host is
-/// read for a new plan.
+const FROM_HERE: &str = "run hugewise undo on the host itself. What was applied from here, hugewise undo --force takes back \
+                         from here";
+
+/// Takes back what an apply or undo has left that was killed; `None` where there is none. What somebody else has in hand
+/// meanwhile is left as it is, and named. Call it before the host is read for a new plan.
 ///
 /// # Errors
 /// As those of [`undo`], and where not everything could be taken back.
@@ -36,61 +58,100 @@ pub fn recover(system: &dyn System, progress: &mut Progress<'_>) -> Result<Optio
 }
 
 /// The apply or undo that has not ended: it was killed, or is at work. Until [`recover`] has taken it back the host is
-/// half changed. Nothing is changed, and no lock is taken.
+/// half changed. Nothing is changed, and no lock is taken. Journals that cannot be read come with it: whether those ended
+/// is not known.
 ///
 /// # Errors
-/// A journal cannot be read, or makes no sense.
-pub fn unfinished(system: &dyn System) -> Result<Option<Summary>, Error> {
-    Ok(last(system, State::is_unfinished)?.map(Summary::from))
+/// The folder of the journals cannot be listed.
+pub fn unfinished(system: &dyn System) -> Result<(Option<Summary>, Vec<Unreadable>), Error> {
+    let shelf = Shelf::read(system)?;
+    Ok((chain::unfinished(&shelf).cloned().map(Summary::from), shelf.unreadable))
 }
 
 pub(crate) fn recover_locked(system: &dyn System, progress: &mut Progress<'_>) -> Result<Option<Undone>, Error> {
-    let Some(log) = last(system, State::is_unfinished)? else { return Ok(None) };
-    let id = log.id.to_string();
-    progress(&Event::Recovering { journal: &id });
-    let undone = take_back(system, &log, false, State::Undone, progress)?;
-    if undone.complete {
-        return Ok(Some(undone));
-    }
-    let failed = undone.restored.into_iter().find_map(|one| match one.result {
-        crate::outcome::RestoreResult::Failed { why } => Some(why),
-        _ => None,
-    });
-    let why =
-        format!("apply {id} was interrupted, and not all of it could be taken back: {}", failed.unwrap_or_default());
-    Err(crate::Failure::new(format!("{}/{:04}.journal", journal::FOLDER, log.id), why)
-        .advising(format!("put that right, then hugewise undo {id}"))
-        .into())
-}
-
-fn asked_for(system: &dyn System, id: &str) -> Result<Log, Error> {
-    let unknown = || Error::NoSuchJournal(id.to_owned());
-    let number = id.parse().map_err(|_| unknown())?;
-    journal::read(system, number)?.ok_or_else(unknown)
-}
-
-fn last(system: &dyn System, wanted: impl Fn(State) -> bool) -> Result<Option<Log>, Error> {
-    for id in journal::ids(system)?.into_iter().rev() {
-        match journal::read(system, id)? {
-            Some(log) if wanted(log.state) => return Ok(Some(log)),
-            _ => {}
+    let mut all: Option<Undone> = None;
+    loop {
+        let shelf = Shelf::read(system)?;
+        let Some(log) = chain::unfinished(&shelf) else { return Ok(all) };
+        let id = log.id.to_string();
+        progress(&Event::Recovering { journal: &id });
+        let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
+        if let Some(why) = failed(&taken.undone) {
+            let why = format!("apply {id} was interrupted, and not all of it could be taken back: {why}");
+            let advice =
+                format!("put that right, then hugewise undo {id}; hugewise undo {id} --force leaves it as it is");
+            return Err(Failure::new(journal::path(log.id), why).advising(advice).into());
+        }
+        let all = all.get_or_insert_with(|| Undone { restored: Vec::new(), ..taken.undone.clone() });
+        join(all, taken.undone);
+        // Without its end on the disk it would be taken back for ever.
+        if !taken.recorded {
+            return Ok(Some(all.clone()));
         }
     }
-    Ok(None)
 }
 
-/// Takes a journal back whole; what somebody has changed since is an error before anything is changed.
+/// Takes back what has waited for an undo that has ended.
+fn finish(system: &dyn System, undone: &mut Undone, progress: &mut Progress<'_>) -> Result<(), Error> {
+    loop {
+        let shelf = Shelf::read(system)?;
+        let due = chain::unfinished(&shelf).filter(|log| log.state == State::Waiting);
+        let Some(log) = due else { return Ok(()) };
+        let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
+        undone.notes.push(format!("apply {} waited for this, and is taken back too", log.id));
+        let stuck = !taken.recorded || failed(&taken.undone).is_some();
+        join(undone, taken.undone);
+        if stuck {
+            return Ok(());
+        }
+    }
+}
+
+fn join(all: &mut Undone, more: Undone) {
+    all.complete &= more.complete;
+    all.risk = all.risk.max(more.risk);
+    all.restored.extend(more.restored);
+    all.notes.extend(more.notes);
+    let mut seen = std::collections::BTreeSet::new();
+    all.notes.retain(|note| seen.insert(note.clone()));
+}
+
+fn failed(undone: &Undone) -> Option<&str> {
+    undone.restored.iter().find_map(|one| match &one.result {
+        RestoreResult::Failed { why } => Some(why.as_str()),
+        _ => None,
+    })
+}
+
+/// Whoever has undone it with force has said so for what waited, too.
+const fn foreign_of(log: &Log) -> Foreign {
+    if log.force { Foreign::Replace } else { Foreign::Leave }
+}
+
+/// What was taken back, and whether its journal says so.
+pub(crate) struct Taken {
+    pub(crate) undone: Undone,
+    pub(crate) recorded: bool,
+}
+
+/// Takes a journal back whole, but for what a younger one has changed since.
+///
+/// # Errors
+/// Somebody has changed since what was applied, and that is to be refused; nothing was changed.
 pub(crate) fn take_back(
     system: &dyn System,
+    shelf: &Shelf,
     log: &Log,
-    force: bool,
+    foreign: Foreign,
     end: State,
     progress: &mut Progress<'_>,
-) -> Result<Undone, Error> {
-    let restorer = Restorer::new(system, log);
-    let differences = restorer.differences();
-    if !differences.is_empty() && !force {
-        return Err(Error::ChangedSince { journal: log.id.to_string(), differences });
+) -> Result<Taken, Error> {
+    let restorer = Restorer::new(system, log, foreign).without(chain::waits(shelf, log));
+    if foreign == Foreign::Refuse {
+        let differences = restorer.differences();
+        if !differences.is_empty() {
+            return Err(Error::ChangedSince { journal: log.id.to_string(), differences });
+        }
     }
     let mut unwritten = Vec::new();
     let journal = Journal::resume(system, log);
@@ -100,14 +161,32 @@ pub(crate) fn take_back(
     };
     // A full disk must not keep anybody from taking changes back: without the record, undo can be run again.
     unwritten.extend(write(&Record::TakingBack).err());
-    let taken = restorer.take_back(None, force, progress);
+    let taken = restorer.take_back(None, progress);
+    let waits = taken.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. }));
+    let state = match (taken.failed(), waits, taken.left()) {
+        (true, ..) => State::Stuck,
+        (false, true, _) => State::Waiting,
+        (false, false, true) => State::UndoneExcept,
+        (false, false, false) => end,
+    };
     let complete = taken.complete();
-    let TakenBack { restored, mut notes } = taken;
-    let state = if complete { end } else { State::Stuck };
-    unwritten.extend(write(&Record::End { state, at: system.now() }).err());
+    let TakenBack { restored, mut notes, remain } = taken;
+    let mut ended = Ok(());
+    if matches!(state, State::Waiting | State::UndoneExcept) {
+        ended = write(&Record::Left { entries: remain, force: foreign == Foreign::Replace });
+    }
+    let ended = ended.and_then(|()| write(&Record::End { state, at: system.now() }));
+    let recorded = ended.is_ok();
+    unwritten.extend(ended.err());
     notes.extend(unwritten.into_iter().map(|failure| format!("the journal does not know of it: {failure}")));
+    if state == State::UndoneExcept {
+        let id = log.id;
+        notes.push(format!(
+            "apply {id} counts as undone; what was left stays as it is: look at it, and hugewise undo {id} tries it again"
+        ));
+    }
     notes.dedup();
-    Ok(Undone { journal: log.id.to_string(), complete, risk: risk(log), restored, notes })
+    Ok(Taken { undone: Undone { journal: log.id.to_string(), complete, risk: risk(log), restored, notes }, recorded })
 }
 
 /// What the steps that were begun still ask for.

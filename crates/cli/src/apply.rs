@@ -9,7 +9,7 @@ use hugewise_change::apply::Options;
 use hugewise_change::outcome::StepResult;
 use hugewise_change::plan::{Change, Expected, Plan, When};
 use hugewise_change::planner;
-use hugewise_change::{Applied, End, Event, System, apply, recover};
+use hugewise_change::{Applied, End, Event, System, Unkept, apply, recover, unkept};
 use hugewise_host::Source;
 use hugewise_model::{Host, Observed, Unread};
 use hugewise_report::{AppliedReport, Expectation, Planned, Proof, Restarted, plain};
@@ -27,7 +27,7 @@ Killed at any moment, the next apply or undo brings the host to how it was.
   sudo hugewise apply --yes --restart 15/main  plans, and asks nobody
   sudo hugewise apply plan.json                what hugewise plan --out has kept
 
-Exit codes: 0 done, or nothing to do; 1 done, and a finding that should be gone remains, or only a part is done; \
+Exit codes: 0 done, or nothing to do; 1 done, and a finding that should be gone remains, or what was written is not what the next boot will find, or only a part is done; \
 2 nothing was changed, or a step failed and all was taken back; 3 done, and whether it helped could not be told.";
 
 /// How long a restarted server may take to map its memory.
@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let system = live()?;
     system.fit().map_err(failed)?;
     let source = outcome::open(None)?;
+    let mut recovered = Vec::new();
     let (plan, host, unread) = match &arguments.plan {
         Some(path) => {
             let plan = read(source.as_ref(), path)?;
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         None => {
             // A plan is made of a host that is in a defined state.
-            recover(&system, &mut say).map_err(failed)?;
+            recovered = recover(&system, &mut say).map_err(failed)?.map(|undone| undone.left()).unwrap_or_default();
             // Both let a pool fall short and go on: a server that insists would not start again.
             let short = arguments.keep_partial || arguments.keep_going;
             let made = arguments.wishes.make(source.as_ref(), &system, short)?;
@@ -94,14 +95,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Options { force: arguments.force, keep_going: arguments.keep_going, keep_partial: arguments.keep_partial };
     let applied = apply(&plan, &system, options, &mut say).map_err(failed);
     clear();
-    let applied = applied?;
+    let mut applied = applied?;
+    applied.notes.splice(0..0, recovered);
     let (seen, expectations, restarted) = look(source.as_ref(), &plan, &applied);
+    let unkept = unkept(&plan, &applied, &seen.host, &seen.instances);
     let report = AppliedReport {
         host: &seen.host,
         plan: &plan,
         applied: &applied,
         expectations: &expectations,
         restarted: &restarted,
+        unkept: &unkept,
         unread: &seen.unread,
     };
     let mut text = Vec::new();
@@ -111,11 +115,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;
-    ending(&applied, &expectations, &restarted)
+    ending(&applied, &expectations, &restarted, &unkept)
 }
 
 /// Where a finding that should be gone remains, that is what a failed check says too.
-fn ending(applied: &Applied, expectations: &[Expectation], restarted: &[Restarted]) -> Result<Outcome, Failure> {
+fn ending(
+    applied: &Applied,
+    expectations: &[Expectation],
+    restarted: &[Restarted],
+    unkept: &[Unkept],
+) -> Result<Outcome, Failure> {
     let is = |proof: Proof| expectations.iter().any(|it| it.proof == proof);
     let off = |it: &Restarted| matches!(it.standing, None | Some(Standing::None | Standing::Partly));
     let unknown = |it: &Restarted| it.standing == Some(Standing::Unknown);
@@ -132,8 +141,9 @@ fn ending(applied: &Applied, expectations: &[Expectation], restarted: &[Restarte
             Err(Failure::new(format!("{}; {then}", failure.unwrap_or_else(|| "a step failed".into()))))
         }
         End::Partly => Ok(Outcome::Found),
+        _ if unkept.iter().any(|one| one.lost) => Ok(Outcome::Found),
         End::Done | End::NothingToDo if is(Proof::Remains) || restarted.iter().any(off) => Ok(Outcome::Found),
-        End::Done | End::NothingToDo if is(Proof::Unknown) || restarted.iter().any(unknown) => Ok(Outcome::Incomplete),
+        _ if !unkept.is_empty() || is(Proof::Unknown) || restarted.iter().any(unknown) => Ok(Outcome::Incomplete),
         End::Done | End::NothingToDo => Ok(Outcome::Fine),
     }
 }

@@ -75,6 +75,10 @@ impl System for Captured<'_> {
         Err(read_only(path))
     }
 
+    fn is_in_other_hands(&self, _path: &str) -> bool {
+        false
+    }
+
     fn make_folder(&self, path: &str, _private: bool) -> Result<(), Failure> {
         Err(read_only(path))
     }

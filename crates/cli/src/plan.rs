@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::{Assessment, assess};
-use hugewise_change::journal::{self, State, Summary};
+use hugewise_change::journal::{self, State, Summary, Unreadable};
 use hugewise_change::planner::{self, Options};
 use hugewise_change::{Error, Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
@@ -214,14 +214,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Refuses a host that an apply has left half changed. Only root can read whether one has.
-fn whole(system: &dyn System) -> Result<Option<Unread>, Failure> {
+fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
     match unfinished(system) {
-        Ok(None) => Ok(None),
-        Ok(Some(journal)) => Err(Failure::new(half_changed(&journal))),
-        Err(_) if matches!(system.fit(), Err(Error::NotRoot)) => Ok(Some(Unread {
+        Ok((None, unreadable)) => {
+            let unread = |journal: Unreadable| Unread {
+                why: format!("{}; {}", journal.why, journal.advice()),
+                what: journal.path,
+            };
+            Ok(unreadable.into_iter().map(unread).collect())
+        }
+        Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
+        Err(_) if matches!(system.fit(), Err(Error::NotRoot)) => Ok(vec![Unread {
             what: journal::FOLDER.into(),
             why: "only root may read it: whether an apply was interrupted is not known".into(),
-        })),
+        }]),
         Err(error) => Err(Failure::new(error.to_string())),
     }
 }
@@ -234,7 +240,7 @@ fn half_changed(journal: &Summary) -> String {
         State::Stuck => format!(
             "apply {id}{of} could not be taken back whole: {half}; hugewise undo {id} says what is in the way, and tries again"
         ),
-        State::Undoing => {
+        State::Undoing | State::Waiting => {
             format!("the undo of apply {id}{of} was interrupted, or is at work now: {half}; hugewise undo {id} ends it")
         }
         _ => format!(

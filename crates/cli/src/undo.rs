@@ -1,5 +1,6 @@
 //! `hugewise undo`.
 
+use hugewise_change::outcome::RestoreResult;
 use hugewise_change::{journal, undo};
 use hugewise_report::{Kept, UndoneReport};
 
@@ -10,7 +11,11 @@ use crate::plan::live;
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 everything is as before; 2 nothing was changed, or not everything could be taken back.";
+An older apply may be undone before a younger one. What the younger one has changed since waits, and is taken back \
+together with it: in whatever order, what was there before all of them comes back.
+
+Exit codes: 0 everything is as before, or waits for the undo of a younger apply; 2 nothing was changed, or not \
+everything could be taken back.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -37,8 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let unwritten = |error| Failure::new(format!("the report cannot be made: {error}"));
     if arguments.list {
-        let journals = journal::list(&system).map_err(failed)?;
-        let kept = Kept(&journals);
+        let (journals, unreadable) = journal::list(&system).map_err(failed)?;
+        let kept = Kept { journals: &journals, unreadable: &unreadable };
         let written = match arguments.format {
             Format::Text => kept.write_text(&mut text, layout),
             Format::Json => kept.write_json(&mut text),
@@ -59,8 +64,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if undone.complete {
         return Ok(Outcome::Fine);
     }
-    Err(Failure::new(format!(
-        "apply {} is not wholly undone; hugewise undo {} tries again",
-        undone.journal, undone.journal
-    )))
+    let id = &undone.journal;
+    let failed = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }));
+    Err(Failure::new(if failed {
+        format!(
+            "apply {id} is not wholly undone; hugewise undo {id} tries again, and with --force leaves what is in the way"
+        )
+    } else {
+        format!("apply {id} is undone but for what was left; hugewise undo {id} tries that again")
+    }))
 }

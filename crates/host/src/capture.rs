@@ -207,6 +207,7 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
         schema: SCHEMA.to_owned(),
         read_at: machine.read_at.get(),
         read_as: machine.read_as.get(),
+        own_root: machine.own_root.get(),
         base_page_bytes: machine.base_page.get(),
         architecture: machine.architecture.known().cloned(),
         tlb_known: machine.tlb.is_known(),

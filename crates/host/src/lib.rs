@@ -8,6 +8,7 @@ pub mod caged;
 pub mod capture;
 pub mod compressed;
 pub mod config;
+pub mod confined;
 pub mod directory;
 pub mod door;
 pub mod kernel;
@@ -38,6 +39,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         read_as: machine.read_as,
         architecture: machine.architecture,
         namespaces: process::namespaces(source, "self"),
+        confined: confined::read(source, machine.live, &machine.own_root),
         ..Host::default()
     };
     host.processors.tlb = machine.tlb;

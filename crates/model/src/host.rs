@@ -26,6 +26,8 @@ pub struct Host {
     pub read_as: Observed<u32>,
     /// Namespaces of whoever read: a process with another mount namespace lives in a container.
     pub namespaces: crate::process::Namespaces,
+    /// What keeps whoever read from seeing or changing the host whole: a container, a chroot. `None` on the host itself.
+    pub confined: Option<String>,
     /// The base page.
     pub base_page: Observed<PageSize>,
     /// Processors.

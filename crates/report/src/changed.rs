@@ -3,9 +3,9 @@
 use std::io;
 
 use hugewise_advice::standing::Standing;
-use hugewise_change::journal::Summary;
+use hugewise_change::journal::{Summary, Unreadable};
 use hugewise_change::plan::{Expected, Plan};
-use hugewise_change::{Applied, Undone};
+use hugewise_change::{Applied, Undone, Unkept};
 use hugewise_model::{Host, Unread};
 
 use crate::{Layout, json, text};
@@ -94,6 +94,8 @@ pub struct AppliedReport<'a> {
     pub expectations: &'a [Expectation],
     /// The servers that it has restarted.
     pub restarted: &'a [Restarted],
+    /// What the next boot, log-in or start of a server will not find as it was to be.
+    pub unkept: &'a [Unkept],
     /// Everything that is there and could not be read now, sorted.
     pub unread: &'a [Unread],
 }
@@ -138,7 +140,12 @@ impl UndoneReport<'_> {
 }
 
 /// What was applied on a host so far.
-pub struct Kept<'a>(pub &'a [Summary]);
+pub struct Kept<'a> {
+    /// The applies, the oldest first.
+    pub journals: &'a [Summary],
+    /// What lies among their journals and cannot be read as one.
+    pub unreadable: &'a [Unreadable],
+}
 
 impl Kept<'_> {
     /// Writes the list that people read.
@@ -146,7 +153,7 @@ impl Kept<'_> {
     /// # Errors
     /// Where `out` cannot be written.
     pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::applied::write_kept(self.0, out, layout)
+        text::applied::write_kept(self, out, layout)
     }
 
     /// Writes the list that programs read, schema `hugewise.journals/1`.
@@ -154,6 +161,6 @@ impl Kept<'_> {
     /// # Errors
     /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::applied::write_kept(self.0, out)
+        json::applied::write_kept(self, out)
     }
 }

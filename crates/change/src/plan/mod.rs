@@ -35,6 +35,9 @@ pub struct Plan {
     pub host: HostIdentity,
     /// What is done, in this order.
     pub steps: Vec<Step>,
+    /// Pools that the next boot is to bring, whatever brings them: what apply looks for when it is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_boot: Vec<PoolAtBoot>,
     /// What somebody has to do by hand.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
@@ -194,6 +197,18 @@ impl PoolRef {
     }
 }
 
+/// A pool as the next boot is to bring it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolAtBoot {
+    /// Page size in bytes.
+    #[serde(rename = "page_bytes")]
+    #[schemars(with = "u64")]
+    pub page_size: PageSize,
+    /// Its pages.
+    pub pages: u64,
+}
+
 /// A file that is made, replaced or removed. Extended attributes (labels) of a file that is there are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -317,6 +332,7 @@ impl Plan {
             made_at: made_at.into(),
             host,
             steps: Vec::new(),
+            at_boot: Vec::new(),
             instructions: Vec::new(),
             warnings: Vec::new(),
             budget: Budget::default(),

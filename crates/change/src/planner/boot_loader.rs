@@ -7,7 +7,7 @@ use hugewise_host::config::cmdline::{self, HugePageWords};
 use hugewise_model::configuration::BootEntry;
 use hugewise_model::{Observed, PageCount, PageSize};
 
-use super::{Ask, Draft, ours};
+use super::{Ask, Draft, image, ours};
 use crate::plan::{Change, CommandChange, Risk, Step};
 
 /// Pages of one size that the kernel is to reserve as it boots.
@@ -50,6 +50,9 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
             "# then reboot".into(),
         ]
     };
+    if let Some(lines) = image::kernel_words(ask, &wanted.iter().flat_map(|it| words(ask, it)).collect::<Vec<_>>()) {
+        return Err(lines);
+    }
     let entry = match &ask.host.configuration.boot {
         Observed::Known(entry) => entry,
         Observed::Absent => return Err(by_hand("no boot loader that hugewise knows is here".into())),

@@ -6,6 +6,7 @@
 
 mod boot_loader;
 mod by_hand;
+mod image;
 mod memlock;
 mod mysql;
 mod options;
@@ -31,7 +32,9 @@ use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
-use crate::plan::{Budget, Expected, FileChange, HostIdentity, Instruction, Plan, Refusal, Risk, Step, When};
+use crate::plan::{
+    Budget, Expected, FileChange, HostIdentity, Instruction, Plan, PoolAtBoot, Refusal, Risk, Step, When,
+};
 pub use options::{Options, PlanError};
 use overlay::Overlay;
 
@@ -212,6 +215,8 @@ pub fn plan(
     plan.refusal = refusal(&ask, &draft);
     (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
     plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
+    plan.at_boot = draft.at_boot;
+    image::confined(host, &mut plan);
     Ok(plan)
 }
 
@@ -257,8 +262,11 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
     thp::plan(ask, &mut draft);
+    // Before a server is set to rely on what the next boot brings, and after its own files.
+    image::plan(ask, &mut draft);
     postgresql::plan(ask, &mut draft);
     mysql::plan(ask, &mut draft);
+    image::plan(ask, &mut draft);
     restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);
     warnings::plan(ask, &mut draft);
@@ -357,6 +365,8 @@ struct Draft<'a> {
     steps: Vec<Step>,
     instructions: Vec<Instruction>,
     warnings: Vec<String>,
+    /// Pools that the next boot is to bring.
+    at_boot: Vec<PoolAtBoot>,
     /// The host's files as the steps so far leave them.
     after: Overlay<'a>,
     pools: Vec<pools::Goal>,
@@ -370,6 +380,7 @@ impl<'a> Draft<'a> {
             steps: Vec::new(),
             instructions: Vec::new(),
             warnings: Vec::new(),
+            at_boot: Vec::new(),
             after: Overlay::new(source),
             pools: Vec::new(),
             resized: Vec::new(),

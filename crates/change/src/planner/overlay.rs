@@ -24,6 +24,11 @@ impl<'a> Overlay<'a> {
         self.files.insert(path.to_owned(), bytes);
     }
 
+    /// Takes a file away that was laid over.
+    pub(crate) fn forget(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
     /// The same with one more file.
     pub(crate) fn with(&self, path: &str, text: &str) -> Self {
         let mut more = self.clone();

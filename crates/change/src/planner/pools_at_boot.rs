@@ -12,7 +12,7 @@ use super::boot_loader::{self, Reserved};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
 use super::{Ask, Draft, expected, ours};
-use crate::plan::{Change, Risk, Step, When};
+use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
 /// A pool that the next boot has to be told of.
 struct Due {
@@ -37,6 +37,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         };
         let pages = wanted(ask, &goal);
         let gives_back = ask.options.boot && goal.goal < goal.now;
+        if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+            let pages = if next > pages && !gives_back { next } else { pages };
+            draft.at_boot.push(PoolAtBoot { page_size: page, pages: pages.get() });
+        }
         if next == pages || (next > pages && !gives_back) {
             set_at_boot(draft, page);
         } else if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {

@@ -13,6 +13,7 @@ mod any_hosts;
 mod attackers;
 mod denying;
 mod fixtures;
+mod images;
 mod made_hosts;
 mod made_pools;
 mod real_parsers;

@@ -1,6 +1,5 @@
 //! What is there now: as before, as it was left, or changed by somebody else.
 
-use hugewise_model::escape::plain;
 
 use super::{Found, Overlay, Restorer, same, sum_of};
 use crate::diff::{self, Difference, FileView};
@@ -10,20 +9,12 @@ use crate::{Failure, values};
 
 impl<'a> Restorer<'a> {
     pub(super) fn look(&self, entry: &Entry, overlay: &Overlay<'_>) -> Found {
-        let unreadable = |path: &str, failure: Failure| {
-            Found::Foreign(Difference {
-                path: path.to_owned(),
-                diff: format!("{}\n", plain::clean(&failure.to_string())),
-            })
-        };
         match (self.log.change(entry), &entry.intent.before) {
             (Some(Change::Value(change)), Before::Value { value, parts }) => {
-                let found = self.look_at_value(entry, change, (value, parts), overlay);
-                found.unwrap_or_else(|failure| unreadable(&change.path, failure))
+                self.look_at_value(entry, change, (value, parts), overlay).unwrap_or_else(Found::Unreadable)
             }
             (Some(Change::File(change)), Before::File { .. }) => {
-                let found = self.look_at_file(entry, change, overlay);
-                found.unwrap_or_else(|failure| unreadable(&change.path, failure))
+                self.look_at_file(entry, change, overlay).unwrap_or_else(Found::Unreadable)
             }
             (Some(Change::Command(command)), Before::Command { files }) => {
                 self.look_at_command(command, files, entry.after.as_ref(), overlay)
@@ -80,6 +71,10 @@ impl<'a> Restorer<'a> {
             return Ok(Found::Ours);
         }
         if unsure && befores.iter().any(|earlier| between(&now, earlier, before)) {
+            return Ok(Found::AsBefore);
+        }
+        // Another boot has set it from what it found in the files: nothing of ours is left of the one before.
+        if self.rebooted && change.pool.is_none() {
             return Ok(Found::AsBefore);
         }
         let diff = diff::of_values(&change.path, left.last().map(String::as_str), Some(&now));
@@ -144,12 +139,7 @@ impl<'a> Restorer<'a> {
                     let diff = diff::of_files(path, old, new);
                     return Found::Foreign(Difference { path: path.clone(), diff });
                 }
-                Err(failure) => {
-                    return Found::Foreign(Difference {
-                        path: path.clone(),
-                        diff: format!("{}\n", plain::clean(&failure.to_string())),
-                    });
-                }
+                Err(failure) => return Found::Unreadable(failure),
             }
         }
         Found::Ours

@@ -6,6 +6,7 @@ mod put;
 
 use std::collections::BTreeMap;
 
+use hugewise_model::escape::plain;
 use put::Rewritten;
 
 use crate::diff::{Difference, FileView};
@@ -14,10 +15,24 @@ use crate::outcome::{Progress, RestoreResult, Restored};
 use crate::plan::{Change, FileState};
 use crate::{Failure, System};
 
+/// What becomes of what somebody else has changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// Nothing is taken back at all, and everything that was changed is named.
+    Refuse,
+    /// It is left as it is and named, and all else is taken back.
+    Leave,
+    /// It is replaced, and what cannot be replaced is left.
+    Replace,
+}
+
 /// What lies in a journal's way.
 pub(crate) struct Restorer<'a> {
     system: &'a dyn System,
     log: &'a Log,
+    foreign: Foreign,
+    /// Steps that are not taken back now, each with the apply that they wait for.
+    waits: BTreeMap<usize, u64>,
     /// The apply or an undo was killed: what lies between before and after is ours too.
     killed: bool,
     /// The host was booted since: a pool may have got fewer pages than it had.
@@ -29,15 +44,24 @@ pub(crate) struct Restorer<'a> {
 pub(crate) struct TakenBack {
     pub(crate) restored: Vec<Restored>,
     pub(crate) notes: Vec<String>,
+    /// Places of the entries in the journal that are left, or wait.
+    pub(crate) remain: Vec<usize>,
 }
 
 impl TakenBack {
     pub(crate) fn complete(&self) -> bool {
-        !self.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }))
+        !self.failed() && !self.left()
     }
 
-    fn add(&mut self, what: impl Into<String>, result: Result<RestoreResult, Failure>) {
-        let result = result.unwrap_or_else(|failure| RestoreResult::Failed { why: failure.to_string() });
+    pub(crate) fn failed(&self) -> bool {
+        self.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }))
+    }
+
+    pub(crate) fn left(&self) -> bool {
+        self.restored.iter().any(|one| matches!(one.result, RestoreResult::Left { .. }))
+    }
+
+    fn add(&mut self, what: impl Into<String>, result: RestoreResult) {
         self.restored.push(Restored { what: what.into(), result });
     }
 }
@@ -47,6 +71,7 @@ enum Found {
     AsBefore,
     Ours,
     Foreign(Difference),
+    Unreadable(Failure),
 }
 
 /// What would be there with the entries after this one taken back.
@@ -57,16 +82,25 @@ struct Overlay<'a> {
 }
 
 impl<'a> Restorer<'a> {
-    pub(crate) fn new(system: &'a dyn System, log: &'a Log) -> Self {
+    pub(crate) fn new(system: &'a dyn System, log: &'a Log, foreign: Foreign) -> Self {
         let killed = log.state.is_unfinished();
         let rebooted = boot_id(system) != log.begin.boot_id;
-        Self { system, log, killed, rebooted }
+        Self { system, log, foreign, waits: BTreeMap::new(), killed, rebooted }
+    }
+
+    /// The same, but for steps that wait.
+    pub(crate) fn without(mut self, waits: BTreeMap<usize, u64>) -> Self {
+        self.waits = waits;
+        self
     }
 
     /// Entries in the order in which they are taken back: the last step first, and in it the last change, but for
     /// commands that make their files out of what the others restore.
     fn order(&self, of: Option<usize>) -> Vec<&'a Entry> {
-        let wanted = |entry: &&Entry| !entry.taken_back && of.is_none_or(|step| entry.intent.step == step);
+        let wanted = |entry: &&Entry| {
+            let step = entry.intent.step;
+            !entry.taken_back && !self.waits.contains_key(&step) && of.is_none_or(|only| step == only)
+        };
         let mut entries: Vec<&Entry> = self.log.entries.iter().filter(wanted).collect();
         let last = |entry: &Entry| match self.log.change(entry) {
             Some(Change::Command(command)) => command.undo_last,
@@ -89,6 +123,10 @@ impl<'a> Restorer<'a> {
                 Found::AsBefore => continue,
                 Found::Ours => {}
                 Found::Foreign(difference) => differences.push(difference),
+                Found::Unreadable(failure) => {
+                    let diff = format!("{}\n", plain::clean(&failure.to_string()));
+                    differences.push(Difference { path: failure.what, diff });
+                }
             }
             self.lay_over(entry, &mut overlay);
         }
@@ -110,17 +148,17 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Takes entries back, those of one step or all. What somebody has changed since is left alone and counts as
-    /// failed, or with `force` is replaced.
-    pub(crate) fn take_back(&self, step: Option<usize>, force: bool, progress: &mut Progress<'_>) -> TakenBack {
+    /// Takes entries back, those of one step or all.
+    pub(crate) fn take_back(&self, step: Option<usize>, progress: &mut Progress<'_>) -> TakenBack {
         let mut done = TakenBack::default();
         let order = self.order(step);
+        let place = |entry: &Entry| self.log.entries.iter().position(|other| std::ptr::eq(other, entry));
         let made = self.log.entries.iter().filter(|entry| order.iter().any(|other| std::ptr::eq(*other, *entry)));
         let rewritten = Rewritten::of(made);
         for entry in order.iter().copied() {
-            let found = self.look(entry, &Overlay::default());
-            let found = match found {
-                Found::Foreign(_) if force => Found::Ours,
+            let so_far = done.restored.len();
+            let found = match self.look(entry, &Overlay::default()) {
+                Found::Foreign(_) | Found::Unreadable(_) if self.foreign == Foreign::Replace => Found::Ours,
                 found => found,
             };
             match (self.log.change(entry), &entry.intent.before) {
@@ -135,8 +173,39 @@ impl<'a> Restorer<'a> {
                 }
                 _ => {}
             }
+            let remains =
+                |one: &Restored| matches!(one.result, RestoreResult::Left { .. } | RestoreResult::Failed { .. });
+            if done.restored.iter().skip(so_far).any(remains) {
+                done.remain.extend(place(entry));
+            }
         }
+        self.name_what_waits(&mut done);
         done
+    }
+
+    fn name_what_waits(&self, done: &mut TakenBack) {
+        for (place, entry) in self.log.entries.iter().enumerate().filter(|(_, entry)| !entry.taken_back) {
+            let Some(apply) = self.waits.get(&entry.intent.step) else { continue };
+            done.remain.push(place);
+            let what = match self.log.change(entry) {
+                Some(Change::Value(change)) => change.path.clone(),
+                Some(Change::File(change)) => change.path.clone(),
+                Some(Change::Command(command)) => command.undo.as_ref().unwrap_or(&command.command).join(" "),
+                None => continue,
+            };
+            let result = RestoreResult::Waits { for_apply: apply.to_string() };
+            done.restored.push(Restored { what, result });
+        }
+    }
+
+    /// What becomes of a thing that cannot be put back: where it is not in root's hands alone, trying again helps nobody.
+    fn given_up(&self, path: &str, failure: Failure) -> RestoreResult {
+        let why = failure.to_string();
+        if self.foreign == Foreign::Replace || self.system.is_in_other_hands(path) {
+            RestoreResult::Left { why }
+        } else {
+            RestoreResult::Failed { why }
+        }
     }
 }
 

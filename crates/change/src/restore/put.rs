@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Found, Restorer, TakenBack, same, succeeded, sum_of, temporary};
+use super::{Foreign, Found, Restorer, TakenBack, same, succeeded, sum_of, temporary};
 use crate::diff::Difference;
-use crate::journal::{After, Before, Entry};
+use crate::journal::{After, Before, Entry, State};
 use crate::outcome::{Event, Progress, RestoreResult};
 use crate::plan::{CommandChange, FileChange, FileState, PoolRef, ValueChange};
 use crate::{Failure, values};
@@ -20,14 +20,16 @@ impl Restorer<'_> {
         progress: &mut Progress<'_>,
     ) {
         let result = match found {
-            Found::AsBefore => Ok(RestoreResult::AlreadySo),
-            Found::Foreign(difference) => Err(changed_since(difference)),
+            Found::AsBefore => RestoreResult::AlreadySo,
+            Found::Foreign(difference) => changed_since(difference),
+            Found::Unreadable(failure) => self.given_up(&change.path, failure.clone()),
             Found::Ours => {
                 progress(&Event::TakingBack { what: &change.path });
-                self.restore_value(change, before, parts, progress).map(|()| RestoreResult::Restored)
+                let restored = self.restore_value(change, before, parts, progress);
+                restored.map_or_else(|failure| self.given_up(&change.path, failure), |()| RestoreResult::Restored)
             }
         };
-        if let (Ok(RestoreResult::Restored), Some(pool)) = (&result, change.pool) {
+        if let (RestoreResult::Restored, Some(pool)) = (&result, change.pool) {
             done.notes.extend(self.held(pool, before));
         }
         done.add(&change.path, result);
@@ -78,14 +80,16 @@ impl Restorer<'_> {
             done.notes.push(failure.to_string());
         }
         let result = match found {
-            Found::AsBefore => Ok(RestoreResult::AlreadySo),
-            Found::Foreign(difference) => Err(changed_since(difference)),
+            Found::AsBefore => RestoreResult::AlreadySo,
+            Found::Foreign(difference) => changed_since(difference),
+            Found::Unreadable(failure) => self.given_up(&change.path, failure.clone()),
             Found::Ours => {
                 progress(&Event::TakingBack { what: &change.path });
-                self.put(&change.path, before).map(|()| RestoreResult::Restored)
+                let put = self.put(&change.path, before);
+                put.map_or_else(|failure| self.given_up(&change.path, failure), |()| RestoreResult::Restored)
             }
         };
-        let gone = before.is_none() && result.is_ok();
+        let gone = before.is_none() && matches!(result, RestoreResult::AlreadySo | RestoreResult::Restored);
         done.add(&change.path, result);
         for folder in folders.iter().rev().filter(|_| gone) {
             match self.system.remove_folder(folder) {
@@ -97,7 +101,7 @@ impl Restorer<'_> {
                         break;
                     }
                 }
-                Err(failure) => done.add(folder, Err(failure)),
+                Err(failure) => done.add(folder, self.given_up(folder, failure)),
             }
         }
     }
@@ -124,8 +128,10 @@ impl Restorer<'_> {
     ) {
         let Before::Command { files } = &entry.intent.before else { return };
         let line = command.undo.as_ref().unwrap_or(&command.command).join(" ");
-        if let Found::Foreign(difference) = found {
-            return done.add(line, Err(changed_since(difference)));
+        match found {
+            Found::Foreign(difference) => return done.add(line, changed_since(difference)),
+            Found::Unreadable(failure) => return done.add(line, self.given_up(&failure.what, failure.clone())),
+            Found::Ours | Found::AsBefore => {}
         }
         let now: Vec<_> = files.iter().map(|(path, _)| self.system.file(path)).collect();
         let as_before = files.iter().zip(&now).all(|((_, before), now)| {
@@ -146,18 +152,25 @@ impl Restorer<'_> {
             {
                 done.notes.push(failure.to_string());
             }
-            let ours = self.killed
+            // Of a command whose end is known the file's sum is, whatever was killed later; but for an undo in the middle.
+            let unsure = self.killed && (entry.after.is_none() || self.log.state != State::Running);
+            let ours = unsure
                 || command.undo.is_none()
                 || now.as_ref().is_ok_and(|now| rewritten.left_by_us(path, now.as_ref()));
             let result = self.put_rewritten(path, rewritten.before(path), ours, &line, done, progress);
-            done.add(path, result.and_then(|result| self.system.sync(path).map(|()| result)));
+            let result = result.and_then(|result| self.system.sync(path).map(|()| result));
+            done.add(path, result.unwrap_or_else(|failure| self.given_up(path, failure)));
         }
         match undo_failed {
             // What it would have changed is restored from the journal.
             Some(failure) if !files.is_empty() && !command.undo_last => done.notes.push(failure.to_string()),
-            Some(failure) => done.add(line, Err(failure)),
-            None if untouched => done.add(line, Ok(RestoreResult::AlreadySo)),
-            None if command.undo.is_some() => done.add(line, Ok(RestoreResult::Ran)),
+            // Whoever the server belongs to decides what it answers.
+            Some(failure) if command.user.is_some() || self.foreign == Foreign::Replace => {
+                done.add(line, RestoreResult::Left { why: failure.to_string() });
+            }
+            Some(failure) => done.add(line, RestoreResult::Failed { why: failure.to_string() }),
+            None if untouched => done.add(line, RestoreResult::AlreadySo),
+            None if command.undo.is_some() => done.add(line, RestoreResult::Ran),
             None => {}
         }
     }
@@ -223,6 +236,7 @@ impl<'a> Rewritten<'a> {
     }
 }
 
-fn changed_since(difference: &Difference) -> Failure {
-    Failure::new(&difference.path, "was changed by somebody else meanwhile, and is left alone")
+fn changed_since(difference: &Difference) -> RestoreResult {
+    let why = format!("{} was changed by somebody else meanwhile, and is left as it is", difference.path);
+    RestoreResult::Left { why }
 }

@@ -7,13 +7,14 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use hugewise_engines::connect::client::{Account, Client};
+use hugewise_host::Source;
 use hugewise_host::sys::checkpoint;
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fsync, ftruncate, mkdirat, openat, readlinkat, unlinkat,
 };
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
-use super::place::{At, failure, find};
+use super::place::{self, At, failure, find};
 use super::{Lock, Ran, System, files};
 use crate::plan::FileState;
 use crate::{Error, Failure};
@@ -25,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const PROC: rustix::fs::FsWord = 0x9fa0;
 /// statfs(2).
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
+
+const ON_THE_HOST: &str = "run hugewise apply on the host itself. hugewise plan --format shell (or ansible, cloud-init) \
+                           writes what is to be done there";
 
 /// The machine.
 #[derive(Debug)]
@@ -112,7 +116,11 @@ impl System for Live {
                 Err(error) => return Err(Error::NotReal { path: path.into(), is: failure(path, error).why }),
             }
         }
-        Ok(())
+        let source = hugewise_host::source::Live::new();
+        match hugewise_host::confined::read(&source, true, &source.machine().own_root) {
+            Some(why) => Err(Error::Confined { why, instead: ON_THE_HOST.into() }),
+            None => Ok(()),
+        }
     }
 
     fn text(&self, path: &str) -> Result<Option<String>, Failure> {
@@ -191,6 +199,10 @@ impl System for Live {
         }
         let removed = unlinkat(&place.folder, place.name.as_str(), AtFlags::empty());
         removed.and_then(|()| fsync(&place.folder)).map_err(|error| failure(path, error))
+    }
+
+    fn is_in_other_hands(&self, path: &str) -> bool {
+        place::is_in_other_hands(&self.root, path)
     }
 
     fn make_folder(&self, path: &str, private: bool) -> Result<(), Failure> {

@@ -33,10 +33,10 @@ pub trait System {
     /// Seconds since 1970.
     fn now(&self) -> i64;
 
-    /// Whether this can change a host: it is root, and /proc and /sys are the kernel's own.
+    /// Whether this can change a host: it is root, /proc and /sys are the kernel's own, and it is no container.
     ///
     /// # Errors
-    /// [`crate::Error::NotRoot`] and [`crate::Error::NotReal`].
+    /// [`crate::Error::NotRoot`], [`crate::Error::NotReal`] and [`crate::Error::Confined`].
     fn fit(&self) -> Result<(), crate::Error>;
 
     /// A small file's text, of the kernel or the configuration; `None` where it is not there.
@@ -84,6 +84,10 @@ pub trait System {
     /// # Errors
     /// It cannot be removed.
     fn remove_file(&self, path: &str) -> Result<(), Failure>;
+
+    /// Whether something at a path or on the way to it is in other hands than root's: what stands in the way there comes
+    /// back as often as it is removed.
+    fn is_in_other_hands(&self, path: &str) -> bool;
 
     /// Makes one folder (0755, or 0700 where `private`); one that is there already is no error.
     ///

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::Failure;
@@ -111,4 +111,35 @@ pub(super) fn failure(path: &str, error: Errno) -> Failure {
         }
         _ => failure,
     }
+}
+
+/// Whether somebody else than root has a say on the way to a path: a folder is gone or replaced, is not root's, or others
+/// may write to it; or something else than a regular file is in the file's place.
+pub(super) fn is_in_other_hands(root: &OwnedFd, path: &str) -> bool {
+    let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let Some(last) = names.pop() else { return false };
+    let Ok(mut folder) = openat(root, ".", FOLDER, Mode::empty()) else { return false };
+    for name in names {
+        folder = match openat(&folder, name, FOLDER, Mode::empty()) {
+            Ok(next) => next,
+            // Not even root may look into some file systems of users.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::NOTCONN) => return true,
+            Err(_) => return false,
+        };
+        match rustix::fs::fstat(&folder) {
+            Ok(stat) if !is_others(&stat) => {}
+            _ => return true,
+        }
+    }
+    match statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink > 1,
+        Err(_) => false,
+    }
+}
+
+fn is_others(folder: &Stat) -> bool {
+    let ours = [0, rustix::process::geteuid().as_raw()];
+    let sticky = folder.st_mode & 0o1000 != 0;
+    let written_by_others = folder.st_mode & 0o002 != 0 || (folder.st_mode & 0o020 != 0 && folder.st_gid != 0);
+    !ours.contains(&folder.st_uid) || (written_by_others && !sticky)
 }

@@ -37,7 +37,7 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn any_plan() -> impl Strategy<Value = Plan> {
+pub(super) fn any_plan() -> impl Strategy<Value = Plan> {
     let step = prop::collection::vec(any_change(), 1..4);
     prop::collection::vec(step, 1..5).prop_map(|steps| {
         let step = |(place, changes)| {
@@ -48,7 +48,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-fn any_fate() -> impl Strategy<Value = Fate> {
+pub(super) fn any_fate() -> impl Strategy<Value = Fate> {
     let dies =
         (1..60_usize, prop::sample::select(MOMENTS.to_vec())).prop_map(|(call, moment)| Fate::Dies(call, moment));
     prop_oneof![8 => dies, 2 => (1..60_usize).prop_map(Fate::Fails), 1 => Just(Fate::Lives)]

@@ -46,17 +46,17 @@ fn whenever_it_dies_undo_brings_everything_back_and_a_second_apply_everything_fo
             return true;
         }
         // Whoever only looks is told of it.
-        let told = unfinished(&back).unwrap();
+        let told = unfinished(&back).unwrap().0;
         let whole = [&before, &after].contains(&&back.seen());
         assert!(told.is_some() || whole, "half changed after {fate:?}, and nobody says so");
         undone(&back);
-        assert_eq!(unfinished(&back).unwrap(), None);
+        assert_eq!(unfinished(&back).unwrap().0, None);
         assert_same(&back.seen(), &before, &format!("undo after {fate:?}"));
         let forth = machine();
         assert!(forth.until(fate, |machine| applied(machine, &plan)).is_none());
         let second = applied(&forth, &plan).unwrap();
         assert!(matches!(second.end, End::Done | End::NothingToDo), "{second:?} after {fate:?}");
-        assert_eq!(unfinished(&forth).unwrap(), None);
+        assert_eq!(unfinished(&forth).unwrap().0, None);
         assert_same(&forth.seen(), &after, &format!("second apply after {fate:?}"));
         undone(&forth);
         assert_same(&forth.seen(), &before, &format!("undo of the second apply after {fate:?}"));

@@ -2,7 +2,9 @@
 
 mod any;
 mod behaviour;
+mod chain;
 mod deaths;
+mod hands;
 
 use hugewise_model::PageSize;
 

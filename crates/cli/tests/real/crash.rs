@@ -302,6 +302,79 @@ fn killed_at_every_call_nothing_is_lost() {
     );
 }
 
+/// Changes what the first plan has changed, each value and file once more.
+fn younger() -> Plan {
+    let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
+    let pages: u64 = plans::line(VALUES[0]).unwrap().parse().unwrap();
+    let step = |id: &str| Step::new(id, id, Risk::Safe, "a test");
+    let words = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages=4\"\n";
+    plans::plan(vec![
+        step("pool").change(ValueChange::pool(pool, pages - 4)),
+        step("thp").change(ValueChange::new(THP, "always")),
+        step("sysctl").change(FileChange::write("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages = 4\n")),
+        step("memlock").change(FileChange::write(LIMITS, "postgres - memlock 1000000\n")),
+        step("boot").change(FileChange::write(GRUB, words)).change(update_grub()),
+    ])
+}
+
+#[test]
+fn an_older_apply_undone_first_and_killed_at_every_call_nothing_is_lost() {
+    let name = "crash::an_older_apply_undone_first_and_killed_at_every_call_nothing_is_lost";
+    if !require!(namespace::inside(name)) {
+        return;
+    }
+    let scene = require!(Scene::new());
+    let apply = scene.apply();
+    scene.ends_well(apply.clone());
+    let second = scene.plan.with_file_name("second.json");
+    fs::write(&second, younger().to_json()).unwrap();
+    scene.undone("one apply");
+    let both = || {
+        scene.ends_well(apply.clone());
+        scene.ends_well([harness::HUGEWISE, "apply", second.to_str().unwrap(), "--yes"].map(str::to_owned).to_vec());
+    };
+    let by_id = |id: &str| [harness::HUGEWISE, "undo", id, "--force"].map(str::to_owned).to_vec();
+    // The rest of what there is to undo; then there is nothing left.
+    let rest = |when: &str| {
+        for _ in 0..4 {
+            let output = patiently(&undo());
+            let said = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(2) && said.contains("nothing to undo") {
+                scene.is_as_before(when);
+                fs::remove_dir_all(JOURNAL).unwrap();
+                return;
+            }
+            assert_eq!(output.status.code(), Some(0), "{when}: {said}");
+        }
+        panic!("{when}: it does not end");
+    };
+    let mut died = 0;
+    for (first, then) in [("1", "2"), ("2", "1")] {
+        both();
+        let of_first = scene.points(&by_id(first));
+        let of_then = scene.points(&by_id(then));
+        rest("a traced chain");
+        for (points, done) in [(&of_first, None), (&of_then, Some(first))] {
+            let id = if done.is_some() { then } else { first };
+            for (at, point) in points.iter().enumerate() {
+                let when = format!("undo {id} was killed at {} {} ({first} before {then})", point.call, point.number);
+                both();
+                if let Some(done) = done {
+                    scene.ends_well(by_id(done));
+                }
+                died += usize::from(scene.killed(&by_id(id), point));
+                // Either it is run again, or the other one comes next.
+                if at % 2 == 0 && done.is_none() {
+                    scene.ends_well(by_id(then));
+                }
+                rest(&when);
+            }
+        }
+    }
+    eprintln!("a chain of undos killed at {died} points; none lost");
+    assert!(died > 60, "{died}");
+}
+
 #[test]
 fn points_are_calls_that_change_something() {
     let log = "openat(AT_FDCWD, \"/etc/ld.so.cache\", O_RDONLY|O_CLOEXEC) = 3\n\

@@ -51,6 +51,7 @@ fn host() -> MapSource {
             base_page: Observed::Known(PageSize::new(65536).unwrap()),
             read_at: Observed::Known(1_700_000_000),
             read_as: Observed::Known(0),
+            own_root: Observed::Known(true),
             architecture: Observed::Known("aarch64".into()),
             tlb: Observed::Known(vec![hugewise_model::host::TlbLevel {
                 level: 2,

@@ -78,7 +78,7 @@ pub fn namespaces(source: &dyn Source, process: &str) -> Namespaces {
 }
 
 /// The number in `mnt:[4026531841]`.
-fn inode_of(target: &str) -> Observed<u64> {
+pub(crate) fn inode_of(target: &str) -> Observed<u64> {
     let number = target.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']')?.parse().ok());
     number.map_or_else(|| Observed::Malformed("no namespace".into()), Observed::Known)
 }

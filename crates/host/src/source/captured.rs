@@ -51,6 +51,8 @@ pub(crate) struct Note {
     pub(crate) architecture: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tlb: Vec<Tlb>,
+    /// Whether the reader's root folder was the host's.
+    pub(crate) own_root: Option<bool>,
     /// Whether CPUID told anything of the translation buffers.
     pub(crate) tlb_known: bool,
     /// Paths that the reader was not allowed to see; `link:/PATH` where only the link could not.
@@ -195,6 +197,7 @@ impl<F: Files> Captured<F> {
             base_page: base_page.into(),
             read_at: read_at.into(),
             read_as: note.read_as.into(),
+            own_root: note.own_root.into(),
             architecture: architecture.into(),
             tlb: note.tlb_known.then_some(tlb).into(),
         }

@@ -52,6 +52,7 @@ pub mod folder;
 pub(crate) mod kernel_files;
 pub mod live;
 pub mod map;
+mod own_root;
 pub mod owned;
 pub mod owner;
 pub mod recording;
@@ -195,6 +196,9 @@ pub struct Machine {
     pub read_at: Observed<i64>,
     /// Effective user id of the reader.
     pub read_as: Observed<u32>,
+    /// Whether the root folder is that of the first process and of the kernel's own threads: not so in a chroot, and in a
+    /// container that shares the host's pid namespace.
+    pub own_root: Observed<bool>,
     /// `uname -m`.
     pub architecture: Observed<String>,
     /// Translation buffers as CPUID tells.

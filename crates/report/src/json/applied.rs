@@ -4,7 +4,6 @@
 use std::io;
 
 use hugewise_advice::standing::Standing;
-use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
 use hugewise_change::plan::Instruction;
 use hugewise_change::{End, Undone};
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::UnreadFact;
-use crate::{AppliedReport, date};
+use crate::{AppliedReport, Kept, date};
 
 /// Name and version of the format.
 pub const APPLIED_SCHEMA: &str = "hugewise.applied/1";
@@ -42,6 +41,8 @@ pub struct Applied {
     pub findings: Vec<Expectation>,
     /// The servers that it has restarted, and where their memory is now.
     pub restarted: Vec<Restarted>,
+    /// What the next boot, log-in or start of a server will not find as it was to be.
+    pub unkept: Vec<Unkept>,
     /// What is left to people.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
@@ -89,6 +90,17 @@ pub struct Expectation {
     pub says: String,
 }
 
+/// Something that does not last.
+#[derive(Serialize, JsonSchema)]
+pub struct Unkept {
+    /// What was to be.
+    pub what: String,
+    /// Which file and line wins instead, or what could not be read.
+    pub why: String,
+    /// Whether it is lost; where false, that could not be told.
+    pub lost: bool,
+}
+
 /// A server that was restarted.
 #[derive(Serialize, JsonSchema)]
 pub struct Restarted {
@@ -125,9 +137,9 @@ pub struct Restored {
     /// Path or command line.
     pub what: String,
     /// What became of it.
-    #[schemars(extend("enum" = ["restored", "already-so", "ran", "failed"]))]
+    #[schemars(extend("enum" = ["restored", "already-so", "ran", "waits", "left", "failed"]))]
     pub result: &'static str,
-    /// Why it failed; null where it did not.
+    /// Why it failed, was left or waits; null where it did not.
     pub why: Option<String>,
 }
 
@@ -140,6 +152,19 @@ pub struct Journals {
     pub schema: &'static str,
     /// What was applied here.
     pub journals: Vec<Journal>,
+    /// What lies among the journals and cannot be read as one: it stops nothing else.
+    pub unreadable: Vec<UnreadableJournal>,
+}
+
+/// What cannot be read as a journal.
+#[derive(Serialize, JsonSchema)]
+pub struct UnreadableJournal {
+    /// Its file.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What to do about it.
+    pub advice: String,
 }
 
 /// One apply.
@@ -152,7 +177,7 @@ pub struct Journal {
     /// Version of hugewise.
     pub hugewise: String,
     /// Where it stands.
-    #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "undone"]))]
+    #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "waiting", "undone-except", "undone"]))]
     pub state: &'static str,
     /// Titles of its steps.
     pub steps: Vec<String>,
@@ -187,6 +212,11 @@ impl From<&AppliedReport<'_>> for Applied {
             steps: applied.steps.iter().map(StepOutcome::from).collect(),
             findings: expectations.collect(),
             restarted: restarted.collect(),
+            unkept: report
+                .unkept
+                .iter()
+                .map(|it| Unkept { what: it.what.clone(), why: it.why.clone(), lost: it.lost })
+                .collect(),
             instructions: report.plan.instructions.clone(),
             warnings: report.plan.warnings.clone(),
             notes: applied.notes.clone(),
@@ -217,6 +247,10 @@ impl From<&hugewise_change::outcome::StepOutcome> for StepOutcome {
     }
 }
 
+fn waits(one: &hugewise_change::outcome::Restored) -> bool {
+    matches!(one.result, RestoreResult::Waits { .. })
+}
+
 impl From<&Undone> for UndoneDocument {
     fn from(undone: &Undone) -> Self {
         let restored = undone.restored.iter().map(|restored| {
@@ -224,6 +258,8 @@ impl From<&Undone> for UndoneDocument {
                 RestoreResult::Restored => ("restored", None),
                 RestoreResult::AlreadySo => ("already-so", None),
                 RestoreResult::Ran => ("ran", None),
+                RestoreResult::Waits { for_apply } => ("waits", Some(format!("for the undo of apply {for_apply}"))),
+                RestoreResult::Left { why } => ("left", Some(why.clone())),
                 RestoreResult::Failed { why } => ("failed", Some(why.clone())),
             };
             Restored { what: restored.what.clone(), result, why }
@@ -231,7 +267,7 @@ impl From<&Undone> for UndoneDocument {
         Self {
             schema: UNDONE_SCHEMA,
             journal: undone.journal.clone(),
-            complete: undone.complete,
+            complete: undone.complete && !undone.restored.iter().any(waits),
             risk: undone.risk.as_str(),
             restored: restored.collect(),
             notes: undone.notes.clone(),
@@ -267,15 +303,21 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write) -> io::Resu
     document(&UndoneDocument::from(undone), out)
 }
 
-pub(crate) fn write_kept(kept: &[Summary], out: &mut dyn io::Write) -> io::Result<()> {
-    let journals = kept.iter().map(|summary| Journal {
+pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let journals = kept.journals.iter().map(|summary| Journal {
         id: summary.id.clone(),
         begun_at: date::rfc3339(summary.at),
         hugewise: summary.hugewise.clone(),
         state: summary.state.as_str(),
         steps: summary.steps.clone(),
     });
-    document(&Journals { schema: JOURNALS_SCHEMA, journals: journals.collect() }, out)
+    let unreadable = kept.unreadable.iter().map(|it| UnreadableJournal {
+        path: it.path.clone(),
+        why: it.why.clone(),
+        advice: it.advice(),
+    });
+    let (journals, unreadable) = (journals.collect(), unreadable.collect());
+    document(&Journals { schema: JOURNALS_SCHEMA, journals, unreadable }, out)
 }
 
 #[cfg(test)]
@@ -285,7 +327,7 @@ mod tests {
     use super::*;
     use crate::formats::testing;
     use crate::samples;
-    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone};
+    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone, unkept, unreadable};
 
     #[track_caller]
     fn assert_obeys(schema: &str, document: &Value) {
@@ -312,6 +354,7 @@ mod tests {
                 applied: &applied,
                 expectations: &expectations,
                 restarted: &restarted(),
+                unkept: &unkept(),
                 unread: &[],
             };
             let document = json(|out| report.write_json(out).unwrap());
@@ -320,7 +363,7 @@ mod tests {
             assert_eq!(document["findings"][1]["proof"], "waits-for-restart");
         }
         assert_obeys(&undone_schema(), &json(|out| write_undone(&undone(), out).unwrap()));
-        let journals = json(|out| write_kept(&kept(), out).unwrap());
+        let journals = json(|out| write_kept(&Kept { journals: &kept(), unreadable: &[unreadable()] }, out).unwrap());
         assert_obeys(&journals_schema(), &journals);
         assert_eq!(journals["journals"][0]["begun_at"], "2023-11-14T22:13:20Z");
     }

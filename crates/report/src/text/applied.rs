@@ -5,7 +5,7 @@ use std::io;
 use hugewise_advice::standing::Standing;
 use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
-use hugewise_change::{End, Risk, Undone};
+use hugewise_change::{End, Risk, Undone, Unkept};
 
 use super::plan::{finding, role as role_of};
 use super::{closing, counted};
@@ -13,7 +13,7 @@ use crate::formats::whose;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
-use crate::{AppliedReport, Expectation, Layout, Proof, Restarted, date};
+use crate::{AppliedReport, Expectation, Kept, Layout, Proof, Restarted, date};
 
 /// Columns of the words in front.
 const WORD: usize = 11;
@@ -52,6 +52,11 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
         let text = Spans::new().add(Role::Strong, instance).add(Role::Text, &format!("  {text}"));
         entry(screen, role, word, &text)?;
     }
+    for Unkept { what, why, lost } in report.unkept {
+        let (role, word) = if *lost { (Role::Error, "not kept") } else { (Role::Quiet, "not known") };
+        let text = Spans::new().add(Role::Strong, what).add(Role::Text, &format!("  {why}"));
+        entry(screen, role, word, &text)?;
+    }
     for note in &report.applied.notes {
         entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
     }
@@ -66,7 +71,7 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     for warning in &report.plan.warnings {
         entry(screen, Role::Warn, "mind", &Spans::from(warning.as_str()))?;
     }
-    let mut last = Spans::new().add(end_role(report.applied.end), &end(report));
+    let mut last = Spans::new().add(end_role(report), &end(report));
     if let Some(id) = &report.applied.journal
         && !matches!(report.applied.end, End::TakenBack | End::NothingToDo)
     {
@@ -110,17 +115,23 @@ fn proof(screen: &mut Screen<'_>, expectation: &Expectation) -> io::Result<()> {
     entry(screen, role, word, &text)
 }
 
-const fn end_role(end: End) -> Role {
-    match end {
-        End::Done | End::NothingToDo => Role::Good,
-        End::Partly => Role::Warn,
+fn end_role(report: &AppliedReport<'_>) -> Role {
+    match report.applied.end {
+        End::Done | End::NothingToDo if report.unkept.is_empty() => Role::Good,
+        End::Done | End::NothingToDo | End::Partly => Role::Warn,
         End::TakenBack | End::Stuck => Role::Error,
     }
 }
 
 fn end(report: &AppliedReport<'_>) -> String {
     let of = |proof: Proof| report.expectations.iter().filter(|it| it.proof == proof).count();
+    let lost = report.unkept.iter().filter(|one| one.lost).count();
     let mut text = match report.applied.end {
+        End::Done | End::NothingToDo if lost > 0 => {
+            let counted = counted(lost, "thing will not last", "things will not last");
+            format!("What was written is written, and {counted}: see the lines \"not kept\".")
+        }
+        End::Done if !report.unkept.is_empty() => "Everything is written; whether it lasts could not be told.".into(),
         End::NothingToDo => "Nothing to do: everything was so already.".to_owned(),
         End::Done => "Everything is done.".into(),
         End::Partly => "Only a part of it is done.".into(),
@@ -144,6 +155,12 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
             RestoreResult::Restored => (Role::Good, "restored", String::new()),
             RestoreResult::AlreadySo => (Role::Quiet, "so already", String::new()),
             RestoreResult::Ran => (Role::Good, "ran", String::new()),
+            RestoreResult::Waits { for_apply } => (
+                Role::Warn,
+                "waits",
+                format!("; apply {for_apply} has changed it since, and hugewise undo {for_apply} takes back both"),
+            ),
+            RestoreResult::Left { why } => (Role::Error, "left", format!("; {why}")),
             RestoreResult::Failed { why } => (Role::Error, "failed", format!("; {why}")),
         };
         entry(screen, role, word, &Spans::from(restored.what.as_str()).add(Role::Text, &more))?;
@@ -160,11 +177,18 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
     };
     let last = match undone.complete {
         true => {
-            let text = format!("Apply {id} is undone: every file and value is as before it.");
-            Spans::new().add(Role::Good, &text).add(Role::Text, then)
+            let waits = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. }));
+            let text = if waits {
+                format!("Apply {id} is undone, but for what waits.")
+            } else {
+                format!("Apply {id} is undone: every file and value is as before it.")
+            };
+            Spans::new().add(if waits { Role::Warn } else { Role::Good }, &text).add(Role::Text, then)
         }
         false => {
-            let text = format!("Apply {id} is not wholly undone; hugewise undo {id} tries again.");
+            let failed = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }));
+            let what = if failed { "is not wholly undone" } else { "is undone, but for what was left" };
+            let text = format!("Apply {id} {what}; hugewise undo {id} tries again.");
             Spans::new().add(Role::Error, &text)
         }
     };
@@ -178,9 +202,9 @@ const COLUMNS: [Column; 4] = [
     Column { heading: "steps", short: "steps", right: false, least: Some(12) },
 ];
 
-pub(crate) fn write_kept(kept: &[Summary], out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
-    if kept.is_empty() {
+    if kept.journals.is_empty() && kept.unreadable.is_empty() {
         return screen.flow(0, &Spans::from("Nothing was applied here."));
     }
     let row = |summary: &Summary| {
@@ -193,19 +217,28 @@ pub(crate) fn write_kept(kept: &[Summary], out: &mut dyn io::Write, layout: Layo
             Cell::new(Role::Text, summary.steps.join("; ")),
         ]
     };
-    table::write(screen, &COLUMNS, &kept.iter().map(row).collect::<Vec<_>>())
+    if !kept.journals.is_empty() {
+        table::write(screen, &COLUMNS, &kept.journals.iter().map(row).collect::<Vec<_>>())?;
+    }
+    for unreadable in kept.unreadable {
+        let text = Spans::new()
+            .add(Role::Strong, &unreadable.path)
+            .add(Role::Text, &format!("  {}; {}", unreadable.why, unreadable.advice()));
+        entry(screen, Role::Error, "unreadable", &text)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use hugewise_change::Applied;
-    use hugewise_change::journal::State;
+    use hugewise_change::journal::{State, Unreadable};
     use hugewise_change::outcome::{Restored, StepOutcome};
     use hugewise_model::PageCount;
 
     use super::*;
     use crate::formats::testing;
-    use crate::{Kept, UndoneReport, samples};
+    use crate::{UndoneReport, samples};
 
     pub(crate) fn applied(end: End) -> Applied {
         let results = [
@@ -254,6 +287,7 @@ pub(crate) mod tests {
             applied: &applied,
             expectations: &expectations,
             restarted: &restarted,
+            unkept: &unkept(),
             unread: &[],
         };
         insta::assert_snapshot!(text(|out| report.write_text(out, Layout::plain(80)).unwrap()));
@@ -268,6 +302,7 @@ pub(crate) mod tests {
             applied: &applied,
             expectations: &[],
             restarted: &[],
+            unkept: &[],
             unread: &[],
         };
         assert!(!text(|out| report.write_text(out, Layout::plain(80)).unwrap()).contains("hugewise undo"));
@@ -293,6 +328,44 @@ pub(crate) mod tests {
         insta::assert_snapshot!(text(|out| UndoneReport(&undone()).write_text(out, Layout::plain(80)).unwrap()));
     }
 
+    pub(crate) fn unkept() -> [Unkept; 2] {
+        let unkept = |what: &str, why: &str, lost| Unkept { what: what.into(), why: why.into(), lost };
+        [
+            unkept("vm.nr_hugepages = 600 at the next boot", "/etc/sysctl.d/zzz.conf:1 is read later and sets 0", true),
+            unkept("a memlock limit of unlimited for log-ins of oracle", "permission denied", false),
+        ]
+    }
+
+    pub(crate) fn unreadable() -> Unreadable {
+        let path = "/var/lib/hugewise/journal/0008.journal".into();
+        Unreadable { id: Some(8), path, why: "line 1: no record of hugewise".into(), newer: false }
+    }
+
+    #[test]
+    fn what_does_not_last_is_not_called_done() {
+        let (host, plan, applied, unkept) = (samples::prod().host, testing::plan(), applied(End::Done), unkept());
+        let report = |unkept| {
+            let (expectations, restarted): (&[Expectation], &[Restarted]) = (&[], &[]);
+            let report = AppliedReport {
+                host: &host,
+                plan: &plan,
+                applied: &applied,
+                expectations,
+                restarted,
+                unkept,
+                unread: &[],
+            };
+            text(|out| report.write_text(out, Layout::plain(200)).unwrap())
+        };
+        assert!(report(&[]).contains("Everything is done."));
+        let lost = report(&unkept);
+        assert!(
+            !lost.contains("is done.") && lost.contains("1 thing will not last") && lost.contains("zzz.conf:1"),
+            "{lost}"
+        );
+        assert!(!report(&unkept[1..]).contains("is done."));
+    }
+
     pub(crate) fn kept() -> [Summary; 2] {
         let summary = |id: &str, state| Summary {
             id: id.into(),
@@ -306,7 +379,12 @@ pub(crate) mod tests {
 
     #[test]
     fn what_was_applied_so_far() {
-        insta::assert_snapshot!(text(|out| Kept(&kept()).write_text(out, Layout::plain(80)).unwrap()));
-        assert_eq!(text(|out| Kept(&[]).write_text(out, Layout::plain(80)).unwrap()), "Nothing was applied here.\n");
+        insta::assert_snapshot!(text(|out| Kept { journals: &kept(), unreadable: &[unreadable()] }
+            .write_text(out, Layout::plain(80))
+            .unwrap()));
+        assert_eq!(
+            text(|out| Kept { journals: &[], unreadable: &[] }.write_text(out, Layout::plain(80)).unwrap()),
+            "Nothing was applied here.\n"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hugewise_advice::words::one_line;
 use hugewise_change::diff;
 use hugewise_change::plan::{Change, CommandChange, Expected, Instruction, Plan, Risk, Step, When};
 use hugewise_model::Bytes;
@@ -17,6 +18,7 @@ use crate::{Layout, Planned};
 pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let plan = planned.plan;
+    not_here(screen, planned)?;
     heading(screen, plan)?;
     for (at, step) in plan.steps.iter().enumerate() {
         screen.blank()?;
@@ -29,7 +31,9 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
     if !(plan.warnings.is_empty() && plan.budget.pools_bytes == 0 && plan.refusal.is_none()) {
         screen.blank()?;
     }
-    for warning in &plan.warnings {
+    let said = planned.host.confined.as_deref().map(one_line);
+    let more = plan.warnings.iter().filter(|warning| said.as_deref().is_none_or(|said| !warning.starts_with(said)));
+    for warning in more {
         screen.flow(LABELS, &Spans::new().add(Role::Warn, "mind").add(Role::Text, &format!("  {warning}")))?;
     }
     memory(screen, plan)?;
@@ -44,6 +48,18 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
     }
     screen.blank()?;
     closing::end(screen, Spans::from(last.as_str()), planned.host, planned.unread, false)
+}
+
+/// A plan that is not for where it was made says so before all else.
+fn not_here(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
+    let Some(why) = planned.host.confined.as_deref().map(one_line) else { return Ok(()) };
+    let who =
+        if planned.host.live { "hugewise runs in a container or chroot" } else { "captured in a container or chroot" };
+    let text = format!(
+        "  {who}: {why}. hugewise apply refuses here; carry this out on the host itself (--format shell, ansible or \
+         cloud-init writes it)"
+    );
+    screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &text))
 }
 
 fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
@@ -196,6 +212,8 @@ fn last(planned: &Planned<'_>) -> String {
         (true, None, _) => String::new(),
         (true, Some(path), _) => format!("{path} has it."),
         _ if planned.asking => String::new(),
+        (_, Some(path), _) if host.confined.is_some() => format!("{path} has it, for the host itself."),
+        (_, None, _) if host.confined.is_some() => String::new(),
         (_, _, Some(_)) => "hugewise apply refuses this plan; --force overrules.".into(),
         (_, Some(path), _) => {
             format!("{path} has it: hugewise apply {path} carries it out, hugewise undo takes it back.")

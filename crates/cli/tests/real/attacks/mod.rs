@@ -12,6 +12,7 @@ mod containers;
 mod formats;
 mod identity;
 mod languages;
+mod lasting;
 mod plans;
 mod reading;
 mod serving;

@@ -3,12 +3,22 @@
 //! A journal is one file under [`FOLDER`], one record a line, each with a checksum. A line that a crash has torn is the
 //! last one, and the change that it announces was not begun. Records are never changed, and journals are kept.
 
+mod log;
+mod shelf;
+
+use std::cell::Cell;
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::plan::{Change, FileState, Plan, PoolRef, Step};
+use crate::plan::{FileState, Plan, PoolRef};
 use crate::system::Lock;
 use crate::{Error, Failure, System};
+
+pub(crate) use log::{Entry, Log};
+pub use shelf::list;
+pub(crate) use shelf::{Shelf, read};
 
 /// Where journals are.
 pub const FOLDER: &str = "/var/lib/hugewise/journal";
@@ -33,6 +43,8 @@ pub(crate) enum Record {
     StepTakenBack { step: usize },
     /// All of it is being taken back.
     TakingBack,
+    /// What a taking-back has left, by place: everything else is as before. `force` is for what waits.
+    Left { entries: Vec<usize>, force: bool },
     /// Apply or undo has ended.
     End { state: State, at: i64 },
 }
@@ -91,6 +103,10 @@ pub enum State {
     Undoing,
     /// It could not be taken back whole.
     Stuck,
+    /// It was undone but for what younger applies have changed since: that is taken back together with them.
+    Waiting,
+    /// It was undone but for what somebody else has in hand: that is left as it is.
+    UndoneExcept,
     /// It was undone.
     Undone,
 }
@@ -104,6 +120,8 @@ impl State {
             Self::TakenBack => "taken-back",
             Self::Undoing => "undoing",
             Self::Stuck => "stuck",
+            Self::Waiting => "waiting",
+            Self::UndoneExcept => "undone-except",
             Self::Undone => "undone",
         }
     }
@@ -111,6 +129,11 @@ impl State {
     /// Whether nothing of it is left to undo.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::TakenBack | Self::Undone)
+    }
+
+    /// Whether there is nothing that has to be undone.
+    pub const fn is_closed(self) -> bool {
+        self.is_over() || matches!(self, Self::UndoneExcept)
     }
 
     /// Whether a part of it may be done and another not.
@@ -134,34 +157,36 @@ pub struct Summary {
     pub steps: Vec<String>,
 }
 
-/// A journal as it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct Log {
-    pub(crate) id: u64,
-    pub(crate) begin: Begin,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) state: State,
-    /// Length of the file up to a line that a crash has torn.
-    sound: usize,
-    torn: bool,
+/// What lies among the journals and cannot be read as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its number, where its name has one.
+    pub id: Option<u64>,
+    /// Its file.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// A newer version of hugewise wrote it.
+    pub newer: bool,
 }
 
-/// A change that was made, or perhaps was.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) intent: Intent,
-    /// `None` where a crash came between.
-    pub(crate) after: Option<After>,
-    pub(crate) taken_back: bool,
-}
-
-impl Log {
-    pub(crate) fn step(&self, entry: &Entry) -> Option<&Step> {
-        self.begin.plan.steps.get(entry.intent.step)
+impl Unreadable {
+    /// What to do about it.
+    pub fn advice(&self) -> String {
+        let aside = format!("mv {} /root/ has hugewise forget it", self.path);
+        match (self.newer, self.id) {
+            (true, Some(id)) => {
+                format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}")
+            }
+            (_, Some(_)) => format!("whether that apply ended, and what it changed, is not known: look at it; {aside}"),
+            (_, None) => format!("it is ignored; {aside}"),
+        }
     }
+}
 
-    pub(crate) fn change(&self, entry: &Entry) -> Option<&Change> {
-        self.step(entry)?.changes.get(entry.intent.change)
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be read: {}; {}", self.path, self.why, self.advice())
     }
 }
 
@@ -170,13 +195,15 @@ pub(crate) struct Journal<'a> {
     system: &'a dyn System,
     path: String,
     id: u64,
+    /// A line could not be written whole: what is there of it has to go before the next one.
+    broken: Cell<bool>,
 }
 
 impl<'a> Journal<'a> {
     /// A new journal, with the plan in it.
     pub(crate) fn begin(system: &'a dyn System, plan: &Plan, boot_id: Option<String>) -> Result<Self, Error> {
-        let id = ids(system)?.last().map_or(1, |last| last.saturating_add(1));
-        let journal = Self { system, path: path(id), id };
+        let id = Shelf::read(system)?.next()?;
+        let journal = Self { system, path: path(id), id, broken: Cell::new(false) };
         let begin = Begin {
             schema: SCHEMA.into(),
             hugewise: env!("CARGO_PKG_VERSION").into(),
@@ -190,7 +217,7 @@ impl<'a> Journal<'a> {
 
     /// Goes on with one that was read; what a crash has torn is cut off.
     pub(crate) fn resume(system: &'a dyn System, log: &Log) -> Result<Self, Failure> {
-        let journal = Self { system, path: path(log.id), id: log.id };
+        let journal = Self { system, path: path(log.id), id: log.id, broken: Cell::new(false) };
         if log.torn {
             system.cut(&journal.path, u64::try_from(log.sound).unwrap_or(u64::MAX))?;
         }
@@ -203,7 +230,22 @@ impl<'a> Journal<'a> {
 
     pub(crate) fn add(&self, record: &Record) -> Result<(), Failure> {
         let json = serde_json::to_string(record).map_err(|error| Failure::new(&self.path, error.to_string()))?;
-        self.system.append(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes())
+        if self.broken.get() {
+            self.mend()?;
+        }
+        let written = self.system.append(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes());
+        self.broken.set(written.is_err());
+        written
+    }
+
+    /// Cuts off what a full disk has left of a line.
+    fn mend(&self) -> Result<(), Failure> {
+        let text = self.system.text(&self.path)?.unwrap_or_default();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            self.system.cut(&self.path, u64::try_from(whole).unwrap_or(u64::MAX))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn end(&self, state: State) -> Result<(), Failure> {
@@ -219,25 +261,12 @@ pub(crate) fn lock(system: &dyn System) -> Result<Box<dyn Lock>, Error> {
     system.lock(LOCK)?.ok_or_else(|| Error::Busy { lock: LOCK.into() })
 }
 
-fn path(id: u64) -> String {
+pub(crate) fn path(id: u64) -> String {
     format!("{FOLDER}/{id:04}{SUFFIX}")
 }
 
-/// Numbers of all journals, the oldest first.
-pub(crate) fn ids(system: &dyn System) -> Result<Vec<u64>, Failure> {
-    let names = system.list(FOLDER)?.unwrap_or_default();
-    let mut ids: Vec<u64> = names.iter().filter_map(|name| name.strip_suffix(SUFFIX)?.parse().ok()).collect();
-    ids.sort_unstable();
-    Ok(ids)
-}
-
-/// Every journal, the oldest first.
-///
-/// # Errors
-/// One cannot be read, or makes no sense.
-pub fn list(system: &dyn System) -> Result<Vec<Summary>, Error> {
-    let logs = ids(system)?.into_iter().filter_map(|id| read(system, id).transpose());
-    logs.map(|log| log.map(Summary::from)).collect()
+pub(crate) fn sum(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl From<Log> for Summary {
@@ -250,74 +279,4 @@ impl From<Log> for Summary {
             steps: log.begin.plan.steps.into_iter().map(|step| step.title).collect(),
         }
     }
-}
-
-/// One journal; `None` where nothing of it reached the disk, so that nothing was changed.
-pub(crate) fn read(system: &dyn System, id: u64) -> Result<Option<Log>, Error> {
-    let path = path(id);
-    let Some(text) = system.text(&path)? else { return Ok(None) };
-    parse(id, &text).map_err(|why| Error::Damaged { path, why })
-}
-
-pub(crate) fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn record(line: &str) -> Option<Record> {
-    let (checksum, json) = line.strip_suffix('\n')?.split_once(' ')?;
-    if checksum != sum(json.as_bytes()) {
-        return None;
-    }
-    serde_json::from_str(json).ok()
-}
-
-/// Reads a journal's records. Nothing that follows a torn line is taken for one.
-fn parse(id: u64, text: &str) -> Result<Option<Log>, String> {
-    let mut log: Option<Log> = None;
-    let (mut sound, mut torn) = (0, false);
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let at = || format!("line {}", number + 1);
-        match record(line) {
-            // Power that fails in the middle of the first record leaves no end of a line.
-            None if log.is_none() && line.ends_with('\n') => return Err(format!("{}: no record of hugewise", at())),
-            None => torn = true,
-            Some(_) if torn => return Err(format!("{}: it is damaged before this line", at())),
-            Some(record) => {
-                sound += line.len();
-                match (&mut log, record) {
-                    (None, Record::Begin(begin)) if begin.schema == SCHEMA => {
-                        let (entries, state) = (Vec::new(), State::Running);
-                        log = Some(Log { id, begin: *begin, entries, state, sound, torn });
-                    }
-                    (None, Record::Begin(begin)) => {
-                        return Err(format!("it is {:?}, and this version knows {SCHEMA}", begin.schema));
-                    }
-                    (Some(log), record) => add(log, record).map_err(|why| format!("{}: {why}", at()))?,
-                    (None, _) => return Err(format!("{}: it begins in the middle", at())),
-                }
-            }
-        }
-    }
-    if let Some(log) = &mut log {
-        (log.sound, log.torn) = (sound, torn);
-    }
-    Ok(log)
-}
-
-fn add(log: &mut Log, record: Record) -> Result<(), &'static str> {
-    match record {
-        Record::Begin(_) => return Err("it begins twice"),
-        Record::Intent(intent) => {
-            let entry = Entry { intent: *intent, after: None, taken_back: false };
-            log.change(&entry).ok_or("a change that is not in its plan")?;
-            log.entries.push(entry);
-        }
-        Record::Did(after) => log.entries.last_mut().ok_or("a change without its before-state")?.after = Some(after),
-        Record::StepTakenBack { step } => {
-            log.entries.iter_mut().filter(|entry| entry.intent.step == step).for_each(|entry| entry.taken_back = true);
-        }
-        Record::TakingBack => log.state = State::Undoing,
-        Record::End { state, .. } => log.state = state,
-    }
-    Ok(())
 }
