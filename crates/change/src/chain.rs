@@ -51,7 +51,7 @@ pub(crate) fn waits(shelf: &Shelf, log: &Log) -> BTreeMap<usize, u64> {
         held.extend(touched.iter().map(|one| (one.clone(), *id)));
     }
     loop {
-        let known = waits.len();
+        let known = (waits.len(), held.len());
         for entry in log.entries.iter().filter(|entry| !entry.taken_back) {
             let of_entry = touched(log, entry);
             let last = of_entry.iter().filter_map(|one| held.get(one)).max().copied();
@@ -62,10 +62,25 @@ pub(crate) fn waits(shelf: &Shelf, log: &Log) -> BTreeMap<usize, u64> {
                 held.entry(one).or_insert(last);
             }
         }
-        if waits.len() == known {
+        if (waits.len(), held.len()) == known {
             return waits;
         }
     }
+}
+
+/// Younger applies that were undone but for what an older one now takes back in their stead, each with the places of what
+/// is left to them then: what they would put back is what the older one has set.
+pub(crate) fn superseded<'a>(shelf: &'a Shelf, log: &Log, waits: &BTreeMap<usize, u64>) -> Vec<(&'a Log, Vec<usize>)> {
+    let due = log.entries.iter().filter(|entry| !entry.taken_back && !waits.contains_key(&entry.intent.step));
+    let due: BTreeSet<Touched<'_>> = due.flat_map(|entry| touched(log, entry)).collect();
+    let younger = shelf.logs.iter().filter(|other| other.id > log.id && other.state == State::UndoneExcept);
+    let left = younger.filter_map(|other| {
+        let entries = || other.entries.iter().enumerate().filter(|(_, entry)| !entry.taken_back);
+        let stays = |entry: &Entry| !touched(other, entry).iter().any(|one| due.contains(one));
+        let left: Vec<usize> = entries().filter(|(_, entry)| stays(entry)).map(|(place, _)| place).collect();
+        (left.len() < entries().count()).then_some((other, left))
+    });
+    left.collect()
 }
 
 /// The youngest apply that has to be brought to its end: it was killed, or what it waited for is undone.

@@ -146,7 +146,9 @@ pub(crate) fn take_back(
     end: State,
     progress: &mut Progress<'_>,
 ) -> Result<Taken, Error> {
-    let restorer = Restorer::new(system, log, foreign).without(chain::waits(shelf, log));
+    let waits = chain::waits(shelf, log);
+    let superseded = chain::superseded(shelf, log, &waits);
+    let restorer = Restorer::new(system, log, foreign).without(waits);
     if foreign == Foreign::Refuse {
         let differences = restorer.differences();
         if !differences.is_empty() {
@@ -161,6 +163,7 @@ pub(crate) fn take_back(
     };
     // A full disk must not keep anybody from taking changes back: without the record, undo can be run again.
     unwritten.extend(write(&Record::TakingBack).err());
+    unwritten.extend(superseded.into_iter().filter_map(|(other, left)| supersede(system, other, left).err()));
     let taken = restorer.take_back(None, progress);
     let waits = taken.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. }));
     let state = match (taken.failed(), waits, taken.left()) {
@@ -187,6 +190,14 @@ pub(crate) fn take_back(
     }
     notes.dedup();
     Ok(Taken { undone: Undone { journal: log.id.to_string(), complete, risk: risk(log), restored, notes }, recorded })
+}
+
+/// Tells a younger journal what is no longer its to put back.
+fn supersede(system: &dyn System, log: &Log, left: Vec<usize>) -> Result<(), Failure> {
+    let journal = Journal::resume(system, log)?;
+    let state = if left.is_empty() { State::Undone } else { State::UndoneExcept };
+    journal.add(&Record::Left { entries: left, force: log.force })?;
+    journal.end(state)
 }
 
 /// What the steps that were begun still ask for.
