@@ -169,9 +169,10 @@ fn no_secret_of_a_servers_own_words_gets_in() {
         mapped: 300,
         touched: 1,
     };
-    fakes.push(require!(Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\" \"$@\""]).arg(program);
+    fakes.push(require!(Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     })));
 

@@ -227,9 +227,10 @@ fn links_to_what_root_alone_may_read_tell_nothing_of_other_engines() {
         mapped: 300,
         touched: 1,
     };
-    let oracle = Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\""]).arg(program);
+    let oracle = Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     });
     fakes.push(require!(oracle));
@@ -489,9 +490,10 @@ fn files_that_include_each_other_end() {
         mapped: 300,
         touched: 1,
     };
-    let _oracle = require!(Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\""]).arg(program);
+    let _oracle = require!(Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     }));
     let checked = Check::read(&check_within(60, &readers.program(), &["check", "--format", "json"]));
