@@ -1,6 +1,5 @@
 //! What is there now: as before, as it was left, or changed by somebody else.
 
-
 use super::{Found, Overlay, Restorer, same, sum_of};
 use crate::diff::{self, Difference, FileView};
 use crate::journal::{After, Before, Entry};

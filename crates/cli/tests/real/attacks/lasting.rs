@@ -172,7 +172,7 @@ fn a_pool_that_the_next_boot_takes_away_is_not_called_done() {
     let at_boot = |pages: u64| {
         let mut plan = plans::plan(vec![
             step("thp").change(ValueChange::new(THP, "never")),
-            step("pools-boot").change(FileChange::write(POOL, &format!("vm.nr_hugepages = {pages}\n"))),
+            step("pools-boot").change(FileChange::write(POOL, format!("vm.nr_hugepages = {pages}\n"))),
         ]);
         plan.at_boot = vec![PoolAtBoot { page_size: PageSize::MIB_2, pages }];
         plan.seal();
