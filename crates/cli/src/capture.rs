@@ -1,8 +1,10 @@
 //! `hugewise capture`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use hugewise_host::capture::{self, Keeps, Servers};
+use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
 use hugewise_model::{Engine, Host, Instance, Observed};
 use hugewise_report::date;
@@ -69,6 +71,13 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
             servers.files.extend(told.map(|mapping| mapping.name.clone()));
         }
     }
+    let all = || host.processes.known().into_iter().flatten();
+    let services: BTreeSet<&str> = all()
+        .filter(|process| servers.processes.contains(&process.pid))
+        .filter_map(|process| service_of(process))
+        .collect();
+    let neighbours = all().filter(|process| service_of(process).is_some_and(|service| services.contains(service)));
+    servers.neighbours = neighbours.map(|process| process.pid).collect();
     servers.users.extend(host.sysv_segments.known().into_iter().flatten().map(|segment| segment.uid));
     let known = |uid: &u32| host.accounts.users.get(uid);
     servers.names.extend(servers.users.iter().filter_map(known).map(|user| user.name.clone()));

@@ -152,8 +152,6 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     found
 }
 
-/// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
-/// vouched for keeps his name, whatever others call themselves.
 /// Whether the working directory of an instance's process is read: it holds the data, or completes a path of its arguments.
 pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
     let relative = |start: &str, word: &String| word.strip_prefix(start).is_some_and(|path| !path.starts_with('/'));
@@ -171,7 +169,8 @@ pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
     }
 }
 
-/// Appends the pid to names that several instances of an engine have.
+/// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
+/// vouched for keeps his name, whatever others call themselves.
 fn make_names_unique(instances: &mut [Instance]) {
     let mut bearers = BTreeMap::<(Engine, String), (usize, usize)>::new();
     for instance in &*instances {

@@ -44,6 +44,8 @@ pub struct Keeps {
 pub struct Servers {
     /// Their processes.
     pub processes: BTreeSet<u32>,
+    /// Processes that run in a service of theirs: what else runs there tells whose service it is.
+    pub neighbours: BTreeSet<u32>,
     /// Those whose working directory is read.
     pub folders: BTreeSet<u32>,
     /// Users by id who own one, or shared memory.
@@ -63,6 +65,10 @@ pub struct Servers {
 impl Servers {
     fn has(&self, process: &str) -> bool {
         process.parse().is_ok_and(|pid| self.processes.contains(&pid))
+    }
+
+    fn is_neighbour(&self, process: &str) -> bool {
+        process.parse().is_ok_and(|pid| self.neighbours.contains(&pid))
     }
 
     fn reads_folder_of(&self, process: &str) -> bool {

@@ -18,6 +18,7 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
         ["status"] => Some(redact::lines(bytes, |line| status_line(line, server))),
         ["limits"] => Some(redact::lines(bytes, limits_line)),
         ["cgroup"] if server => Some(bytes.to_vec()),
+        ["cgroup"] if keeps.servers.is_neighbour(process) => Some(redact::lines(bytes, service_line)),
         ["cgroup"] => Some(b"0::/\n".to_vec()),
         ["comm"] => Some(if bytes.trim_ascii() == b"systemd" { b"systemd\n".to_vec() } else { b"-\n".to_vec() }),
         ["mounts" | "mountinfo"] => Some(redact::mounts(bytes)),
@@ -45,6 +46,13 @@ fn is_plain_name(name: &str) -> bool {
 
 fn limits_line(line: &str) -> Option<String> {
     line.starts_with("Max locked memory").then(|| line.to_owned())
+}
+
+/// A line of /proc/PID/cgroup as far as the service, which is root's to name.
+fn service_line(line: &str) -> Option<String> {
+    let end = line.find(".service").map(|at| at + ".service".len())?;
+    let whole = line.get(end..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    line.get(..end).filter(|_| whole).map(str::to_owned)
 }
 
 /// A mapping that is read, with what its name tells.
@@ -126,10 +134,18 @@ pub(super) fn link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
     }
     match name {
         "exe" if keeps.servers.has(process) => program(target),
+        "exe" if keeps.servers.is_neighbour(process) => shell(target),
         "cwd" if keeps.servers.reads_folder_of(process) => Some(target.to_owned()),
         "exe" | "cwd" => None,
         _ => Some(target.to_owned()),
     }
+}
+
+/// The script that starts a server and waits for it is run by one of these.
+fn shell(path: &str) -> Option<String> {
+    const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "ksh93", "busybox"];
+    let name = path.rsplit('/').next()?;
+    SHELLS.contains(&name).then(|| format!("/bin/{name}"))
 }
 
 /// A program's path; one that could be more than a path is its name alone.

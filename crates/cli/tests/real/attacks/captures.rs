@@ -8,6 +8,7 @@ use hugewise_lab::guard::Skip;
 use hugewise_lab::require;
 use serde_json::{Value, json};
 
+use super::reading::attacker_of;
 use super::{Attacker, Fake, Looks};
 use crate::harness;
 use crate::namespace;
@@ -71,7 +72,7 @@ fn planted(text: &str) -> String {
 
 #[test]
 fn no_secret_of_a_servers_own_words_gets_in() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4280));
     require!(harness::program(&["/usr/bin/strings"]));
     let mut fakes = Vec::new();
 
@@ -169,9 +170,10 @@ fn no_secret_of_a_servers_own_words_gets_in() {
         mapped: 300,
         touched: 1,
     };
-    fakes.push(require!(Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\" \"$@\""]).arg(program);
+    fakes.push(require!(Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     })));
 
@@ -193,7 +195,7 @@ fn no_secret_of_a_servers_own_words_gets_in() {
 
 #[test]
 fn no_secret_of_other_processes_gets_in() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4281));
     require!(harness::program(&["/usr/bin/strings"]));
     let name = |word: &str| planted(&format!("@{word}"));
     // A name of 15 bytes, a folder, an argument, a title, a mapped file, and a cgroup where one can be made.

@@ -150,7 +150,7 @@ fn fake(attacker: &Attacker, program: &str, arguments: &[&str], directory: &Path
 
 #[test]
 fn links_to_what_root_alone_may_read_tell_nothing_of_postgresql() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4260));
     let (readers, vault, open) = (Readers::new(), Vault::new(), harness::folder());
     // By its mode, and by its folder's.
     let secrets = [
@@ -188,7 +188,7 @@ fn links_to_what_root_alone_may_read_tell_nothing_of_postgresql() {
 
 #[test]
 fn links_to_what_root_alone_may_read_tell_nothing_of_other_engines() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4261));
     let (readers, open) = (Readers::new(), harness::folder());
     let secret = |name: &str, text: &str| private(open.path(), name, &text.replace('@', SECRET)).display().to_string();
     let mut fakes = Vec::new();
@@ -227,9 +227,10 @@ fn links_to_what_root_alone_may_read_tell_nothing_of_other_engines() {
         mapped: 300,
         touched: 1,
     };
-    let oracle = Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\""]).arg(program);
+    let oracle = Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     });
     fakes.push(require!(oracle));
@@ -254,7 +255,7 @@ fn links_to_what_root_alone_may_read_tell_nothing_of_other_engines() {
 
 #[test]
 fn logs_that_root_alone_may_read_are_not_shown() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4262));
     let (readers, open) = (Readers::new(), harness::folder());
     let line = format!("2026-01-01 00:00:00.000 UTC [1] FATAL:  could not map anonymous shared memory: {SECRET}Log\n");
     let log = private(open.path(), "server.log", &line);
@@ -283,7 +284,7 @@ fn told_of(check: &Check, pid: u32, own: &str) -> String {
 
 #[test]
 fn whether_a_file_exists_shows_to_nobody_who_may_not_look() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4263));
     let (readers, vault) = (Readers::new(), Vault::new());
     vault.file("there", "port = 5555\n");
     fs::create_dir(vault.path("folder")).unwrap();
@@ -315,7 +316,7 @@ fn whether_a_file_exists_shows_to_nobody_who_may_not_look() {
 /// `su` waits for a password as root, in a folder and under a name that the attacker chose.
 #[test]
 fn a_program_of_roots_that_an_attacker_starts_reads_with_his_rights() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4264));
     require!(harness::program(&["/usr/bin/su"]));
     let (readers, open) = (Readers::new(), harness::folder());
     let data = attacker.postgresql("data", "");
@@ -343,7 +344,7 @@ fn a_program_of_roots_that_an_attacker_starts_reads_with_his_rights() {
 /// A file that is one moment his own and the next a link.
 #[test]
 fn a_file_that_turns_into_a_link_while_it_is_read_tells_nothing() {
-    let attacker = require!(Attacker::new());
+    let attacker = require!(attacker_of(4265));
     let (readers, open) = (Readers::new(), harness::folder());
     let secret = private(open.path(), "secret", &format!("cluster_name = {SECRET}Race\n"));
     let data = attacker.postgresql("data", "");
@@ -378,8 +379,8 @@ fn a_file_that_turns_into_a_link_while_it_is_read_tells_nothing() {
     });
 }
 
-/// An attacker whose servers share what they may take with no other test's.
-fn attacker_of(uid: u32) -> Result<Attacker, Skip> {
+/// An attacker whose servers share what they may take, and how many are looked at, with no other test's.
+pub(super) fn attacker_of(uid: u32) -> Result<Attacker, Skip> {
     let attacker = Attacker { user: User { uid, gid: uid }, ..Attacker::new()? };
     attacker.user.own(attacker.home());
     Ok(attacker)
@@ -489,9 +490,10 @@ fn files_that_include_each_other_end() {
         mapped: 300,
         touched: 1,
     };
-    let _oracle = require!(Fake::start_by(&attacker, &looks, |program| {
-        let mut command = attacker.command("bash");
-        command.args(["-c", "exec -a ora_pmon_FAKE \"$0\""]).arg(program);
+    let _oracle = require!(Fake::start_by(&attacker, &looks, |bash| {
+        // In place of the name that it would be started by.
+        let mut command = attacker.command(bash);
+        command.args(["-c", "shift 3; exec -a ora_pmon_FAKE \"$@\"", "bash"]);
         command
     }));
     let checked = Check::read(&check_within(60, &readers.program(), &["check", "--format", "json"]));
