@@ -4,6 +4,7 @@ use hugewise_advice::fix;
 use hugewise_engines::mysql::cnf::{self, Content};
 use hugewise_engines::options;
 use hugewise_host::Source;
+use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_model::{Asked, Engine, Instance};
 
 use super::{Ask, Draft, expected, ours};
@@ -57,8 +58,8 @@ fn drop_in(
     if !instance.is_known_to_the_host() {
         return Err("its option files may be another server's too: set it in the one that is its own".into());
     }
-    let arguments = ask.host.process(instance.pid).and_then(|process| process.command.known());
-    let arguments = arguments.ok_or("the server's command line is not known")?;
+    let process = ask.host.process(instance.pid).ok_or("the server's process is not known")?;
+    let arguments = process.command.known().ok_or("the server's command line is not known")?;
     if arguments.iter().any(|argument| argument == "--no-defaults") {
         return Err("it reads no option files (--no-defaults): add --large-pages to its command line".into());
     }
@@ -67,8 +68,10 @@ fn drop_in(
         None => FILES.iter().map(|path| (*path).to_owned()).collect(),
     };
     let mut folders = Vec::new();
+    let budgets = Budgets::new(Limits::CONFIGURATION);
+    let own = budgets.of(ask.source, process);
     for file in &files {
-        included_folders(ask.source, file, 0, &mut folders);
+        included_folders(&own, file, 0, &mut folders);
     }
     let text = ours::file(&["[mysqld]".into(), "large_pages = ON".into()]);
     let known = |folder: &&String| allowed::mysql_folder(folder) && ask.source.list(folder).is_known();

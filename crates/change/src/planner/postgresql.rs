@@ -4,6 +4,7 @@ use hugewise_advice::fix;
 use hugewise_engines::options::in_mount_namespace_of;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
+use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
 use hugewise_model::{Asked, Engine, Instance, PageSize};
 
@@ -165,7 +166,8 @@ fn drop_in(
         return None;
     }
     let config = config_file(instance)?;
-    let folders = included_folders(ask.source, &config);
+    let budgets = Budgets::new(Limits::CONFIGURATION);
+    let folders = included_folders(&budgets.of(ask.source, ask.host.process(instance.pid)?), &config);
     let own = config.strip_suffix("/postgresql.conf").map(|folder| format!("{folder}/conf.d"));
     let is_own = |folder: &&String| Some(*folder) == own.as_ref() && allowed::postgresql_folder(folder);
     for folder in folders.iter().rev().filter(is_own).filter(|folder| ask.source.list(folder).is_known()) {
@@ -225,7 +227,8 @@ fn alter_system(
     let data = instance.data_directory.known().ok_or("the data directory of the server is not known")?;
     let process = ask.host.process(instance.pid).ok_or("the server's process is not known")?;
     let file = format!("{data}/postgresql.auto.conf");
-    let there = ask.source.read(&in_mount_namespace_of(ask.host, process, &file));
+    let budgets = Budgets::new(Limits::CONFIGURATION);
+    let there = budgets.of(ask.source, process).read(&in_mount_namespace_of(ask.host, process, &file));
     let there = match there {
         hugewise_model::Observed::Known(bytes) => bytes,
         hugewise_model::Observed::Absent => Vec::new(),
