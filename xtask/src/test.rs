@@ -25,6 +25,7 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/openssl", "openssl"),
     ("/usr/bin/sadf", "sysstat"),
     ("/usr/bin/atop", "atop"),
+    ("/usr/bin/pmrep", "pcp"),
     ("/usr/bin/promtool", "prometheus"),
     ("/usr/bin/tmux", "tmux"),
     ("/usr/bin/chromium", "chromium"),

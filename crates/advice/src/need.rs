@@ -48,11 +48,13 @@ pub(crate) fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
     }
 }
 
-/// What counts of an instance's memory, where that is what has been touched and no more: of a stranger, and of a program
-/// that is known by nothing but what it maps, unless somebody has named it.
+/// What counts of an instance's memory, where that is what has been touched and no more: of a stranger, of a container's
+/// tenant, and of a program that is known by nothing but what it maps, unless somebody has named it.
 pub(crate) fn only_touched(instance: &Instance) -> Option<Bytes> {
     let told = |voucher: &Voucher| matches!(voucher, Voucher::Named | Voucher::Described);
-    let counts_touched = instance.engine == Engine::Other || !instance.is_vouched();
+    // What runs in a container is its tenant's word.
+    let tenants = instance.vouchers.iter().all(|voucher| *voucher == Voucher::Container);
+    let counts_touched = instance.engine == Engine::Other || tenants;
     let touched = instance.touched.get().filter(|touched| *touched < instance.segment_bytes());
     touched.filter(|_| counts_touched && !instance.vouchers.iter().any(told))
 }

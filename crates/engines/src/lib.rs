@@ -141,8 +141,8 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     for kind in KINDS {
         (kind.find)(&scene, &mut found);
     }
-    vouch::vouch(host, &mut found.instances);
-    vouch::bound_strangers(&mut found);
+    vouch::vouch(host, source, &mut found.instances);
+    vouch::bound_strangers(host, &mut found);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());

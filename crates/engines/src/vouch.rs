@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_host::Source;
 use hugewise_host::config::systemd::service_of;
+use hugewise_host::source::owner::Owner;
 use hugewise_model::instance::SegmentKind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
@@ -11,7 +13,7 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 use crate::{Found, Kind, kinds, options};
 
 /// Fills in who speaks for each instance, and how much of its memory anybody has touched.
-pub(crate) fn vouch(host: &Host, instances: &mut [Instance]) {
+pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]) {
     let services = Services::of(host);
     for instance in instances {
         instance.touched = touched(host, instance);
@@ -20,9 +22,14 @@ pub(crate) fn vouch(host: &Host, instances: &mut [Instance]) {
         instance.unit_is_its_own = instance.unit.as_deref().is_some_and(alone);
         instance.vouchers = main.map_or_else(Vec::new, |main| {
             let is: [(Voucher, bool); 4] = [
-                (Voucher::Unit, instance.unit_is_its_own && is_user_of_unit(host, instance, main)),
+                (
+                    Voucher::Unit,
+                    instance.unit_is_its_own
+                        && is_user_of_unit(host, instance, main)
+                        && runs_roots_program(source, main),
+                ),
                 (Voucher::Account, main.caller.is_none() && is_server_account(host, instance.engine, main)),
-                (Voucher::Root, is_roots(main)),
+                (Voucher::Root, is_roots(instance.engine, main)),
                 (Voucher::Container, instance.containered && is_in_a_hosts_container(main)),
             ];
             is.into_iter().filter(|(_, speaks)| *speaks).map(|(voucher, _)| voucher).collect()
@@ -35,16 +42,17 @@ pub(crate) fn vouch(host: &Host, instances: &mut [Instance]) {
 const MOST_STRANGERS: usize = 32;
 
 /// Leaves out what one user has of strangers beyond that, those with the least memory first, and says so.
-pub(crate) fn bound_strangers(found: &mut Found) {
-    let mut by_owner = BTreeMap::<String, Vec<(Bytes, u32)>>::new();
+pub(crate) fn bound_strangers(host: &Host, found: &mut Found) {
+    let mut by_owner = BTreeMap::<u32, Vec<(Bytes, u32)>>::new();
     for stranger in found.instances.iter().filter(|instance| !instance.is_vouched()) {
-        by_owner.entry(stranger.owner.clone()).or_default().push((stranger.segment_bytes(), stranger.pid));
+        let uid = host.process(stranger.pid).map_or(NOBODY, |main| Owner::behind(Owner::of(main).uid));
+        by_owner.entry(uid).or_default().push((stranger.segment_bytes(), stranger.pid));
     }
     let mut left_out = BTreeSet::new();
     for (owner, mut strangers) in by_owner.into_iter().filter(|(_, strangers)| strangers.len() > MOST_STRANGERS) {
         strangers.sort_unstable_by_key(|(size, pid)| (std::cmp::Reverse(*size), *pid));
         let more = strangers.split_off(MOST_STRANGERS);
-        let (what, count) = (format!("servers of user {owner}"), more.len());
+        let (what, count) = (format!("servers of user {}", host.accounts.user_name(owner)), more.len());
         let why = format!(
             "{count} more than {MOST_STRANGERS} that nothing vouches for: those with the least memory are left out"
         );
@@ -83,11 +91,27 @@ fn is_user_of_unit(host: &Host, instance: &Instance, main: &Process) -> bool {
     let mut units = host.configuration.units.iter();
     let unit = units.find(|unit| Some(&unit.name) == instance.unit.as_ref()).filter(|unit| !unit.files.is_empty());
     let as_its_user = unit.is_some_and(|unit| match &unit.user {
-        Observed::Known(user) => uid_of(host, user) == Some(main.uid),
+        Observed::Known(user) => uid_of(host, &without_specifiers(&unit.name, user)) == Some(main.uid),
         Observed::Absent => main.uid == 0,
         Observed::Denied | Observed::Malformed(_) => false,
     });
     as_its_user && main.caller.is_none()
+}
+
+/// Whether the program is root's: whoever gets a service to run what he likes brings a program of his own. Who owns it is not
+/// in a capture.
+fn runs_roots_program(source: &dyn Source, main: &Process) -> bool {
+    source.owner_of_executable(main.pid).get().is_none_or(|uid| uid == 0)
+}
+
+/// A unit's value with what stands for its own name filled in: `%i` and `%I` are the instance of a template, `%p` and `%P` its
+/// name (systemd.unit(5)).
+fn without_specifiers(unit: &str, value: &str) -> String {
+    let name = unit.strip_suffix(".service").unwrap_or(unit);
+    let (prefix, instance) = name.split_once('@').unwrap_or((name, ""));
+    [("%i", instance), ("%I", instance), ("%p", prefix), ("%P", prefix)]
+        .iter()
+        .fold(value.to_owned(), |value, (specifier, text)| value.replace(specifier, text))
 }
 
 fn uid_of(host: &Host, user: &str) -> Option<u32> {
@@ -132,10 +156,11 @@ fn kind_of(engine: Engine) -> Option<&'static Kind> {
 
 /// Whether root runs it of its own will: a set-user-ID program that was started under a server's name is another program
 /// than its name says.
-fn is_roots(main: &Process) -> bool {
+fn is_roots(engine: Engine, main: &Process) -> bool {
     let named_so = |path: &String| {
         let name = options::file_name(path.trim_end_matches(" (deleted)"));
-        name == "oracle" || name.starts_with(main.name.as_str())
+        // Oracle goes by what a process calls itself, and that is its caller's choice.
+        if engine == Engine::Oracle { name == "oracle" } else { name.starts_with(main.name.as_str()) }
     };
     main.uid == 0 && main.caller.is_none() && main.executable.known().is_none_or(named_so)
 }
@@ -253,6 +278,9 @@ mod tests {
         let one = |uid, cgroup: &str| of(&host(vec![process(7, 1, uid, cgroup, POSTGRES)], &units), 7);
         assert_eq!(one(1205, &at("pgprod.service")), [Voucher::Unit]);
         assert_eq!(one(1205, "/database.slice/pgprod.service"), [Voucher::Unit]);
+        let template = [("db@pgprod.service", Some("%i"))];
+        let started = host(vec![process(7, 1, 1205, "/system.slice/db@pgprod.service", POSTGRES)], &template);
+        assert_eq!(of(&started, 7), [Voucher::Unit]);
         // Somebody else in it; services that run what users give them; managers of users; units without files.
         assert_eq!(one(4242, &at("pgprod.service")), []);
         assert_eq!(one(4242, &at("cron.service")), []);
@@ -293,7 +321,8 @@ mod tests {
         assert_eq!(of(&host(vec![called], &[]), 7), []);
         let renamed = Process { name: "ora_pmon_X".into(), ..process(7, 1, 0, "/", "/usr/bin/sudo") };
         let titled = Process { command: Observed::Known(vec!["ora_pmon_X".into()]), ..renamed };
-        assert_eq!(of(&host(vec![titled], &[]), 7), []);
+        assert_eq!(of(&host(vec![titled.clone()], &[]), 7), []);
+        assert_eq!(of(&host(vec![Process { name: "sudo".into(), ..titled }], &[]), 7), []);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Wanted<'_> {
 /// A demand rounded to small pages and then to large ones is exact for one segment, as the large page
 /// is a multiple of the small one; of several segments each is rounded for itself.
 pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
-    let stated = instance.demand.as_ref();
+    let stated = instance.demand.as_ref().filter(|_| need::only_touched(instance).is_none());
     if let Some(stated) = stated.filter(|demand| demand.page_size == page) {
         return Some(stated.clone());
     }

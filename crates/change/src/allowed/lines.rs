@@ -64,7 +64,12 @@ fn setting(line: &str) -> Option<(&str, &str)> {
 }
 
 fn sysctl(line: &str) -> bool {
-    setting(line).is_some_and(|(key, value)| SYSCTLS.contains(&key) && number(value))
+    setting(line).is_some_and(|(key, value)| SYSCTLS.contains(&key) && number(value) && !gives_to_nobody(key, value))
+}
+
+/// The kernel's overflow group is nobody's, and so are the rights that it is given.
+fn gives_to_nobody(key: &str, value: &str) -> bool {
+    key == "vm.hugetlb_shm_group" && value.trim_start_matches('0') == "65534"
 }
 
 fn tmpfiles(line: &str) -> bool {
@@ -78,7 +83,8 @@ fn limits(line: &str) -> bool {
     let amount = |value: &str| number(value) || matches!(value, "unlimited" | "infinity" | "-1");
     match line.split_whitespace().collect::<Vec<_>>().as_slice() {
         [who, "-" | "soft" | "hard", "memlock", value] => {
-            (*who == "*" || plain(who.strip_suffix('$').unwrap_or(who))) && amount(value)
+            // An account, and nobody else with it: no group, no range of users, not everybody.
+            plain(who.strip_suffix('$').unwrap_or(who)) && !who.contains(['@', ':', '*', '%']) && amount(value)
         }
         _ => false,
     }
@@ -150,7 +156,10 @@ pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), String> {
         kib.is_some_and(number)
     };
     let fits = match parts.as_slice() {
-        ["", "proc", "sys", group, name] => SYSCTLS.contains(&format!("{group}.{name}").as_str()) && number(value),
+        ["", "proc", "sys", group, name] => {
+            let key = format!("{group}.{name}");
+            SYSCTLS.contains(&key.as_str()) && number(value) && !gives_to_nobody(&key, value)
+        }
         ["", "sys", "kernel", "mm", "hugepages", size, "nr_hugepages" | "nr_overcommit_hugepages"] => {
             pool(size) && number(value)
         }

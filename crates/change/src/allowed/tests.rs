@@ -32,7 +32,10 @@ fn drop_ins_of_every_kind_pass() {
         "w /sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages - - - - 3\n\
          w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n"
     ));
-    assert!(written("/etc/security/limits.d/zz-hugewise.conf", "postgres - memlock unlimited\n@dba hard memlock 64\n"));
+    assert!(written(
+        "/etc/security/limits.d/zz-hugewise.conf",
+        "postgres - memlock unlimited\noracle hard memlock 64\n"
+    ));
     assert!(written(
         "/etc/systemd/system/postgresql@15-main.service.d/zz-hugewise.conf",
         "[Service]\nLimitMEMLOCK=infinity\n"
@@ -80,6 +83,10 @@ fn nothing_else_is_written() {
         ("/etc/mysql/conf.d/zz-hugewise.cnf", "[mysqld]\nplugin_load_add=/tmp/x\n"),
         ("/etc/postgresql/15/main/conf.d/zz-hugewise.conf", "archive_command = '/tmp/x'\n"),
         ("/etc/security/limits.d/zz-hugewise.conf", "* - nproc unlimited\n"),
+        ("/etc/security/limits.d/zz-hugewise.conf", "* - memlock unlimited\n"),
+        ("/etc/security/limits.d/zz-hugewise.conf", "@users - memlock unlimited\n"),
+        ("/etc/security/limits.d/zz-hugewise.conf", "1000:60000 - memlock unlimited\n"),
+        ("/etc/sysctl.d/zz-hugewise-shm-group.conf", "vm.hugetlb_shm_group = 65534\n"),
     ] {
         assert!(!written(path, text), "{path}: {text}");
     }
@@ -130,6 +137,7 @@ fn kernel_values_that_this_is_about_pass_and_no_others() {
     assert!(set("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages", "5"));
     assert!(!set("/proc/sys/kernel/core_pattern", "1"));
     assert!(!set("/proc/sys/vm/hugetlb_shm_group", "117\n1"));
+    assert!(!set("/proc/sys/vm/hugetlb_shm_group", "65534"));
     assert!(!set("/proc/sys/vm/../kernel/core_pattern", "1"));
     assert!(!set("/sys/kernel/mm/transparent_hugepage/enabled", "sometimes"));
     let pool = PoolRef { page_size: PageSize::GIB_1, node: Some(1) };

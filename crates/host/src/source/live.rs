@@ -13,6 +13,7 @@ use super::beneath::{
     read_located, read_located_up_to, read_open, read_part_located,
 };
 use super::owner::{Found, is_kernels, kernels, link_as, locate_as, own_root};
+use super::patient::{Patient, locked_by};
 use super::{Machine, Owner, Part, Source, split_process_root};
 use crate::process::status;
 use crate::sys;
@@ -24,6 +25,16 @@ pub struct Live {
     maps: RefCell<Option<(u32, OwnedFd)>>,
     /// Whether the pids of this /proc are those that system calls take: with a host's /proc in a container they are not.
     own_pids: OnceCell<bool>,
+    /// For files that another process can keep from being read.
+    patient: Patient,
+}
+
+/// One of the kernel's own files.
+fn read_kernels(path: &str) -> Observed<Vec<u8>> {
+    match open_to_read(CWD, path) {
+        Ok(file) => read_open(&file),
+        Err(error) => not_known(error),
+    }
 }
 
 impl Live {
@@ -97,9 +108,9 @@ impl Source for Live {
         }
         // Opening one of these has no effect, and they are always regular files.
         if super::kernel_files::is_known(path) {
-            return match open_to_read(CWD, path) {
-                Ok(file) => read_open(&file),
-                Err(error) => not_known(error),
+            return match locked_by(path) {
+                Some(pid) => self.patient.read(pid, path, read_kernels),
+                None => read_kernels(path),
             };
         }
         locate_plain(path).and_then(of_disk).and_then(|file| read_located(&file))
@@ -152,6 +163,12 @@ impl Source for Live {
             Err(Errno::NOTTY) => Observed::Absent,
             Err(error) => not_known(error),
         }
+    }
+
+    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
+        let stat = openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .and_then(rustix::fs::fstat);
+        observed(stat.map(|stat| stat.st_uid))
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

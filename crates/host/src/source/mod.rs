@@ -55,6 +55,7 @@ pub mod map;
 mod own_root;
 pub mod owned;
 pub mod owner;
+mod patient;
 pub mod recording;
 mod sosreport;
 pub mod tarred;
@@ -125,6 +126,12 @@ pub trait Source {
     /// (hugetlb or base page; THP does not show), where it can be asked: PROCMAP_QUERY on
     /// Linux 6.11 and later, or the answers that a capture kept. Absent where it cannot.
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize>;
+
+    /// Who owns the file that a process runs, replaced since or not; absent where nobody can be asked, as in a capture.
+    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
+        let _ = pid;
+        Observed::Absent
+    }
 
     /// What all threads of a process have run so far, ended ones too; absent where nobody can be asked, as in a capture.
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

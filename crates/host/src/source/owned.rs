@@ -75,6 +75,7 @@ impl Budgets {
 
     /// Asks, where the user has something left; `size` tells what an answer has cost.
     fn ask<T>(&self, uid: u32, size: impl FnOnce(&T) -> u64, ask: impl FnOnce(&Limits) -> Observed<T>) -> Observed<T> {
+        let uid = Owner::behind(uid);
         {
             let mut spent = self.spent.borrow_mut();
             let spent = spent.entry(uid).or_default();

@@ -46,6 +46,12 @@ impl Owner {
         }
     }
 
+    /// The user who stands behind a uid: subordinate ids (subuid(5)) come in blocks, and one user has them all.
+    pub const fn behind(uid: u32) -> u32 {
+        const BLOCK: u32 = 1 << 16;
+        if uid < BLOCK { uid } else { uid - uid % BLOCK }
+    }
+
     /// A path of the form `/proc/PID/root/REST`, where PID is the server's own: REST.
     pub(super) fn inside<'a>(&self, path: &'a str) -> Option<(&'a str, &'a str)> {
         let (root, rest) = super::split_process_root(path)?;

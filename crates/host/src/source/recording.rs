@@ -81,6 +81,10 @@ impl Source for Recording<'_> {
         answer
     }
 
+    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
+        self.source.owner_of_executable(pid)
+    }
+
     fn machine(&self) -> Machine {
         self.source.machine()
     }

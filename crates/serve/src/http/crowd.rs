@@ -23,7 +23,7 @@ pub(super) const STREAMS: usize = 100;
 const OTHERS: u64 = 256;
 
 /// Nobody goes sooner than this after he came or was answered.
-const LEAST_STAY: Duration = Duration::from_millis(100);
+const LEAST_STAY: Duration = Duration::from_millis(500);
 
 /// What a connection is doing; those who do less go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -36,6 +36,8 @@ impl Scene {
         guard.set_switch(THP, "madvise")?;
         let folder = harness::folder();
         fs::write(folder.path().join("mark"), "").unwrap();
+        // Where it was built is in no container.
+        fs::copy(harness::HUGEWISE, folder.path().join("hugewise")).unwrap();
         let scene = Self { _guard: guard, folder };
         let switch = Step::new("thp", "THP", Risk::Safe, "why").change(ValueChange::new(THP, "never"));
         let file = Step::new("pools-boot", "pool", Risk::Safe, "why")
@@ -53,7 +55,7 @@ impl Scene {
     fn run(&self, kinds: &[&str], script: &str) -> Output {
         let mut command = Command::new("unshare");
         command.args(kinds).args(["--", "sh", "-c", &format!("set -u\n{script}")]);
-        command.env("BASE", self.folder.path()).env("HUGEWISE", harness::HUGEWISE);
+        command.env("BASE", self.folder.path()).env("HUGEWISE", self.path("hugewise"));
         // What is tried here is what is installed: it has no way to be told that it is a host.
         command.env_remove("HUGEWISE_TEST_NAMESPACE").stdin(Stdio::null());
         command.output().unwrap()
