@@ -189,10 +189,11 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     check(host, instances, options)?;
     let everybody = instances;
-    // Nothing below knows of a stranger.
+    // Nothing below does anything for a stranger.
     let instances: &[Instance] = &stranger::known(everybody);
     let (assessment, all) = (&of_known(assessment, everybody), assessment);
-    let mut ask = Ask { host, instances, assessment, sizing, source, options, unmoved: &[] };
+    let strangers: Vec<&Instance> = everybody.iter().filter(|instance| !instance.is_vouched()).collect();
+    let mut ask = Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[] };
     let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
     if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
         return Err(PlanError::NoGibPages);
@@ -308,6 +309,8 @@ fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
 struct Ask<'a> {
     host: &'a Host,
     instances: &'a [Instance],
+    /// Those that nothing vouches for: nothing is done for them, and no pages are taken from under them.
+    strangers: &'a [&'a Instance],
     assessment: &'a Assessment,
     sizing: Option<&'a Sizing>,
     source: &'a dyn Source,

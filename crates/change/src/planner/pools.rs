@@ -1,6 +1,7 @@
 //! How large each pool is to be: one goal a page size, which the steps for now and for the next boot share.
 
 use hugewise_advice::{boot, fix, need};
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, PageCount, PageSize, Pool};
 
 use super::{Ask, is_kept_off};
@@ -132,10 +133,10 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let passing = surplus > on_demand;
     let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
     let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
-    let goal = match () {
-        () if grows => target,
-        () if gives_back(ask, pool, least) => least,
-        () => now,
+    let (goal, needed) = match () {
+        () if grows => (target, needed),
+        () if gives_back(ask, pool, least) => (least, least),
+        () => (now, needed),
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
     Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, at_boot: false })
@@ -150,16 +151,18 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     lacking.next().is_some()
 }
 
-/// Pages that are held, and those that servers will ask for at their next start without being planned for.
+/// Pages that are held, and those that servers will ask for at their next start without being planned for. Strangers
+/// count too, as one may be a server that could not be told from them, and none gets a page by this.
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
-    let asks = |instance: &&Instance| {
+    let asks = |instance: &Instance| {
         // One whose settings cannot be read may ask.
         let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+        (asks || is_kept_off(ask.assessment, instance)) && need::page_size(ask.host, instance) == Some(page)
+    };
+    let planned = |instance: &Instance| {
         // One that no step sets to the pages that are planned for it goes on to ask for these.
         let stays = ask.unmoved.contains(&instance.title());
-        let planned = !stays && ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
-        let waits = asks || is_kept_off(ask.assessment, instance);
-        waits && !planned && need::page_size(ask.host, instance) == Some(page)
+        !stays && ask.sized().any(|(of, _)| std::ptr::eq(of, instance))
     };
     let more = |instance: &Instance| {
         // One on pages of another size needs them all.
@@ -167,19 +170,35 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         let demand = if moves { need::demand(ask.host, instance) } else { need::more(ask.host, instance) };
         demand.map(|demand| demand.pages)
     };
-    committed + ask.instances.iter().filter(asks).filter_map(more).sum()
+    let known = ask.instances.iter().filter(|instance| !planned(instance));
+    let strangers = strangers(ask);
+    let waiting = known.chain(&strangers).filter(|instance| asks(instance));
+    committed + waiting.filter_map(more).sum()
+}
+
+/// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have
+/// touched where the host starves, as nobody is to keep it starving who spends no memory himself.
+fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
+    let mut strangers: Vec<Instance> = ask.strangers.iter().copied().cloned().collect();
+    if !starves(ask) {
+        strangers.iter_mut().for_each(|instance| instance.vouchers.push(Voucher::Named));
+    }
+    strangers
+}
+
+fn starves(ask: &Ask<'_>) -> bool {
+    ask.findings("HW206").next().is_some()
 }
 
 /// Whether pages are to be given back: the pools starve the host, or somebody said so.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
-    let starves = ask.findings("HW206").next().is_some();
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    (starves || ask.options.shrink) && spare > PageCount::ZERO
+    (starves(ask) || ask.options.shrink) && spare > PageCount::ZERO
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.
 fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
-    if ask.options.boot || ask.findings("HW206").next().is_some() {
+    if ask.options.boot || starves(ask) {
         return PageCount::ZERO;
     }
     let steps = boot::pool(ask.host, page).unwrap_or_default();

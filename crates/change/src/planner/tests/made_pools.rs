@@ -319,6 +319,19 @@ fn a_server_that_keeps_its_page_size_keeps_its_pages() {
 }
 
 #[test]
+fn pages_are_not_taken_from_under_a_server_that_could_not_be_told_from_a_stranger() {
+    let base = source("rhel7-oracle-memlock");
+    let denying = super::denying::Denying { base: &*base, paths: vec!["/etc/passwd"] };
+    let world = World::new(&denying);
+    let options = Options { shrink: true, ..Options::default() };
+    let (plan, after) = holds("unvouched", &world, &options, &Request::default());
+    assert!(plan.warnings.iter().any(|it| it.starts_with("oracle ERP is left out")), "{}", shown(&plan));
+    // Its memory needs 8,192 of the 8,300 pages.
+    let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+    assert_eq!(after.text(file).trim(), "8192", "{}", shown(&plan));
+}
+
+#[test]
 fn a_second_plan_finds_our_file_as_the_first_one_left_it() {
     let base = source("two-clusters-one-too-big");
     let mut world = World::new(&*base);
