@@ -191,6 +191,8 @@ impl Case {
             mechanism: Mechanism::Mmap,
             segments: vec![segment(u64::from(pid), size, false)],
             huge_pages: HugePageUse::None,
+            beside: Vec::new(),
+            next: Observed::Absent,
             demand: Some(Demand {
                 page_size: PageSize::MIB_2,
                 pages: PageSize::MIB_2.pages_for(size),

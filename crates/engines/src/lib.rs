@@ -237,6 +237,8 @@ impl<'a> Scene<'a> {
             segments: Vec::new(),
             huge_pages: HugePageUse::Unknown,
             demand: None,
+            beside: Vec::new(),
+            next: Observed::Absent,
             page_tables: self.page_tables(main, &pids),
             unit: service_of(main).map(str::to_owned),
             unit_is_its_own: false,

@@ -92,8 +92,12 @@ pub struct Instance {
     pub segments: Vec<Segment>,
     /// Sum over `segments`, or what the settings ask for where that is known better.
     pub huge_pages: HugePageUse,
-    /// Pages that it needs to be wholly on huge pages.
+    /// Pages of the size that it asks for that it needs to be wholly on huge pages, as it runs now.
     pub demand: Option<Demand>,
+    /// Pages of other sizes that it needs beside those: a server whose memory is on pages of several sizes.
+    pub beside: Vec<Demand>,
+    /// What it will ask for when it starts again. Absent: the same as now, for all that its files tell.
+    pub next: Observed<NextStart>,
     /// Page tables of all its processes (sum of VmPTE).
     pub page_tables: Observed<Bytes>,
     /// The systemd service of the host that it runs in, directly: one of a user's or a container's manager is none.
@@ -147,6 +151,11 @@ impl Instance {
     /// be planned for, and nothing of the unit that it lies in.
     pub fn is_known_to_the_host(&self) -> bool {
         self.vouchers.iter().any(|voucher| !matches!(voucher, Voucher::Named | Voucher::Described))
+    }
+
+    /// What it needs as it runs now, one demand a page size.
+    pub fn demands(&self) -> impl Iterator<Item = &Demand> {
+        self.demand.iter().chain(&self.beside)
     }
 
     /// Memory in its segments.
@@ -295,6 +304,18 @@ impl HugePageUse {
             Self::Unknown => "unknown",
         }
     }
+}
+
+/// What a server will ask for when it starts again, by its settings as they stand now: they may have been changed since
+/// it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextStart {
+    /// Whether it will ask, and what it does where it does not get them.
+    pub asked: Asked,
+    /// The setting that decides that, or the one that was changed.
+    pub setting: Option<Setting>,
+    /// Pages that it will ask for, one demand a page size; empty where it asks for none.
+    pub demands: Vec<Demand>,
 }
 
 /// The pages that an instance needs.

@@ -17,7 +17,7 @@ pub mod vouch;
 pub use configuration::Configuration;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
-pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, Segment};
+pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, NextStart, Segment};
 pub use observed::{Observed, Unread};
 pub use process::{Limit, Mapping, Process};
 pub use units::{Bytes, PageCount, PageSize};

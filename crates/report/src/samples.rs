@@ -183,6 +183,8 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         mechanism: Mechanism::SysvShm,
         segments: vec![segment],
         huge_pages,
+        beside: Vec::new(),
+        next: Observed::Absent,
         demand: Some(Demand {
             page_size: PageSize::MIB_2,
             pages: PageCount(17_411),
@@ -235,6 +237,8 @@ pub(crate) fn prod() -> Sample {
         sessions: Observed::Known(60),
         pids: (900..966).collect(),
         page_tables: Observed::Known(Bytes(14_784_921)),
+        beside: Vec::new(),
+        next: Observed::Absent,
         demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
         ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
     };

@@ -41,6 +41,8 @@ pub(crate) fn instance(name: &str) -> Instance {
         segments: Vec::new(),
         huge_pages: HugePageUse::Unknown,
         demand: None,
+        beside: Vec::new(),
+        next: Observed::Absent,
         page_tables: Observed::Absent,
         unit: None,
         unit_is_its_own: false,
