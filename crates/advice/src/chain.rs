@@ -159,7 +159,7 @@ fn permission(host: &Host, instance: &Instance) -> Link {
 }
 
 /// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of the segment's size.
-fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
+pub(crate) fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
     let right = permission::without_memlock(host, instance);
     if let Right::Has(what) = right {
         return (LinkState::Ok, what);

@@ -1,11 +1,13 @@
 //! The one cause that keeps an instance off huge pages, so that one root cause gives one leading finding.
 
 use hugewise_model::instance::{Mechanism, SessionModel};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Level, LinkName, LinkState, PageCount, PageSize};
+use hugewise_model::{
+    Asked, Bytes, Host, HugePageUse, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy,
+};
 
 use crate::chain::{is_amm, other_pools};
 use crate::need::{BIG_SEGMENT, LARGE_SEGMENT};
-use crate::permission::{self, Memlock};
+use crate::permission::{self, Memlock, Right};
 use crate::{Facts, Missing, forecast, need};
 
 /// The leading cause.
@@ -99,9 +101,7 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     if instance.huge_pages == HugePageUse::Partly {
         return Ok(Some(Lead::Partly));
     }
-    let rooms = need::rooms(facts.host, facts.instances);
-    let title = instance.title();
-    let crowded_out = rooms.iter().any(|room| room.instance == title && !room.fits());
+    let crowded_out = facts.situation.room(instance).is_some_and(|room| !room.fits());
     Ok(Some(if crowded_out || state(LinkName::Room) == Some(LinkState::Broken) {
         Lead::DoesNotFit
     } else if state(LinkName::Permission) == Some(LinkState::Broken) {
@@ -114,6 +114,43 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     } else {
         Lead::Restart
     }))
+}
+
+/// What puts an instance on huge pages, in the order in which it is done.
+pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
+    let host = facts.host;
+    let mut remedies = Vec::new();
+    let other_memory = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
+    if instance.asked == Asked::No || other_memory {
+        remedies.push(Remedy::SetSetting(instance.id()));
+    }
+    if let Some(page) =
+        need::page_size(host, instance).filter(|page| facts.situation.is_short_of(host, *page, instance))
+    {
+        remedies.push(Remedy::SetPool(page));
+    }
+    remedies.extend(right_to_pages(host, instance));
+    if instance.huge_pages != HugePageUse::All {
+        remedies.push(Remedy::Restart(instance.id()));
+    }
+    remedies
+}
+
+/// A pool alone does not help a server that may not use it.
+fn right_to_pages(host: &Host, instance: &Instance) -> Vec<Remedy> {
+    if instance.mechanism != Mechanism::SysvShm
+        || !matches!(permission::without_memlock(host, instance), Right::Lacks(_))
+    {
+        return Vec::new();
+    }
+    let enough = crate::chain::memlock_of(host, instance).1 == Some(true);
+    let (limit, group) = (Remedy::RaiseMemlock(instance.id()), Remedy::SetGroup(instance.id()));
+    match permission::memlock(host) {
+        Memlock::Buys(_) if enough => Vec::new(),
+        Memlock::Buys(_) => vec![limit],
+        Memlock::Unknown(_) if !enough => vec![group, limit],
+        Memlock::Unknown(_) | Memlock::Useless(_) => vec![group],
+    }
 }
 
 /// An ASM instance with MEMORY_TARGET: Oracle itself turns large pages off there, and it is small.
@@ -165,6 +202,20 @@ pub(crate) fn pain(facts: &Facts<'_>, instance: &Instance) -> Level {
             }
         }
     }
+}
+
+/// How bad it is that a server does not ask: worse where the pages for it lie there, and no other server waits for them.
+pub(crate) fn not_asked(facts: &Facts<'_>, instance: &Instance) -> Level {
+    let level = pain(facts, instance);
+    if idle_pages_for(facts, instance).is_some() { level.max(Level::Warn) } else { level }
+}
+
+/// The pool that has pages to spare for a server that does not ask, and how many it has available.
+pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(PageSize, PageCount)> {
+    let more = need::more(facts.host, instance)?;
+    let available = facts.host.pool(more.page_size)?.available()?;
+    let enough = more.pages > PageCount::ZERO && !facts.situation.is_short_of(facts.host, more.page_size, instance);
+    enough.then_some((more.page_size, available))
 }
 
 /// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start

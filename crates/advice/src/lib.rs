@@ -5,25 +5,32 @@
 //! share one reading of that cause, so that one root cause gives one leading finding.
 
 pub mod boot;
+pub mod case;
 mod cgroup;
 pub mod chain;
 pub mod docs;
-pub mod fix;
 pub mod forecast;
 mod lead;
 pub mod login;
 pub mod need;
 pub mod permission;
+pub mod remedy;
 mod rules;
+pub mod situation;
 pub mod sizing;
 pub mod standing;
 pub mod stranger;
+pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod thp;
 pub mod words;
 
-use hugewise_model::{Chain, Finding, Host, Instance, Level, Observed, UnknownVerdict};
+use situation::Situation;
+use sizing::Request;
+use target::{Target, Wish};
+
+use hugewise_model::{Chain, Finding, Host, Instance, Level, Observed, Remedy, UnknownVerdict};
 
 /// One rule: a static in a file of its own under `rules/`.
 pub struct Rule {
@@ -61,6 +68,8 @@ pub struct Facts<'a> {
     pub everybody: &'a [Instance],
     /// The chain of each instance that is not wholly on huge pages, by instance title.
     pub chains: &'a [Chain],
+    /// How each instance stands now, after its next restart, and after the next boot.
+    pub situation: &'a Situation,
 }
 
 impl Facts<'_> {
@@ -82,6 +91,10 @@ pub enum Verdict {
 /// Everything that is said of a host.
 #[derive(Debug, Default)]
 pub struct Assessment {
+    /// How each instance stands now, after its next restart, and after the next boot.
+    pub situation: Situation,
+    /// What the host is to be: the pools that its servers need, now and at each boot.
+    pub target: Target,
     /// Chains of instances that are not wholly on huge pages.
     pub chains: Vec<Chain>,
     /// Findings, worst first; among those of a level the causes, then by code and instance.
@@ -89,6 +102,13 @@ pub struct Assessment {
     /// Rules that could not decide, by code and instance. Where several rules miss the same fact of
     /// the same instance, the first of them stands here and its `missing` names the others.
     pub unknown: Vec<UnknownVerdict>,
+}
+
+impl Assessment {
+    /// What rules look at, of these instances.
+    pub fn facts<'a>(&'a self, host: &'a Host, instances: &'a [Instance]) -> Facts<'a> {
+        Facts { host, instances, everybody: instances, chains: &self.chains, situation: &self.situation }
+    }
 }
 
 /// Every rule, by code.
@@ -101,19 +121,21 @@ pub fn rules() -> &'static [&'static Rule] {
 pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let chains: Vec<Chain> = instances.iter().filter_map(|instance| chain::chain(host, instance)).collect();
     let known = stranger::known(instances);
-    let (mut findings, mut unknown) = run(&Facts { host, instances: &known, everybody: instances, chains: &chains });
+    let situation = situation::situation(host, instances);
+    let of = |instances| Facts { host, instances, everybody: instances, chains: &chains, situation: &situation };
+    let (mut findings, mut unknown) = run(&Facts { everybody: instances, ..of(&known) });
     if known.len() < instances.len() {
         let stranger = |title: Option<&String>| {
             instances.iter().find(|instance| !instance.is_vouched() && Some(&instance.title()) == title)
         };
-        let (about, missing) = run(&Facts { host, instances, everybody: instances, chains: &chains });
+        let (about, missing) = run(&of(instances));
         findings.extend(about.into_iter().filter_map(|finding| {
             let instance = stranger(finding.instance.as_ref())?;
-            Some(stranger::without_commands(finding, instance))
+            Some(stranger::until_named(finding, instance))
         }));
         unknown.extend(missing.into_iter().filter(|verdict| stranger(verdict.instance.as_ref()).is_some()));
     }
-    let facts = Facts { host, instances, everybody: instances, chains: &chains };
+    let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
         let instance = instances.iter().find(|instance| finding.instance == Some(instance.title()));
@@ -123,7 +145,16 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     findings.sort_by_cached_key(|finding| {
         (std::cmp::Reverse(finding.level), follows(finding), finding.code, finding.instance.clone())
     });
-    Assessment { findings, unknown: together(unknown), chains }
+    let mut assessment =
+        Assessment { findings, unknown: together(unknown), chains, situation, target: Target::default() };
+    let target = target::target(host, instances, &assessment, Wish::default(), &Request::default());
+    // A request of nothing makes sense on every host.
+    assessment.target = target.unwrap_or_default();
+    for finding in &mut assessment.findings {
+        let said = |remedy| remedy::say(host, instances, &assessment.target, remedy);
+        finding.fix = finding.remedies.iter().filter_map(said).collect();
+    }
+    assessment
 }
 
 fn run(facts: &Facts<'_>) -> (Vec<Finding>, Vec<UnknownVerdict>) {
@@ -141,8 +172,18 @@ fn run(facts: &Facts<'_>) -> (Vec<Finding>, Vec<UnknownVerdict>) {
 /// comment among its commands stays a comment.
 fn tidy(mut finding: Finding) -> Finding {
     finding.summary = words::one_line(&finding.summary);
-    for line in finding.evidence.iter_mut().chain(finding.cost.as_mut()).chain(finding.fix.iter_mut()) {
+    for line in finding.evidence.iter_mut().chain(finding.cost.as_mut()) {
         *line = words::one_line(line);
+    }
+    for remedy in &mut finding.remedies {
+        match remedy {
+            Remedy::ByHand(by_hand) => {
+                by_hand.what = words::one_line(&by_hand.what);
+                by_hand.how.iter_mut().for_each(|line| *line = words::one_line(line));
+            }
+            Remedy::Consider(what) => *what = words::one_line(what),
+            _ => {}
+        }
     }
     finding
 }
@@ -216,6 +257,7 @@ impl Rule {
             summary,
             evidence: Vec::new(),
             cost: None,
+            remedies: Vec::new(),
             fix: Vec::new(),
         }
     }

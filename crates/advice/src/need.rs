@@ -1,8 +1,11 @@
 //! How many pages an instance still needs, and whether the pools have them.
 
+use std::collections::BTreeMap;
+
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize, Pool,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize,
+    Pool,
 };
 
 use crate::Missing;
@@ -15,6 +18,25 @@ pub const BIG_SEGMENT: Bytes = Bytes::from_mib(256);
 /// From here on a segment on base pages is more than a note: at 1 GiB a hundred processes that
 /// touch all of it spend 201 MiB on page tables.
 pub const LARGE_SEGMENT: Bytes = Bytes::from_gib(1);
+
+/// A pool beyond this part of memory leaves too little for everything else: none is planned.
+pub(crate) const LARGEST_POOL: f64 = LARGEST_POOL_PERCENT as f64 / 100.0;
+
+/// The same in percent.
+pub const LARGEST_POOL_PERCENT: u8 = 80;
+
+/// Memory that pools may take of `total` at most.
+pub fn largest_pools(total: Bytes) -> Bytes {
+    total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
+}
+
+/// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
+const ORACLE_SPARE: PageCount = PageCount(2);
+
+/// Pages that should stay free beyond the demand of these instances.
+pub(crate) fn spare<'a>(mut instances: impl Iterator<Item = &'a Instance>) -> PageCount {
+    if instances.any(|instance| instance.engine == Engine::Oracle) { ORACLE_SPARE } else { PageCount::ZERO }
+}
 
 /// Smaller segments don't go into a measured demand: servers keep them on base pages on purpose
 /// (PostgreSQL's interlock of a few bytes).
@@ -98,8 +120,8 @@ pub fn obtainable(pool: &Pool) -> Option<PageCount> {
 /// Room in a pool for one instance, after the ones before it by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Title of the instance.
-    pub instance: String,
+    /// The instance.
+    pub instance: InstanceId,
     /// Page size that it asks for.
     pub page_size: PageSize,
     /// Pages that it needs beyond those that it holds.
@@ -108,8 +130,10 @@ pub struct Room {
     pub obtainable: PageCount,
     /// What is left of that for this one.
     pub left: PageCount,
-    /// Instances that take their part before it.
-    pub before: Vec<String>,
+    /// Instances that take their part before it: the first few by name.
+    pub before: Vec<InstanceId>,
+    /// How many more there are of these.
+    pub more_before: usize,
 }
 
 impl Room {
@@ -119,29 +143,36 @@ impl Room {
     }
 }
 
+/// How many of those that come before an instance are named.
+const NAMED_BEFORE: usize = 3;
+
 /// Deals the pools out to the instances that ask for huge pages and are not wholly on them, in name
 /// order. One that doesn't fit takes nothing: most servers ask for all or nothing.
 pub fn rooms(host: &Host, instances: &[Instance]) -> Vec<Room> {
     let asks = |instance: &&Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
-    let mut asking: Vec<(&Instance, Demand)> =
-        instances.iter().filter(asks).filter_map(|instance| Some((instance, more(host, instance)?))).collect();
+    let mut asking: Vec<(InstanceId, Demand)> =
+        instances.iter().filter(asks).filter_map(|instance| Some((instance.id(), more(host, instance)?))).collect();
     asking.retain(|(_, demand)| demand.pages > PageCount::ZERO);
-    asking.sort_by_key(|(instance, _)| instance.title());
+    asking.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut taken = BTreeMap::<PageSize, (PageCount, Vec<InstanceId>, usize)>::new();
     let mut rooms: Vec<Room> = Vec::new();
     for (instance, demand) in asking {
         let Some(obtainable) = host.pool(demand.page_size).and_then(obtainable) else { continue };
-        let served: Vec<&Room> =
-            rooms.iter().filter(|room| room.page_size == demand.page_size && room.fits()).collect();
-        let taken = served.iter().map(|room| room.wants).sum();
-        let before = served.iter().map(|room| room.instance.clone()).collect();
-        rooms.push(Room {
-            instance: instance.title(),
+        let (taken, before, more_before) = taken.entry(demand.page_size).or_default();
+        let room = Room {
+            instance: instance.clone(),
             page_size: demand.page_size,
             wants: demand.pages,
             obtainable,
-            left: obtainable.saturating_sub(taken),
-            before,
-        });
+            left: obtainable.saturating_sub(*taken),
+            before: before.clone(),
+            more_before: *more_before,
+        };
+        if room.fits() {
+            *taken = *taken + room.wants;
+            if before.len() < NAMED_BEFORE { before.push(instance) } else { *more_before += 1 }
+        }
+        rooms.push(room);
     }
     rooms
 }

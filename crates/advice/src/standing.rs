@@ -5,7 +5,7 @@ use hugewise_model::{Asked, DemandSource, Engine, Host, HugePageUse, Instance};
 
 use crate::{chain, lead, need};
 
-/// Whether an instance maps all of its demand on huge pages.
+/// How much of its demand an instance has on huge pages, now or at another moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// All of it.
@@ -16,6 +16,8 @@ pub enum Standing {
     None,
     /// It cannot be told.
     Unknown,
+    /// It refuses to start: its settings insist on huge pages that it does not get.
+    DoesNotStart,
     /// It has no demand of a pool, for this reason.
     NotCounted(&'static str),
 }
@@ -28,6 +30,7 @@ impl Standing {
             Self::Partly => "partly",
             Self::None => "none",
             Self::Unknown => "unknown",
+            Self::DoesNotStart => "does_not_start",
             Self::NotCounted(_) => "not_counted",
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hugewise_model::{Bytes, Finding, Instance};
+use hugewise_model::{Bytes, Finding, Instance, Remedy};
 
 use crate::words::shell_word;
 
@@ -39,11 +39,12 @@ pub fn untouched(instance: &Instance) -> Option<Bytes> {
 /// Servers that have just started have touched about this little.
 const LITTLE: f64 = 0.05;
 
-/// Takes the commands out of a finding about a stranger.
-pub(crate) fn without_commands(mut finding: Finding, instance: &Instance) -> Finding {
+/// What is done about a finding on a stranger: nothing, unless somebody names him.
+pub(crate) fn until_named(mut finding: Finding, instance: &Instance) -> Finding {
     if let Some(untouched) = untouched(instance) {
         finding.evidence.push(format!("of {} mapped, {untouched} never touched", instance.segment_bytes()));
     }
-    finding.fix = vec![format!("# {}; if you know it, name it:", why(instance)), plan_for(instance)];
+    let what = format!("{}; if you know it, name it", why(instance));
+    finding.remedies = vec![Remedy::Consider(format!("{what}: {}", plan_for(instance)))];
     finding
 }

@@ -37,6 +37,13 @@ impl Policy<'_> {
     }
 }
 
+/// The setting that the instances of a host can agree on: `always` where some want it and none is against it, `madvise`
+/// otherwise.
+pub fn meeting_point(host: &Host, instances: &[Instance]) -> &'static str {
+    let policy = policy(host, instances);
+    if policy.against.is_empty() && !policy.wanting.is_empty() { "always" } else { "madvise" }
+}
+
 /// What the instances of a host make of THP.
 pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
     let mut policy = Policy::default();

@@ -158,6 +158,7 @@ mod tests {
             summary: String::new(),
             evidence: Vec::new(),
             cost: None,
+            remedies: Vec::new(),
             fix: Vec::new(),
         };
         let unknown = |missing: &&str| UnknownVerdict {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
-use hugewise_advice::{Assessment, assess};
+use hugewise_advice::{Assessment, assess, target};
 use hugewise_change::journal::{self, State, Summary, Unreadable};
 use hugewise_change::planner::{self, Options};
 use hugewise_change::{Error, Plan, System, prepare, unfinished};
@@ -264,7 +264,7 @@ impl Wishes {
             planner::name(&mut instances, &options).map_err(|error| Failure::new(error.to_string()))?;
             assessment = assess(&host, &instances);
         }
-        let sizing = self.size(&host, &planner::to_size(&instances, &assessment, &options))?;
+        let sizing = self.size(&host, &target::to_size(&host, &instances, &assessment, options.wish()))?;
         let plan = planner::plan(&host, &instances, &assessment, sizing.as_ref(), source, &options);
         let mut plan = plan.map_err(|error| Failure::new(error.to_string()))?;
         identify(&mut plan, system);

@@ -1,5 +1,7 @@
 //! Verdicts: findings, the chain, and what no verdict could be had on.
 
+use crate::remedy::Remedy;
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -39,7 +41,9 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What it costs, in numbers, where that is known.
     pub cost: Option<String>,
-    /// Commands, and `#` lines between them; each can be run as it stands.
+    /// What ends it, in the order in which it is done.
+    pub remedies: Vec<Remedy>,
+    /// The same in words, a line each, with the target's numbers; no commands, which are the plan's.
     pub fix: Vec<String>,
 }
 

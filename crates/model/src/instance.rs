@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::configuration::Place;
+use crate::remedy::InstanceId;
 use crate::vouch::Voucher;
 use crate::{Bytes, Observed, PageCount, PageSize};
 
@@ -117,6 +118,11 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// What it is known by on its host.
+    pub fn id(&self) -> InstanceId {
+        InstanceId { engine: self.engine, name: self.name.clone() }
+    }
+
     /// `oracle PROD`, as the text report names it.
     pub fn title(&self) -> String {
         format!("{} {}", self.engine, self.name)
@@ -316,6 +322,13 @@ pub struct NextStart {
     pub setting: Option<Setting>,
     /// Pages that it will ask for, one demand a page size; empty where it asks for none.
     pub demands: Vec<Demand>,
+}
+
+impl NextStart {
+    /// Whether it will ask for huge pages.
+    pub const fn asks(&self) -> bool {
+        matches!(self.asked, Asked::Try | Asked::Must | Asked::Raises)
+    }
 }
 
 /// The pages that an instance needs.

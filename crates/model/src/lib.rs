@@ -11,6 +11,7 @@ pub mod host;
 pub mod instance;
 pub mod observed;
 pub mod process;
+pub mod remedy;
 pub mod units;
 pub mod vouch;
 
@@ -20,4 +21,5 @@ pub use host::{Host, KernelRelease, Pool};
 pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, NextStart, Segment};
 pub use observed::{Observed, Unread};
 pub use process::{Limit, Mapping, Process};
+pub use remedy::{ByHand, InstanceId, Remedy};
 pub use units::{Bytes, PageCount, PageSize};

@@ -36,7 +36,7 @@ const fn word(verdict: &Standing) -> &'static str {
     match verdict {
         Standing::All => "OK",
         Standing::Partly => "WARNING",
-        Standing::None => "CRITICAL",
+        Standing::None | Standing::DoesNotStart => "CRITICAL",
         Standing::Unknown | Standing::NotCounted(_) => "UNKNOWN",
     }
 }

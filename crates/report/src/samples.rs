@@ -10,9 +10,11 @@ use hugewise_model::configuration::Place;
 use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, KernelRelease, Level,
-    Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Segment, UnknownVerdict, Unread,
+    Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, InstanceId, KernelRelease,
+    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Remedy, Segment, UnknownVerdict, Unread,
 };
+
+use hugewise_advice::target::{Wish, target};
 
 use crate::{Checked, Disagreement, Layout, Palette, SizeReport, Verified};
 
@@ -251,11 +253,13 @@ pub(crate) fn prod() -> Sample {
             summary: "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it".into(),
             evidence: vec!["nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)".into()],
             cost: Some("11.2 GiB of page tables now, 27.9 GiB at processes=1000".into()),
+            remedies: vec![
+                Remedy::SetPool(PageSize::MIB_2),
+                Remedy::Restart(InstanceId { engine: Engine::Oracle, name: "PROD".into() }),
+            ],
             fix: vec![
-                "# the pool for what runs here, until the next boot; ask for it soon after a boot, as memory fragments"
-                    .into(),
-                "sysctl -w vm.nr_hugepages=20611".into(),
-                "printf '%s\\n' 'vm.nr_hugepages = 20611' | sudo tee /etc/sysctl.d/90-hugepages.conf".into(),
+                "set the pool of 2 MiB pages to 20,611 (40.3 GiB), now and at each boot".into(),
+                "restart oracle PROD".into(),
             ],
         },
         Finding {
@@ -266,7 +270,8 @@ pub(crate) fn prod() -> Sample {
             summary: "use_large_pages=TRUE starts without huge pages when they don't reach".into(),
             evidence: Vec::new(),
             cost: None,
-            fix: vec!["alter system set use_large_pages=only scope=spfile;".into()],
+            remedies: vec![Remedy::SetSetting(InstanceId { engine: Engine::Oracle, name: "PROD".into() })],
+            fix: vec!["have oracle PROD refuse a start without huge pages: use_large_pages=ONLY".into()],
         },
         Finding {
             code: "HW501",
@@ -276,11 +281,16 @@ pub(crate) fn prod() -> Sample {
             summary: "Oracle 19c asks for madvise or never".into(),
             evidence: ["one", "two", "three", "four"].map(|fact| format!("fact {fact}")).into(),
             cost: None,
-            fix: Vec::new(),
+            remedies: vec![Remedy::SetThp],
+            fix: vec!["set transparent huge pages to madvise".into()],
         },
     ];
-    let assessment = Assessment { chains: vec![chain("oracle PROD")], findings, unknown: Vec::new() };
-    Sample { host: host(), instances: vec![oracle, postgresql], assessment, unread: Vec::new() }
+    let (host, instances) = (host(), vec![oracle, postgresql]);
+    let situation = hugewise_advice::situation::situation(&host, &instances);
+    let chains = vec![chain("oracle PROD")];
+    let mut assessment = Assessment { chains, findings, situation, ..Assessment::default() };
+    assessment.target = target(&host, &instances, &assessment, Wish::default(), &Request::default()).unwrap();
+    Sample { host, instances, assessment, unread: Vec::new() }
 }
 
 /// A host on which no database runs.
@@ -300,6 +310,7 @@ pub(crate) fn unprivileged() -> Sample {
         instance.segments.clear();
     }
     sample.assessment.findings.clear();
+    sample.assessment.situation = hugewise_advice::situation::situation(&sample.host, &sample.instances);
     for link in sample.assessment.chains.iter_mut().flat_map(|chain| &mut chain.links) {
         (link.state, link.evidence) = (LinkState::Unknown, "/proc/4711/maps: denied".into());
     }

@@ -1,7 +1,7 @@
-use hugewise_model::{Finding, Instance, Level};
+use hugewise_model::{Finding, Instance, Level, Remedy};
 
 use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW402",
@@ -31,16 +31,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
     }
     let sga = need::on_base_pages(instance).unwrap_or_default().get() >> 20;
-    let mut fix = vec![
-        "# in sqlplus / as sysdba, with the PGA that it needs:".into(),
+    let settings = [
+        "# in sqlplus / as sysdba, with the PGA that it needs:".to_owned(),
         "# ALTER SYSTEM RESET memory_target SCOPE=SPFILE;".into(),
         "# ALTER SYSTEM RESET memory_max_target SCOPE=SPFILE;".into(),
         format!("# ALTER SYSTEM SET sga_target={sga}M SCOPE=SPFILE;"),
     ];
-    fix.extend(fix::pool_for(facts.host, facts.instances, instance));
+    let what =
+        format!("take {} off Automatic Memory Management: sga_target instead of memory_target", instance.title());
+    let mut remedies = vec![Remedy::by_commands(what, settings)];
+    remedies.extend(leads::cure(facts, instance));
     let cost = leads::cost(facts, instance);
     let level = pain(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

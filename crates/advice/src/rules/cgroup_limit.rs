@@ -1,8 +1,8 @@
 use hugewise_model::escape::shell::literal;
-use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
 use crate::words::{boot_name, shell_word};
-use crate::{Docs, Facts, Missing, Rule, cgroup, fix};
+use crate::{Docs, Facts, Missing, Rule, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW702",
@@ -60,15 +60,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let files =
         if short.at_fault { file(["max", "limit_in_bytes"]) } else { file(["rsvd.max", "rsvd.limit_in_bytes"]) };
-    let mut fix = vec![
+    let how = [
         format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20)),
         "# otherwise, until the next boot or the next start of its container:".into(),
         format!("{files} | while read -r file; do echo {bytes} > \"$file\"; done"),
     ];
+    let what = format!("raise the hugetlb limit of {} and of those above it to {}", short.path, short.enough);
+    let mut remedies = vec![Remedy::by_commands(what, how)];
     if instance.huge_pages != HugePageUse::All {
-        fix.extend(fix::restart(instance));
+        remedies.push(Remedy::Restart(instance.id()));
     }
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]
@@ -113,14 +115,17 @@ mod tests {
     fn the_fix_raises_the_file_of_either_version_to_what_is_enough() {
         let case = super::case(crate::testing::gib(4));
         let findings = case.assess().findings;
-        let fix = &findings.iter().find(|finding| finding.code == "HW702").unwrap().fix;
+        let remedies = &findings.iter().find(|finding| finding.code == "HW702").unwrap().remedies;
+        assert_eq!(remedies.len(), 1, "a server that has its pages need not be restarted: {remedies:?}");
+        let Remedy::ByHand(hugewise_model::ByHand { what, how: fix }) = &remedies[0] else { panic!("{remedies:?}") };
+        assert_eq!(what, "raise the hugetlb limit of /system.slice and of those above it to 6.0 GiB");
         assert_eq!(fix[0], "# Kubernetes: limits of the container, hugepages-2Mi: 6144Mi");
         assert_eq!(
             fix[2],
             "find /sys/fs/cgroup -path '*/system.slice/hugetlb.2MB.max' -o \
              -path '*/system.slice/hugetlb.2MB.limit_in_bytes' | while read -r file; do echo 6442450944 > \"$file\"; done"
         );
-        assert_eq!(fix.len(), 3, "a server that has its pages need not be restarted: {fix:?}");
+        assert_eq!(fix.len(), 3, "{fix:?}");
     }
 
     #[test]

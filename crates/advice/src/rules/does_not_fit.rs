@@ -2,7 +2,7 @@ use hugewise_model::{Asked, Finding, Instance, Level};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::{list, pool_file};
-use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW204",
@@ -31,11 +31,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(more) = need::more(host, instance) else { return Ok(None) };
     let page = more.page_size;
     let title = instance.title();
-    let rooms = need::rooms(host, facts.instances);
-    let room = rooms.iter().find(|room| room.instance == title);
+    let room = facts.situation.room(instance);
     let left = room.map(|room| room.left).or_else(|| need::obtainable(host.pool(page)?)).unwrap_or_default();
-    let before = room.map(|room| room.before.as_slice()).unwrap_or_default();
-    let after = if before.is_empty() { String::new() } else { format!(" after {}", list(before)) };
+    let after = room.map(after).unwrap_or_default();
     let (mut level, then) = leads::next_start(instance, pain(facts, instance));
     let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}{then}", more.pages);
     let mut evidence = Vec::new();
@@ -48,12 +46,21 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(format!("{}: {}", pool_file(page, "resv_hugepages"), count(&pool.reserved)));
     }
     let cost = leads::cost(facts, instance);
-    let mut fix = fix::pool_for(host, facts.instances, instance);
     if instance.asked == Asked::Raises {
         level = Level::Info;
-        fix.insert(0, "# it raises the pool itself at its start; that fails where memory is fragmented".into());
+        evidence.push("it raises the pool itself at its start; that fails where memory is fragmented".into());
     }
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    let remedies = leads::cure(facts, instance);
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// ` after oracle A and oracle B`
+fn after(room: &need::Room) -> String {
+    let mut before: Vec<String> = room.before.iter().map(ToString::to_string).collect();
+    if room.more_before > 0 {
+        before.push(format!("{} more", room.more_before));
+    }
+    if before.is_empty() { String::new() } else { format!(" after {}", list(&before)) }
 }
 
 #[cfg(test)]
@@ -92,7 +99,11 @@ mod tests {
         let assessment = case.assess();
         let finding = assessment.findings.iter().find(|finding| finding.code == "HW204").unwrap();
         assert_eq!(finding.summary, "postgresql 15/b needs 4,096 pages of 2 MiB; 1,024 are left for it");
-        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=7168".to_owned()), "{:?}", finding.fix);
+        assert!(
+            finding.fix.contains(&"set the pool of 2 MiB pages to 7,168 (14.0 GiB), now and at each boot".to_owned()),
+            "{:?}",
+            finding.fix
+        );
     }
 
     #[test]
@@ -107,6 +118,10 @@ mod tests {
             finding.summary,
             "postgresql 15/b needs 2,048 pages of 2 MiB; 952 are left for it after postgresql 15/a"
         );
-        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=4096".to_owned()), "{:?}", finding.fix);
+        assert!(
+            finding.fix.contains(&"set the pool of 2 MiB pages to 4,096 (8.0 GiB), now and at each boot".to_owned()),
+            "{:?}",
+            finding.fix
+        );
     }
 }

@@ -1,4 +1,4 @@
-use hugewise_model::{Asked, Finding, Level, PageSize};
+use hugewise_model::{Asked, Finding, Level, PageSize, Remedy};
 
 use crate::words::parse_size;
 use crate::{Docs, Facts, Missing, Rule, chain};
@@ -54,11 +54,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let who = if servers.is_empty() { "the command line".to_owned() } else { chain::titles(servers.iter().copied()) };
     let summary = format!("{who} asks for 1 GiB pages, which this processor does not have");
     let level = if servers.is_empty() { Level::Warn } else { Level::Error };
-    let fix = vec![
-        "# on the command line: hugepagesz=2M and 512 times as many pages; in the server: 2 MiB pages".into(),
-        "# or have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)".into(),
+    let remedies = vec![
+        Remedy::by_hand("ask for 2 MiB pages on the command line and in the server: 512 times as many"),
+        Remedy::by_hand(
+            "or have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)",
+        ),
     ];
-    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, servers.first().copied(), summary) }])
+    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, servers.first().copied(), summary) }])
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level};
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, Remedy};
 
 use crate::chain::is_amm;
-use crate::lead::lead;
+use crate::lead::cure;
+use crate::target::is_kept_off;
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, chain, fix, need};
+use crate::{Docs, Facts, Missing, Rule, chain, need};
 
 /// A pool of which at least this part is available to anyone is idle.
 const IDLE: f64 = 0.5;
@@ -51,7 +52,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let could = facts.everybody.iter().filter(|instance| {
             let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
             let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
-            (wants || is_amm(instance))
+            (wants || is_amm(instance) || is_kept_off(facts, instance))
                 && lacks
                 && need::page_size(facts.host, instance) == Some(page)
                 && facts.chain(instance).is_some()
@@ -61,21 +62,22 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             format!("{}: {total}", pool_file(page, "nr_hugepages")),
             format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
         ];
-        let mut fix = Vec::new();
+        let mut remedies = Vec::new();
         if could.is_empty() {
-            fix.push("# nothing here asks for them; give them back:".into());
-            fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(available)));
+            remedies.push(Remedy::GiveBack(page));
         } else {
             evidence.push(format!("on base pages: {}", chain::titles(could.iter().copied())));
-            for instance in &could {
-                match lead(facts, instance) {
-                    Ok(Some(lead)) => fix.push(format!("# {}: the fix of its {}", instance.title(), lead.code())),
-                    _ => fix.extend(fix::restart(instance)),
-                }
+            for instance in could.iter().filter(|instance| instance.is_vouched()) {
+                remedies.extend(cure(facts, instance));
+            }
+            if remedies.is_empty() {
+                remedies.push(Remedy::Consider(
+                    "see whether the servers that nothing vouches for are yours, and name them".into(),
+                ));
             }
         }
         let level = if warn { Level::Warn } else { Level::Info };
-        findings.push(Finding { evidence, fix, ..RULE.finding(level, None, summary) });
+        findings.push(Finding { evidence, remedies, ..RULE.finding(level, None, summary) });
     }
     Ok(findings)
 }

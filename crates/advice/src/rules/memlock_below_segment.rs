@@ -1,10 +1,9 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName, Remedy};
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
-use crate::words::kib_up;
-use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
+use crate::{Docs, Facts, Missing, Rule, chain, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW301",
@@ -55,7 +54,6 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         None => return Err(Missing::Instance(memlock)),
         Some(false) => {}
     }
-    let needs = chain::memlock_needed(host, instance);
     let summary = format!("{}: {memlock}", instance.title());
     let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;
     let mut evidence = vec![memlock, kernel];
@@ -63,12 +61,13 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
     evidence.push(what);
     let link = facts.chain(instance).and_then(chain_cause);
     evidence.extend(link);
-    let mut fix = fix::raise_memlock(instance, kib_up(needs));
+    let mut remedies = vec![Remedy::RaiseMemlock(instance.id())];
     if level == Level::Warn {
-        fix.push("# and the fix of its HW303, as this kernel may not accept a memlock limit".into());
+        // This kernel may not accept a memlock limit.
+        remedies.push(Remedy::SetGroup(instance.id()));
     }
-    fix.extend(fix::restart(instance));
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    remedies.push(Remedy::Restart(instance.id()));
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn chain_cause(chain: &hugewise_model::Chain) -> Option<String> {

@@ -1,9 +1,7 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, Limit, Observed};
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, Limit, Observed, Remedy};
 
-use super::memlock_below_segment;
 use crate::permission::{Memlock, Right};
-use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
 
 pub(crate) static RULE: Rule = Rule {
@@ -68,20 +66,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         format!("service: {service} ({service_place})"),
         format!("log-in of {}: {log_in} ({log_in_place})", instance.owner_in_words()),
     ];
-    let fix = if by_log_in && memlock_below_segment::look(facts, instance).is_ok_and(|finding| finding.is_some()) {
-        vec!["# the fix of its HW301".into()]
-    } else if by_service {
-        vec![format!("# in /etc/security/limits.d, for {}: - memlock unlimited", instance.owner)]
-    } else {
-        let folder = shell_word(&format!("/etc/systemd/system/{name}.d"));
-        vec![
-            format!("mkdir -p {folder}"),
-            format!("printf '[Service]\\nLimitMEMLOCK=infinity\\n' > {folder}/memlock.conf"),
-            "systemctl daemon-reload".into(),
-        ]
-    };
+    let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     let level = if decides { Level::Warn } else { Level::Info };
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

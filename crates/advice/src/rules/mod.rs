@@ -3,6 +3,7 @@
 use crate::Rule;
 
 mod amm;
+mod boot_loses_pages;
 mod cgroup_limit;
 mod does_not_fit;
 mod gib_pages_unsupported;
@@ -20,6 +21,7 @@ mod pool_differs_at_boot;
 mod pool_short_of_request;
 mod pool_starves_host;
 mod pool_too_large;
+mod restart_loses_pages;
 mod restart_needed;
 mod shm_group_missing;
 mod shm_limits;
@@ -29,6 +31,11 @@ mod thp_differs_at_boot;
 mod thp_policy;
 mod too_many_sessions;
 mod wrong_page_size;
+
+/// Whether the pools leave the host too little memory, as HW206 has it.
+pub(crate) fn starves(facts: &crate::Facts<'_>) -> bool {
+    pool_starves_host::look(facts).is_ok_and(|findings| !findings.is_empty())
+}
 
 /// Lists the rules by code: a rule without its three cases does not compile in tests.
 macro_rules! registered {
@@ -55,6 +62,7 @@ registered! {
     pool_short_of_request,
     orphaned_segment,
     restart_needed,
+    restart_loses_pages,
     memlock_below_segment,
     memlock_login_vs_service,
     shm_group_missing,
@@ -67,6 +75,7 @@ registered! {
     thp_policy,
     pool_differs_at_boot,
     thp_differs_at_boot,
+    boot_loses_pages,
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,

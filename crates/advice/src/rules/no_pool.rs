@@ -2,7 +2,7 @@ use hugewise_model::{Asked, Finding, Instance, Level};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW201",
@@ -44,13 +44,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if let Some(setting) = &instance.setting {
         evidence.push(setting.to_string());
     }
-    let mut fix = Vec::new();
-    if raises {
-        fix.push("# memory may have been too fragmented when it started: set the pool aside before".into());
-    }
-    fix.extend(fix::pool_for(host, facts.instances, instance));
+    let remedies = leads::cure(facts, instance);
     let cost = leads::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]
@@ -79,14 +75,18 @@ mod tests {
     use crate::testing::{gib, quiet};
 
     #[test]
-    fn the_fix_can_be_typed_in() {
+    fn the_pool_is_set_and_the_server_restarted() {
         let mut case = quiet();
         case.postgresql("15/main", gib(6));
         let assessment = case.assess();
         let finding = assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap();
         assert_eq!(finding.summary, "postgresql 15/main holds 6.0 GiB on 4 KiB pages; no huge pages are configured");
-        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=3072".to_owned()), "{:?}", finding.fix);
-        assert!(finding.fix.contains(&"systemctl restart postgresql@15-main.service".to_owned()));
+        assert!(
+            finding.fix.contains(&"set the pool of 2 MiB pages to 3,072 (6.0 GiB), now and at each boot".to_owned()),
+            "{:?}",
+            finding.fix
+        );
+        assert!(finding.fix.contains(&"restart postgresql 15/main".to_owned()));
     }
 
     #[test]
@@ -104,12 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn no_command_takes_nearly_all_memory() {
+    fn nothing_takes_nearly_all_memory() {
         let mut case = quiet();
         case.postgresql("15/main", gib(60));
         let assessment = case.assess();
+        let refused = assessment.target.sizing.as_ref().and_then(|sizing| sizing.refusal.as_ref());
+        assert!(refused.is_some(), "{:?}", assessment.target);
         let fix = &assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap().fix;
-        assert!(fix.iter().all(|line| !line.contains("nr_hugepages=")), "{fix:?}");
+        assert!(fix.iter().all(|line| !line.contains("to 30,720")), "{fix:?}");
+        assert!(fix.iter().any(|line| line.contains("more than this host can give")), "{fix:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount};
+use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
 
 use crate::words::list;
 use crate::{Docs, Facts, Missing, Rule, chain, need};
@@ -78,16 +78,18 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             chain::titles(users.iter().copied()),
             list(&spread)
         );
-        let mut fix = vec!["# with its servers stopped:".to_owned()];
+        let each = all.get().div_ceil(count);
+        let mut how = vec!["# with its servers stopped:".to_owned()];
         for id in &with_memory {
             let kib = page.bytes().get() / 1024;
-            let each = all.get().div_ceil(count);
-            fix.push(format!(
+            how.push(format!(
                 "echo {each} > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
             ));
         }
+        let what = format!("spread the pool of {page} pages while its servers are stopped: {each} on each node");
+        let remedies = vec![Remedy::by_commands(what, how)];
         let one = if users.len() == 1 { users.first().copied() } else { None };
-        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Warn, one, summary) });
+        findings.push(Finding { evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });
     }
     Ok(findings)
 }

@@ -1,9 +1,9 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, Remedy};
 
-use crate::lead::{Lead, lead, pain};
+use crate::lead::{Lead, lead};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need, stranger};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW403",
@@ -31,16 +31,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let host = facts.host;
-    let more = need::more(host, instance);
-    let idle = more.as_ref().and_then(|more| {
-        let available = host.pool(more.page_size)?.available()?;
-        (available >= more.pages && more.pages > PageCount::ZERO).then_some((more.page_size, available))
-    });
-    let mut level = pain(facts, instance);
+    let level = leads::not_asked(facts, instance);
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
     evidence.push(chain::seen_on_base(host, instance));
-    if let Some((page, available)) = idle {
-        level = level.max(Level::Warn);
+    if let Some((page, available)) = leads::idle_pages_for(facts, instance) {
         evidence.push(format!("{}: {available} of them available", pool_file(page, "nr_hugepages")));
     }
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
@@ -52,10 +46,15 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         setting.unwrap_or_default(),
         chain::on_base(host, instance)
     );
-    let mut fix = fix::ask(instance, false);
-    fix.extend(fix::pool_for(host, facts.instances, instance));
+    // A note is no part of a plan, unless somebody asks for it.
+    let remedies = if level >= Level::Warn {
+        leads::cure(facts, instance)
+    } else {
+        let what = format!("plan for it by name where it is worth it: {}", stranger::plan_for(instance));
+        vec![Remedy::Consider(what)]
+    };
     let cost = if threads { None } else { leads::cost(facts, instance) };
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// Whether an instance is on huge pages though its settings say no: they are newer than its start. Elsewhere an
@@ -76,9 +75,11 @@ fn until_its_next_start(instance: &Instance) -> Finding {
     );
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} on huge pages (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
-    let mut fix = fix::ask(instance, false);
-    fix.push("# takes effect at its next start".into());
-    Finding { evidence, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }
+    Finding {
+        evidence,
+        remedies: vec![Remedy::SetSetting(instance.id())],
+        ..RULE.finding(Level::Warn, Some(instance), summary)
+    }
 }
 
 #[cfg(test)]
@@ -125,7 +126,7 @@ mod tests {
         case.postgresql("15/main", gib(6)).asked = Asked::Cannot;
         let findings = case.assess().findings;
         let found = findings.iter().find(|finding| finding.code == "HW403").unwrap();
-        assert!(found.fix.iter().any(|line| line.contains("shared_memory_type = 'mmap'")), "{:?}", found.fix);
+        assert!(found.fix.iter().any(|line| line.contains("shared_memory_type=mmap")), "{:?}", found.fix);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use hugewise_model::host::SysvSegment;
-use hugewise_model::{Bytes, Finding, Level, PageSize};
+use hugewise_model::{Bytes, Finding, Level, PageSize, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -49,10 +49,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         format!("/proc/sysvipc/shm: shmid {id} of {owner}, {size}, {held} held, made by pid {}", segment.creator)
     };
     let evidence = orphans.iter().take(LISTED).map(line).collect();
-    let mut fix = vec!["# once it is sure that nobody comes back for them (their contents are lost):".into()];
-    fix.extend(orphans.iter().take(LISTED).map(|(_, segment)| format!("ipcrm -m {}", segment.id)));
+    let mut how = vec!["# once it is sure that nobody comes back for them (their contents are lost):".to_owned()];
+    how.extend(orphans.iter().take(LISTED).map(|(_, segment)| format!("ipcrm -m {}", segment.id)));
     let level = if all >= WARN { Level::Warn } else { Level::Info };
-    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
+    let what = "remove them with ipcrm once it is sure that nobody comes back for them: their contents are lost";
+    Ok(vec![Finding { evidence, remedies: vec![Remedy::by_commands(what, how)], ..RULE.finding(level, None, summary) }])
 }
 
 /// What a segment holds: never more than its size in whole huge pages. On Linux 6.18 /proc/sysvipc/shm says 512 times

@@ -1,9 +1,9 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount};
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
-use crate::lead::{PAGE_TABLES_HURT, is_big, lead};
+use crate::lead::{PAGE_TABLES_HURT, cure, is_big};
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, fix, forecast, need};
+use crate::{Docs, Facts, Missing, Rule, forecast, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW102",
@@ -63,12 +63,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
     let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, at_max.total));
-    let mut fix = match lead(facts, instance)? {
-        Some(lead) => vec![format!("# put it on huge pages: the fix of its {}", lead.code())],
-        None => fix::pool_for(host, facts.instances, instance),
-    };
-    fix.push("# or allow fewer sessions in its settings".into());
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }))
+    let mut remedies = cure(facts, instance);
+    remedies.push(Remedy::Consider("or allow fewer sessions in its settings".into()));
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
 }
 
 const fn basis(measured: bool) -> &'static str {

@@ -1,7 +1,7 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level};
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Remedy};
 
-use crate::lead::lead;
+use crate::lead;
 use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, forecast, need};
 
@@ -70,20 +70,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     let weighs = |own: Bytes| own.part_of(tables).is_some_and(|part| part >= WEIGHS);
     let cure = causes.iter().filter(|(own, _)| weighs(*own)).map(|(_, instance)| *instance).find(|it| on_base(it));
-    let mut fix = match cure {
-        Some(instance) => {
-            let title = instance.title();
-            match lead(facts, instance) {
-                Ok(Some(lead)) => vec![format!("# put {title} on huge pages: the fix of its {}", lead.code())],
-                _ => vec![format!("# put {title} on huge pages")],
-            }
-        }
-        None => {
-            vec!["# which processes have them:".into(), "grep -H VmPTE /proc/[0-9]*/status | sort -nk2 | tail".into()]
-        }
+    let mut remedies = match cure {
+        Some(instance) if instance.is_vouched() => lead::cure(facts, instance),
+        Some(instance) => vec![Remedy::Consider(format!("put {} on huge pages", instance.title()))],
+        None => vec![Remedy::Consider("find the processes that have them: VmPTE in /proc/PID/status".into())],
     };
-    fix.push("# or let fewer sessions in, through a connection pool".into());
-    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
+    remedies.push(Remedy::Consider("or let fewer sessions in, through a connection pool".into()));
+    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 
 fn on_base(instance: &Instance) -> bool {

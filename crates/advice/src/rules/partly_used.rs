@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, LinkName};
 
 use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW203",
@@ -32,9 +32,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let room = facts.chain(instance).and_then(|chain| chain.links.iter().find(|link| link.name == LinkName::Room));
     evidence.extend(room.map(|room| room.evidence.clone()));
     let cost = leads::cost(facts, instance);
-    let fix = fix::pool_for(facts.host, facts.instances, instance);
+    let remedies = leads::cure(facts, instance);
     let level = pain(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]
@@ -72,6 +72,10 @@ mod tests {
         case.pool(512, 0);
         let assessment = case.assess();
         let finding = assessment.findings.iter().find(|finding| finding.code == "HW203").unwrap();
-        assert!(finding.fix.contains(&"sysctl -w vm.nr_hugepages=4096".to_owned()), "{:?}", finding.fix);
+        assert!(
+            finding.fix.contains(&"set the pool of 2 MiB pages to 4,096 (8.0 GiB), now and at each boot".to_owned()),
+            "{:?}",
+            finding.fix
+        );
     }
 }

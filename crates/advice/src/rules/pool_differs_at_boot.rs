@@ -1,7 +1,7 @@
-use hugewise_model::{Asked, Finding, Level, PageCount};
+use hugewise_model::{Asked, Finding, Level, PageCount, Remedy};
 
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, boot, fix};
+use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW601",
@@ -47,15 +47,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         } else {
             continue;
         };
-        let fix = if level == Level::Warn {
-            let mut fix = vec!["# keep what runs now:".into()];
-            fix.extend(fix::set_pool(host, page, now));
-            fix
+        let remedies = if level == Level::Warn {
+            vec![Remedy::KeepAtBoot(page)]
         } else {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
-            losers.map(|step| format!("# take it out of {}", step.place)).collect()
+            losers.map(|step| Remedy::by_hand(format!("take it out of {}", step.place))).collect()
         };
-        findings.push(Finding { evidence, fix, ..RULE.finding(level, None, summary) });
+        findings.push(Finding { evidence, remedies, ..RULE.finding(level, None, summary) });
     }
     Ok(findings)
 }

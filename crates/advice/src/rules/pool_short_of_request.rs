@@ -1,7 +1,7 @@
-use hugewise_model::{Finding, Level, PageCount};
+use hugewise_model::{Finding, Level, PageCount, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, boot, fix};
+use crate::{Docs, Facts, Missing, Rule, boot, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW207",
@@ -40,19 +40,15 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let summary = format!("{asked} pages of {page} are configured, {has} are there");
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
         let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
-        let mut fix = Vec::new();
-        match part.filter(|part| *part > fix::LARGEST_POOL) {
+        let remedy = match part.filter(|part| *part > need::LARGEST_POOL) {
             Some(part) => {
-                fix.push(format!("# {asked} pages are {} of memory: correct {}", percent(part), step.place));
+                let part = percent(part);
+                Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", step.place))
             }
-            None => {
-                fix.push("echo 1 > /proc/sys/vm/compact_memory".into());
-                fix.push(format!("echo {} > {file}", asked.get()));
-                fix.push(format!("cat {file}"));
-                fix.push("# still short: reboot, or stop what holds memory first".into());
-            }
-        }
-        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Warn, None, summary) });
+            None => Remedy::SetPool(page),
+        };
+        let fewer = Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", step.place));
+        findings.push(Finding { evidence, remedies: vec![remedy, fewer], ..RULE.finding(Level::Warn, None, summary) });
     }
     Ok(findings)
 }

@@ -1,10 +1,10 @@
-use hugewise_model::{Bytes, Finding, Level, PageSize};
+use hugewise_model::{Bytes, Finding, Level, PageCount, PageSize, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, fix};
+use crate::{Docs, Facts, Missing, Rule, need};
 
 /// Beyond this part of memory all pools together leave too little: sizing guides stop at 70 to 80 %.
-const LARGEST: f64 = fix::LARGEST_POOL;
+const LARGEST: f64 = need::LARGEST_POOL;
 /// From this part on a host that has no memory left is short because of its pools.
 const HALF: f64 = 0.5;
 /// A host that can give out less than this part of its memory is at its end.
@@ -31,7 +31,7 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
-fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
     let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
     let pools = crate::need(&host.pools, "/sys/kernel/mm/hugepages")?;
@@ -67,22 +67,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     };
     let share = percent(part);
     let summary = format!("huge page pools take {taken}, {share} of memory; {left} can still be had for the rest");
-    let mut fix = Vec::new();
-    for pool in pools {
-        let available = pool.available().unwrap_or_default();
-        let kept = pool.total.get().unwrap_or_default().saturating_sub(available);
-        if available.of(pool.page_size) > Bytes::ZERO {
-            fix.push(format!(
-                "# {available} pages of {} are neither used nor promised; give them back:",
-                pool.page_size
-            ));
-            fix.extend(fix::set_pool(host, pool.page_size, kept));
-        }
+    let idle = pools.iter().filter(|pool| pool.available().is_some_and(|available| available > PageCount::ZERO));
+    let mut remedies: Vec<Remedy> = idle.map(|pool| Remedy::GiveBack(pool.page_size)).collect();
+    if remedies.is_empty() {
+        let what = "every page is in use: make the servers' segments smaller, or give the host more memory";
+        remedies.push(Remedy::by_hand(what));
     }
-    if fix.is_empty() {
-        fix.push("# every page is in use: make the servers' segments smaller, or give the host more memory".into());
-    }
-    Ok(vec![Finding { evidence, fix, ..RULE.finding(level, None, summary) }])
+    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 
 fn high_watermarks(facts: &Facts<'_>) -> Bytes {

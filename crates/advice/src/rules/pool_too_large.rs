@@ -1,7 +1,7 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount};
+use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, fix, need};
+use crate::{Docs, Facts, Missing, Rule, need};
 
 /// Spare pages up to this part of a pool are what careful people set aside.
 const SPARE: f64 = 0.1;
@@ -60,9 +60,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             format!("{}: {total}, {available} of them neither used nor promised", pool_file(page, "nr_hugepages")),
             format!("servers on base pages would take {wanted}; {} of the pool is left over", percent(part)),
         ];
-        let mut fix = vec!["# if no server that uses them is down just now:".into()];
-        fix.extend(fix::set_pool(facts.host, page, total.saturating_sub(pages)));
-        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Info, None, summary) });
+        findings.push(Finding {
+            evidence,
+            remedies: vec![Remedy::GiveBack(page)],
+            ..RULE.finding(Level::Info, None, summary)
+        });
     }
     Ok(findings)
 }

@@ -1,7 +1,7 @@
-use hugewise_model::{Asked, Finding, Instance, Level, LinkState};
+use hugewise_model::{Asked, Finding, Instance, Level, LinkState, Remedy};
 
 use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW209",
@@ -32,17 +32,20 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
     let evidence =
         links.iter().map(|link| format!("{} {}: {}", link.name.as_str(), link.state.as_str(), link.evidence)).collect();
-    let mut fix = Vec::new();
+    let mut remedies = Vec::new();
     // Its room is unknown by nature; any other link that could not be seen may yet be the cause.
     for link in
         links.iter().filter(|link| link.state == LinkState::Unknown && link.name != hugewise_model::LinkName::Room)
     {
-        fix.push(format!("# could not be seen and may be the cause: {}", link.evidence));
+        remedies.push(Remedy::Consider(format!(
+            "see first what could not be seen and may be the cause: {}",
+            link.evidence
+        )));
     }
-    fix.extend(fix::restart(instance));
+    remedies.push(Remedy::Restart(instance.id()));
     let cost = leads::cost(facts, instance);
     let level = pain(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName, Remedy};
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, fix, permission};
+use crate::{Docs, Facts, Missing, Rule, chain, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW303",
@@ -61,9 +61,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         format!("/proc/{}/status: Groups, CapEff without CAP_IPC_LOCK", instance.pid),
         format!("{kernel}: a memlock limit does not make up for it; {memlock}"),
     ];
-    let mut fix = fix::permit(host, instance);
-    fix.extend(fix::restart(instance));
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    let remedies = vec![Remedy::SetGroup(instance.id()), Remedy::Restart(instance.id())];
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]
@@ -118,29 +117,6 @@ mod tests {
         assert_eq!(permission(14, "").0, LinkState::Unknown);
         assert_eq!(permission(14, "oracle (1): Using mlock ulimits for SHM_HUGETLB is obsolete").0, LinkState::Broken);
         assert_eq!(permission(15, "oracle (1): Using mlock ulimits for SHM_HUGETLB is deprecated").0, LinkState::Ok);
-    }
-
-    #[test]
-    fn a_group_that_has_no_name_is_made_before_anyone_joins_it() {
-        let mut case = quiet();
-        case.oracle("PROD", gib(8), 20);
-        case.pool(5000, 5000);
-        case.host.kernel_settings.hugetlb_shm_group = Observed::Known(999);
-        let findings = case.assess().findings;
-        let fix = &findings.iter().find(|finding| finding.code == "HW303").unwrap().fix;
-        assert_eq!(fix[..2], ["groupadd -g 999 hugepages", "usermod -aG 999 oracle"]);
-    }
-
-    #[test]
-    fn a_server_of_an_unknown_account_is_let_in_by_its_group() {
-        let mut case = quiet();
-        case.oracle("PROD", gib(8), 20);
-        case.pool(5000, 5000);
-        case.host.accounts = hugewise_model::host::Accounts::default();
-        case.processes().iter_mut().for_each(|process| process.gid = 1001);
-        let findings = case.assess().findings;
-        let fix = &findings.iter().find(|finding| finding.code == "HW303").unwrap().fix;
-        assert_eq!(fix[0], "sysctl -w vm.hugetlb_shm_group=1001");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Bytes, Finding, Level};
+use hugewise_model::{Bytes, Finding, Level, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule, chain, need};
 
@@ -39,10 +39,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if allowed < all {
         let owners = chain::titles(sysv.iter().copied());
         let summary = format!("kernel.shmall allows {allowed} of System V segments; {owners} have {all}");
-        let pages = base.pages_for(all.times(2)).get();
         findings.push(Finding {
             evidence: vec![format!("/proc/sys/kernel/shmall: {shmall} pages of {base}")],
-            fix: limit("shmall", pages),
+            remedies: vec![Remedy::SetShmLimits],
             ..RULE.finding(Level::Error, None, summary)
         });
     }
@@ -55,18 +54,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 format!("/proc/sys/kernel/shmmax: {}", shmmax.get()),
                 format!("{}: {}", largest.name, largest.size),
             ],
-            fix: limit("shmmax", largest.size.times(2).get()),
+            remedies: vec![Remedy::SetShmLimits],
             ..RULE.finding(Level::Warn, Some(instance), summary)
         });
     }
     Ok(findings)
-}
-
-fn limit(name: &str, value: u64) -> Vec<String> {
-    vec![
-        format!("sysctl -w kernel.{name}={value}"),
-        format!("printf 'kernel.{name} = {value}\\n' > /etc/sysctl.d/zz-{name}.conf"),
-    ]
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
 use crate::lead::{is_big, wants_thp};
-use crate::{Docs, Facts, Missing, Rule, boot, chain, fix, need};
+use crate::{Docs, Facts, Missing, Rule, boot, chain, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW401",
@@ -62,22 +62,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));
     let summary = format!("{title}: {name} starts without huge pages when they don't reach; {what}");
-    let mut fix = Vec::new();
-    match instance.engine {
-        Engine::PostgreSql | Engine::Oracle => {
-            if !all {
-                fix.push("# once the pool is large enough, or the next start fails:".into());
-            }
-            fix.extend(fix::ask(instance, true));
-            if all {
-                fix.push("# takes effect at its next start".into());
-            } else {
-                fix.extend(fix::restart(instance));
-            }
-        }
-        _ => fix.push("# it has no setting that refuses a start without huge pages: check after each start".into()),
-    }
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    let remedies = match instance.engine {
+        Engine::PostgreSql | Engine::Oracle => vec![Remedy::SetSetting(instance.id())],
+        _ => vec![Remedy::Consider(
+            "it has no setting that refuses a start without huge pages: check after each start".into(),
+        )],
+    };
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// The pool of the next boot, where it is smaller than what this instance alone needs.

@@ -1,5 +1,5 @@
 use hugewise_model::instance::SegmentKind;
-use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Observed, Segment};
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Observed, Remedy, Segment};
 
 use crate::lead::is_big;
 use crate::{Docs, Facts, Missing, Rule, lead, need};
@@ -62,11 +62,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     evidence
         .extend(open.iter().map(|segment| format!("{}: {}, {} mappers", segment.name, segment.size, segment.mappers)));
-    let mut fix = vec!["# the cure is huge pages for it: they are never swapped; until then:".to_owned()];
-    fix.push("sysctl -w vm.swappiness=1".into());
+    let mut remedies = lead::cure(facts, instance);
+    let what = "until it is on huge pages, which are never swapped, keep the kernel from swapping: vm.swappiness=1";
+    remedies.push(Remedy::Consider(what.into()));
     let level = if own > Bytes::ZERO { Level::Error } else { Level::Warn };
     let cost = lead::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn sysv<'a>(facts: &Facts<'a>, segment: &Segment) -> Option<&'a hugewise_model::host::SysvSegment> {

@@ -1,6 +1,5 @@
-use hugewise_model::{Finding, Level};
+use hugewise_model::{Finding, Level, Remedy};
 
-use crate::words::shell_word;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -34,11 +33,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let summary = format!("THP is {now} now and {} after the next boot: {} decides", last.value, last.place);
     let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {now}")];
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, step.value)));
-    let fix = vec![
-        format!("# to keep {now}, change it in {}; to have {} now:", last.place, last.value),
-        format!("echo {} > /sys/kernel/mm/transparent_hugepage/enabled", shell_word(&last.value)),
-    ];
-    Ok(vec![Finding { evidence, fix, ..RULE.finding(Level::Warn, None, summary) }])
+    Ok(vec![Finding { evidence, remedies: vec![Remedy::KeepThpAtBoot], ..RULE.finding(Level::Warn, None, summary) }])
 }
 
 #[cfg(test)]

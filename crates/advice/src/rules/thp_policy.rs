@@ -1,4 +1,4 @@
-use hugewise_model::{Finding, Level, PageSize};
+use hugewise_model::{Finding, Level, PageSize, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule, chain, thp};
 
@@ -60,9 +60,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if enabled == "never" && !advised.is_empty() && thp.sizes.iter().all(|size| !acts_on_advice(size)) {
         let named = chain::titles(advised.iter().copied());
         let summary = format!("THP is never, and {named} asks for it (-XX:+UseTransparentHugePages)");
-        let fix = vec!["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".into()];
         let one = if advised.len() == 1 { advised.first().copied() } else { None };
-        findings.push(Finding { evidence: evidence.clone(), fix, ..RULE.finding(Level::Warn, one, summary) });
+        findings.push(Finding {
+            evidence: evidence.clone(),
+            remedies: vec![Remedy::SetThp],
+            ..RULE.finding(Level::Warn, one, summary)
+        });
     }
     if always && !against.is_empty() {
         let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
@@ -77,30 +80,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let wants = chain::titles(wanting.iter().copied());
             summary.push_str(&format!("; {wants} would have it always: madvise is where they meet"));
         }
-        let mut fix = vec!["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".into()];
-        let switch = |size: &PageSize| {
-            let kib = size.bytes().get() / 1024;
-            format!("echo inherit > /sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled")
-        };
-        fix.extend(sizes.iter().map(switch));
-        fix.push(
-            "printf 'w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\\n' > /etc/tmpfiles.d/thp.conf"
-                .into(),
-        );
-        if facts.host.configuration.tuned.is_known() {
-            fix.push(
-                "# tuned sets THP after that: see transparent_hugepages in the [vm] section of its profile".into(),
-            );
-        }
-        fix.push("# holds for memory that is mapped from now on: restart the servers".into());
         let one = if against.len() == 1 { against.first().map(|(instance, _)| *instance) } else { None };
-        findings.push(Finding { evidence, fix, ..RULE.finding(level, one, summary) });
+        findings.push(Finding { evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(level, one, summary) });
     } else if !always && against.is_empty() && !wanting.is_empty() && enabled != "always" {
         let named = chain::titles(wanting.iter().copied());
         let summary = format!("THP is {enabled}; the advice for {named} is always");
-        let fix = vec!["echo always > /sys/kernel/mm/transparent_hugepage/enabled".into()];
         let one = if wanting.len() == 1 { wanting.first().copied() } else { None };
-        findings.push(Finding { evidence, fix, ..RULE.finding(Level::Info, one, summary) });
+        findings.push(Finding { evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(Level::Info, one, summary) });
     }
     // What is missing of one server does not silence what is known of the others.
     match missing {

@@ -1,4 +1,4 @@
-use hugewise_model::{Engine, Finding, Instance, Level, PageCount};
+use hugewise_model::{Engine, Finding, Instance, Level, PageCount, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -49,8 +49,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         format!("{count} sessions, counted from {} processes in /proc", instance.pids.len()),
         format!("/sys/devices/system/cpu/online: {online} processors"),
     ];
-    let fix = vec!["# put a connection pool in front, or shrink the application's own pools".into()];
-    Ok(Some(Finding { evidence, fix, ..RULE.finding(level, Some(instance), summary) }))
+    let remedies =
+        vec![Remedy::Consider("put a connection pool in front, or shrink the application's own pools".into())];
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

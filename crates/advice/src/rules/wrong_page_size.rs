@@ -1,8 +1,8 @@
-use hugewise_model::{Engine, Finding, Instance, Level, PageSize, Pool};
+use hugewise_model::{Engine, Finding, Instance, Level, PageSize, Pool, Remedy};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, fix, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW405",
@@ -51,20 +51,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(format!("{}: {total}{available}", pool_file(pool.page_size, "nr_hugepages")));
     }
     evidence.extend(instance.settings.get("huge_page_size").or(instance.setting.as_ref()).map(ToString::to_string));
-    let mut fix = fix::pool_for(host, facts.instances, instance);
-    if instance.engine == Engine::PostgreSql {
-        fix.push("# or, from PostgreSQL 14 on, ask for the size that is there: huge_page_size".into());
-    }
+    let remedies = leads::cure(facts, instance);
     let cost = leads::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, fix, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn default_of_one_gib(instance: &Instance) -> Finding {
     let summary =
         format!("{} asks for pages of the default size, which is 1 GiB here; Oracle wants 2 MiB", instance.title());
     let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
-    let fix = vec!["# on the command line: default_hugepagesz=2M, and the pool in 2 MiB pages; then reboot".into()];
-    Finding { evidence, fix, ..RULE.finding(Level::Warn, Some(instance), summary) }
+    let what = "boot with default_hugepagesz=2M and the pool in 2 MiB pages";
+    Finding { evidence, remedies: vec![Remedy::by_hand(what)], ..RULE.finding(Level::Warn, Some(instance), summary) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use hugewise_model::host::NumaNode;
 use hugewise_model::{Bytes, PageCount, PageSize, Pool};
 
 use super::{Ask, PoolTarget};
-use crate::fix;
+use crate::need;
 
 /// One node while pools are dealt out.
 struct Node<'a> {
@@ -17,8 +17,9 @@ struct Node<'a> {
 pub(super) fn split(ask: &Ask<'_>, pools: Vec<PoolTarget>) -> (Vec<PoolTarget>, Bytes) {
     let known = ask.host.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let with_memory = known.iter().filter(|node| node.total.get().is_some_and(|total| total > Bytes::ZERO));
-    let mut nodes: Vec<Node<'_>> =
-        with_memory.map(|node| Node { node, room: fix::largest_pools(node.total.get().unwrap_or_default()) }).collect();
+    let mut nodes: Vec<Node<'_>> = with_memory
+        .map(|node| Node { node, room: need::largest_pools(node.total.get().unwrap_or_default()) })
+        .collect();
     if ask.elsewhere || nodes.len() < 2 {
         let one = |mut target: PoolTarget| {
             let more = target.pages.saturating_sub(target.now.unwrap_or_default()).of(target.page_size);

@@ -5,7 +5,7 @@ use hugewise_model::{Engine, Instance, PageCount, PageSize};
 
 use super::wanted::{Plan, Wanted};
 use super::{Ask, PoolTarget};
-use crate::{fix, need};
+use crate::need;
 
 /// One target a page size that is needed or there: smallest first.
 pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> Vec<PoolTarget> {
@@ -24,7 +24,7 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
                 .unwrap_or(u64::MAX),
         );
         let by_chance = here.iter().map(|wanted| by_chance(wanted, page)).sum();
-        let spare_pages = headroom + fix::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
+        let spare_pages = headroom + need::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
         // Whatever the servers sized here hold of this pool now is part of their demand, or free once
         // they restart on another size.
         let ours: PageCount = plan.wanted.iter().map(|wanted| need::held(wanted.instance, page)).sum();

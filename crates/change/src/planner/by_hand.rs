@@ -1,17 +1,13 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
-use hugewise_advice::fix;
+use std::collections::BTreeSet;
+
+use hugewise_advice::chain;
 use hugewise_advice::words::shell_word;
-use hugewise_model::{Asked, Engine, Finding, Level, PageCount};
+use hugewise_model::{Asked, Engine, Level, Remedy};
 
-use super::memlock::LOCK;
-use super::{Ask, Draft};
+use super::{Ask, Draft, commands};
 use crate::plan::Risk;
-
-/// Rules about how a host is set up: where no step ends such a finding, its own fix is handed on.
-const SET_UP: [&str; 13] = [
-    "HW202", "HW205", "HW206", "HW207", "HW208", "HW302", "HW402", "HW404", "HW405", "HW601", "HW602", "HW701", "HW702",
-];
 
 /// Rules whose missing facts leave steps out.
 const STEPS_NEED: [&str; 16] = [
@@ -52,7 +48,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if elsewhere || !(off || falls_back) {
             continue;
         }
-        let mut lines = fix::ask(instance, falls_back || instance.engine == Engine::Oracle);
+        let mut lines = commands::ask(instance, falls_back || instance.engine == Engine::Oracle);
         if falls_back {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
@@ -62,49 +58,52 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// What findings need that no step does: what is a person's to do, and what a step would do that somebody has to ask for.
 fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    for finding in ask.assessment.findings.iter().filter(|finding| SET_UP.contains(&finding.code)) {
+    let mut told = BTreeSet::new();
+    for finding in ask.assessment.findings.iter().filter(|finding| finding.level >= Level::Warn) {
         let ended = draft.steps.iter().flat_map(|step| &step.expects);
         let mut ended = ended.filter(|it| it.code == finding.code && it.instance == finding.instance);
         let about = finding.instance.as_ref().and_then(|title| ask.instances.iter().find(|it| it.title() == *title));
         let chosen = about.is_none_or(|instance| ask.is_chosen(instance));
-        if ended.next().is_some() || finding.level < Level::Warn || finding.fix.is_empty() || !chosen {
+        if ended.next().is_some() || !chosen {
             continue;
+        }
+        let left: Vec<&Remedy> = finding.remedies.iter().filter(|remedy| told.insert((*remedy).clone())).collect();
+        let mut lines: Vec<String> = left.iter().flat_map(|remedy| by_a_person(draft, remedy)).collect();
+        if lines.is_empty() {
+            continue;
+        }
+        let restarts = finding.remedies.iter().any(|remedy| matches!(remedy, Remedy::Restart(_)));
+        if let Some(instance) = about.filter(|instance| restarts && !chain::is_amm(instance)) {
+            lines.extend(commands::restart(instance));
+        }
+        if about.is_some_and(chain::is_amm) {
+            let name = about.map(|instance| shell_word(&instance.name)).unwrap_or_default();
+            lines.push("# restart it, then plan its pages:".into());
+            lines.push(format!("hugewise plan --instance {name}"));
         }
         let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
-        if let Some(lines) = fix_beside_a_plan(ask, draft, finding) {
-            draft.instruct(title, &lines, risk, finding.instance.clone());
-        }
+        draft.instruct(title, &lines, risk, finding.instance.clone());
     }
 }
 
-/// A finding's own fix, where it does not work against the plan.
-fn fix_beside_a_plan(ask: &Ask<'_>, draft: &Draft<'_>, finding: &Finding) -> Option<Vec<String>> {
-    // A pool's findings name its page size in their first sentence and nowhere else.
-    let mut pools = draft.pools.iter().filter(|goal| finding.summary.contains(&format!("pages of {}", goal.page_size)));
-    let of_pool = pools.next();
-    match finding.code {
-        // Servers to come will take it, or one's own cause comes first.
-        "HW202" | "HW205" if of_pool.is_some_and(|goal| goal.needed.get().saturating_mul(2) > goal.goal.get()) => None,
-        _ if finding.fix.iter().all(|line| line.starts_with('#') && line.contains("the fix of its")) => None,
-        "HW302" if draft.instructions.iter().any(|it| it.instance == finding.instance && it.title.ends_with(LOCK)) => {
-            None
+/// The lines of a remedy that no step of this plan carries out; none where it is somebody else's affair.
+fn by_a_person(draft: &Draft<'_>, remedy: &Remedy) -> Vec<String> {
+    match remedy {
+        Remedy::ByHand(by_hand) if by_hand.how.is_empty() => vec![format!("# {}", by_hand.what)],
+        Remedy::ByHand(by_hand) => by_hand.how.clone(),
+        // Servers to come will take them.
+        Remedy::GiveBack(page)
+            if draft.pool(*page).is_some_and(|goal| goal.needed.get().saturating_mul(2) > goal.goal.get()) =>
+        {
+            Vec::new()
         }
-        "HW202" | "HW205" => Some(vec![
+        Remedy::GiveBack(_) => vec![
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),
-        ]),
-        "HW601" if of_pool.is_some_and(|goal| goal.needed == PageCount::ZERO) => None,
-        "HW402" => {
-            let title = finding.instance.as_deref()?;
-            let instance = ask.instances.iter().find(|instance| instance.title() == title)?;
-            let sql = finding.fix.iter().filter(|line| line.contains("sqlplus") || line.contains("ALTER SYSTEM"));
-            let mut lines: Vec<String> = sql.filter(|line| !line.contains("shutdown")).cloned().collect();
-            lines.push("# restart it, then plan its pages:".into());
-            lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
-            Some(lines)
-        }
-        _ => Some(finding.fix.clone()),
+        ],
+        _ => Vec::new(),
     }
 }

@@ -6,6 +6,7 @@
 
 mod boot_loader;
 mod by_hand;
+mod commands;
 mod image;
 mod memlock;
 mod mysql;
@@ -26,11 +27,12 @@ mod thp;
 mod warnings;
 
 use hugewise_advice::sizing::{Sized, Sizing};
-use hugewise_advice::{Assessment, need, stranger};
+use hugewise_advice::target::{is_named, takes};
+use hugewise_advice::{Assessment, need, stranger, target};
 use hugewise_engines::named;
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Engine, Finding, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+use hugewise_model::{Asked, Finding, Host, Instance, PageSize};
 
 use crate::plan::{
     Budget, Expected, FileChange, HostIdentity, Instruction, Plan, PoolAtBoot, Refusal, Risk, Step, When,
@@ -67,79 +69,6 @@ pub fn name(instances: &mut [Instance], options: &Options) -> Result<(), PlanErr
         instance.vouchers.push(Voucher::Named);
     }
     Ok(())
-}
-
-/// Whether one of these names means an instance.
-pub(crate) fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -> bool {
-    names.iter().any(|name| named::meant(instances, name).iter().any(|meant| meant.title() == instance.title()))
-}
-
-/// The rules that speak of a server that asks for huge pages and does not have them all.
-const CAUSES: [&str; 5] = ["HW201", "HW203", "HW204", "HW209", "HW405"];
-/// The same where they warn.
-const CAUSES_THAT_WARN: [&str; 4] = ["HW301", "HW303", "HW403", "HW702"];
-
-/// The instances that pools are planned for, for [`hugewise_advice::sizing::size`]: those that are named; without
-/// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
-/// the same pools. Empty where nobody needs a pool.
-pub fn to_size(instances: &[Instance], assessment: &Assessment, options: &Options) -> Vec<Instance> {
-    let instances: &[Instance] = &stranger::known(instances);
-    let named = |instance: &Instance| is_named(instances, instance, &options.instances);
-    let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
-    // Whoever names instances has no part for others that perhaps never ask.
-    let may_ask = |instance: &Instance| {
-        options.instances.is_empty()
-            && instance.asked == Asked::Unknown
-            && instance.segment_bytes() >= need::BIG_SEGMENT
-    };
-    let asks =
-        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
-    let suffers = |instance: &Instance| options.instances.is_empty() && is_kept_off(assessment, instance);
-    if let Some(page) = options.page_size {
-        // Of the others nobody said that they should change their page size.
-        // Set to pages of that size since it started on others.
-        let moves = |instance: &Instance| {
-            let other = need::held(instance, page) == PageCount::ZERO;
-            other && instance.huge_pages == HugePageUse::All && instance.asked_page_size.get() == Some(page)
-        };
-        let wanted =
-            |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance) || moves(instance));
-        let has_it =
-            |instance: &Instance| instance.asked_page_size.get() == Some(page) && (holds(instance) || asks(instance));
-        if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
-            return Vec::new();
-        }
-        return instances.iter().filter(|instance| wanted(instance) || has_it(instance)).cloned().collect();
-    }
-    let wanted = |instance: &&Instance| named(instance) || suffers(instance) || holds(instance);
-    if !options.shrink && !instances.iter().any(|instance| wanted(&instance)) {
-        return Vec::new();
-    }
-    instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
-}
-
-/// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
-fn takes(instance: &Instance, page: PageSize) -> bool {
-    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
-    let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
-    its_own
-        || match instance.engine {
-            Engine::PostgreSql => instance.asked_page_size.is_known() && postgresql::has_huge_page_size(instance),
-            Engine::Jvm | Engine::Qemu | Engine::Other => true,
-            Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
-                false
-            }
-        }
-}
-
-/// Whether a finding says that a server is off huge pages and should not be.
-fn is_kept_off(assessment: &Assessment, instance: &Instance) -> bool {
-    let title = instance.title();
-    let about = assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&title));
-    let mut about = about.filter(|finding| {
-        CAUSES.contains(&finding.code) || (CAUSES_THAT_WARN.contains(&finding.code) && finding.level >= Level::Warn)
-    });
-    about.next().is_some()
 }
 
 /// Whether the options make sense on a host: what can be told before anything is sized.
@@ -226,6 +155,8 @@ fn of_known(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
     let strangers: Vec<String> = everybody.iter().filter(|it| !it.is_vouched()).map(Instance::title).collect();
     let known = |title: &Option<String>| title.as_ref().is_none_or(|title| !strangers.contains(title));
     Assessment {
+        situation: assessment.situation.clone(),
+        target: assessment.target.clone(),
         chains: assessment.chains.iter().filter(|it| !strangers.contains(&it.instance)).cloned().collect(),
         findings: assessment.findings.iter().filter(|it| known(&it.instance)).cloned().collect(),
         unknown: assessment.unknown.iter().filter(|it| known(&it.instance)).cloned().collect(),
@@ -248,7 +179,7 @@ fn left_out(instance: &Instance) -> String {
 /// All steps, in their order.
 fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     let mut draft = Draft::new(ask.source);
-    for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && is_kept_off(ask.assessment, it)) {
+    for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && ask.is_kept_off(it)) {
         if let Some(page) = ask.options.page_size.filter(|page| !takes(instance, *page)) {
             draft.warn(format!(
                 "{} takes pages of the default size alone: no pages of {page} are planned for it",
@@ -301,7 +232,7 @@ pub fn made_at(seconds: Option<i64>) -> String {
 /// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
 fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
     let refusal = ask.sizing?.refusal.as_ref()?;
-    draft.pools.iter().any(pools::Goal::grows).then(|| Refusal::from(refusal))
+    draft.pools.iter().any(|goal| goal.grows()).then(|| Refusal::from(refusal))
 }
 
 /// What is looked at.
@@ -323,6 +254,11 @@ impl<'a> Ask<'a> {
     /// Whether the plan is about an instance.
     fn is_chosen(&self, instance: &Instance) -> bool {
         self.options.instances.is_empty() || self.is_asked_for(instance)
+    }
+
+    /// Whether a server is off huge pages and should not be.
+    fn is_kept_off(&self, instance: &Instance) -> bool {
+        target::is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
     }
 
     /// Whether somebody named it.

@@ -1,13 +1,12 @@
 //! MySQL's and MariaDB's option: a drop-in in a folder that their option files include.
 
-use hugewise_advice::fix;
 use hugewise_engines::mysql::cnf::{self, Content};
 use hugewise_engines::options;
 use hugewise_host::Source;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_model::{Asked, Engine, Instance};
 
-use super::{Ask, Draft, expected, ours};
+use super::{Ask, Draft, commands, expected, ours};
 use crate::allowed;
 use crate::plan::{Risk, Step, When};
 
@@ -40,8 +39,8 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         Ok(None) => {}
         Err(why) => {
             let mut lines = vec![format!("# {why}")];
-            lines.extend(fix::ask(instance, false));
-            lines.extend(fix::restart(instance));
+            lines.extend(commands::ask(instance, false));
+            lines.extend(commands::restart(instance));
             draft.instruct(format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(title));
         }
     }

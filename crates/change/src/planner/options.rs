@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hugewise_advice::target::Wish;
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 /// What is asked for.
@@ -26,6 +27,13 @@ pub struct Options {
     pub early: bool,
     /// Pages that pools may grow by on demand.
     pub overcommit: Vec<(PageSize, PageCount)>,
+}
+
+impl Options {
+    /// What they ask of the target.
+    pub fn wish(&self) -> Wish<'_> {
+        Wish { names: &self.instances, page_size: self.page_size, now: self.now, boot: self.boot, shrink: self.shrink }
+    }
 }
 
 impl Default for Options {

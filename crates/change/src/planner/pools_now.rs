@@ -1,19 +1,18 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
-use hugewise_advice::fix;
 use hugewise_advice::sizing::Sized;
 use hugewise_advice::words::{boot_name, one_line, pool_file};
 use hugewise_model::escape::shell::operand;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize};
 
 use super::pools::{self, Goal};
-use super::{Ask, Draft, expected};
+use super::{Ask, Draft, commands, expected};
 use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let mut goals = draft.pools.clone();
     // Memory has to be given back before it can be taken.
-    goals.sort_by_key(Goal::grows);
+    goals.sort_by_key(|goal| goal.grows());
     for goal in goals {
         if goal.goal == goal.now || !ask.options.now {
             continue;
@@ -82,7 +81,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
-    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| fix::restarts(instance)).map(operand);
+    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| commands::restarts(instance)).map(operand);
     let each = |verb: &str| -> Vec<String> {
         let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
             Some(unit) => format!("systemctl {verb} {unit}"),

@@ -1,6 +1,5 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
-use hugewise_advice::fix;
 use hugewise_engines::options::in_mount_namespace_of;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
@@ -10,8 +9,7 @@ use hugewise_model::{Asked, Engine, Instance, PageSize};
 
 use super::boot_loader::find_program;
 use super::overlay::Overlay;
-use super::pools::Goal;
-use super::{Ask, Draft, expected, ours, pools_at_boot, pools_now};
+use super::{Ask, Draft, commands, expected, ours, pools_at_boot, pools_now};
 use crate::allowed;
 use crate::plan::{CommandChange, Risk, Step, When};
 
@@ -54,7 +52,7 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         .map(|finding| expected(finding, When::Now))
         .collect();
     if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
-        let there = draft.pool(page).is_some_and(Goal::is_there);
+        let there = draft.pool(page).is_some_and(|goal| goal.is_there());
         let when = if there { When::Now } else { When::Reboot };
         let of_pool = ["HW201", "HW204", "HW405"].into_iter().filter_map(|code| ask.found(code, instance));
         step.expects.extend(of_pool.map(|finding| expected(finding, when)));
@@ -75,7 +73,7 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
             let mut lines = vec![format!("# {why}")];
             lines.extend(wanted.iter().map(|(name, value)| format!("# {name} = {value}")));
             if !matches!(instance.asked, Asked::Try | Asked::Must) {
-                lines.extend(fix::restart(instance));
+                lines.extend(commands::restart(instance));
             }
             draft.instruct(format!("{title}: {shown}"), &lines, Risk::Restart, Some(title));
         }
@@ -127,15 +125,6 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
         return Err("the limit of its cgroup is too small".into());
     }
     Ok(())
-}
-
-/// `huge_page_size` came with PostgreSQL 14.
-pub(super) fn has_huge_page_size(instance: &Instance) -> bool {
-    instance.version.known().and_then(|version| major(version)).is_some_and(|major| major >= 14)
-}
-
-fn major(version: &str) -> Option<u32> {
-    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn size(page: PageSize) -> String {

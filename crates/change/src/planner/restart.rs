@@ -1,15 +1,15 @@
 //! Restarts of servers that were named for it; huge pages come at a server's start alone.
 
+use hugewise_advice::chain;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, fix, need};
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, expected, is_named, pools_now};
+use super::{Ask, Draft, commands, expected, is_named, pools_now};
 use crate::Error;
 use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
 
@@ -85,14 +85,13 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
         Right::Unknown(unseen) => Gain::Perhaps(unseen),
         Right::Lacks(_) => return Err("it may not use System V huge pages yet".into()),
     };
-    let suffers = super::is_kept_off(ask.assessment, instance) || changed || ask.is_chosen(instance);
+    let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
 }
 
 /// The size of the pages that a server asks for, where enough of them are there already.
 fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
-    let rooms = need::rooms(ask.host, ask.instances);
-    let room = rooms.iter().find(|room| room.instance == instance.title() && room.fits())?;
+    let room = ask.assessment.situation.room(instance).filter(|room| room.fits())?;
     Some(room.page_size)
 }
 
@@ -152,7 +151,7 @@ pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result
 /// or a cluster to restart.
 fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
     let why = "huge pages come at its start";
-    if let Some(unit) = instance.unit.as_deref().filter(|_| fix::restarts(instance)) {
+    if let Some(unit) = instance.unit.as_deref().filter(|_| commands::restarts(instance)) {
         let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
@@ -216,7 +215,7 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
 
 /// The lines that restart a server: Debian's own tool where no unit has it.
 fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
-    let lines = fix::restart(instance);
+    let lines = commands::restart(instance);
     match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
         Some(command) => vec![command.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")],
         None => lines,

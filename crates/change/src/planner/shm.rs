@@ -1,12 +1,12 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
+use hugewise_advice::need;
 use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::{fix, need};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
 use super::sysctl::{Setting, set};
-use super::{Ask, Draft, expected, ours};
+use super::{Ask, Draft, commands, expected, ours};
 use crate::plan::{Risk, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -64,7 +64,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         Some(_) => {
             for instance in &lacking {
-                let lines = fix::permit(ask.host, instance);
+                let lines = commands::permit(ask.host, instance);
                 draft.instruct(title.clone(), &lines, Risk::Restart, Some(instance.title()));
             }
             return;
@@ -72,7 +72,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         None => None,
     };
     let Some(group) = group else {
-        draft.instruct(title, &fix::permit(ask.host, first), Risk::Restart, Some(first.title()));
+        draft.instruct(title, &commands::permit(ask.host, first), Risk::Restart, Some(first.title()));
         return;
     };
     let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());

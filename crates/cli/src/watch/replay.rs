@@ -236,6 +236,7 @@ fn of_incident(incident: &Incident, clock: &Clock) -> (Moment, Moment, Finding) 
         summary: incident.summary.clone(),
         evidence: rows.map(|row| format!("{}  {}  ({})", date::moment(row.at, clock), row.what, row.source)).collect(),
         cost: None,
+        remedies: Vec::new(),
         fix: incident.next.clone(),
     };
     (incident.from, incident.to, finding)

@@ -40,7 +40,7 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
                     }
                 }
             }
-            (table("instances", &instances::COLUMNS, &instances::rows(checked.instances)))
+            (table("instances", &instances::COLUMNS, &instances::rows(checked)))
             @for one in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
                 h3 { (clean(&one.instance)) }
                 (chain(one))

@@ -22,8 +22,51 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What it costs; null where no number is known.
     pub cost: Option<String>,
-    /// Commands, and `#` lines between them.
+    /// What ends it, in words, a line each; commands are the plan's: `hugewise plan`.
     pub fix: Vec<String>,
+    /// The same for programs.
+    pub remedies: Vec<Remedy>,
+}
+
+/// What ends a finding.
+#[derive(Serialize, JsonSchema)]
+pub struct Remedy {
+    /// What it does.
+    #[schemars(extend("enum" = [
+        "set_pool", "give_back", "keep_at_boot", "set_shm_limits", "set_group", "raise_memlock", "set_thp",
+        "keep_thp_at_boot", "set_setting", "restart", "by_hand", "consider"
+    ]))]
+    pub kind: &'static str,
+    /// The page size of the pool that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_bytes: Option<u64>,
+    /// The instance that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// What a person has to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
+}
+
+impl From<&hugewise_model::Remedy> for Remedy {
+    fn from(remedy: &hugewise_model::Remedy) -> Self {
+        use hugewise_model::Remedy as R;
+        let (kind, page, what) = match remedy {
+            R::SetPool(page) => ("set_pool", Some(*page), None),
+            R::GiveBack(page) => ("give_back", Some(*page), None),
+            R::KeepAtBoot(page) => ("keep_at_boot", Some(*page), None),
+            R::SetShmLimits => ("set_shm_limits", None, None),
+            R::SetGroup(_) => ("set_group", None, None),
+            R::RaiseMemlock(_) => ("raise_memlock", None, None),
+            R::SetThp => ("set_thp", None, None),
+            R::KeepThpAtBoot => ("keep_thp_at_boot", None, None),
+            R::SetSetting(_) => ("set_setting", None, None),
+            R::Restart(_) => ("restart", None, None),
+            R::ByHand(by_hand) => ("by_hand", None, Some(by_hand.what.clone())),
+            R::Consider(what) => ("consider", None, Some(what.clone())),
+        };
+        Self { kind, page_bytes: page.map(u64::from), instance: remedy.instance().map(ToString::to_string), what }
+    }
 }
 
 /// A rule that could not decide.
@@ -64,6 +107,7 @@ impl From<&hugewise_model::Finding> for Finding {
             evidence: finding.evidence.clone(),
             cost: finding.cost.clone(),
             fix: finding.fix.clone(),
+            remedies: finding.remedies.iter().map(Remedy::from).collect(),
         }
     }
 }

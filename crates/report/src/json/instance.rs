@@ -38,6 +38,9 @@ pub struct Instance {
     /// How much of its memory is on huge pages.
     #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
     pub huge_pages: &'static str,
+    /// How it stands now, after its next restart alone, and after the next boot of the host; null where that was not
+    /// worked out.
+    pub moments: Option<Moments>,
     /// Pages that it needs to be wholly on huge pages.
     pub demand: Option<Demand>,
     /// Page tables of all its processes.
@@ -59,6 +62,39 @@ pub struct Instance {
     #[serde(skip_serializing_if = "Reasons::is_empty")]
     #[schemars(default)]
     pub reasons: Reasons,
+}
+
+/// How an instance stands at three moments.
+#[derive(Serialize, JsonSchema)]
+pub struct Moments {
+    /// As it runs.
+    pub now: Outlook,
+    /// After it is restarted, and nothing else is done.
+    pub restart: Outlook,
+    /// After the host is booted, and nothing else is done, in the worst order of starts.
+    pub reboot: Outlook,
+}
+
+/// How much of an instance's memory is on huge pages at a moment.
+#[derive(Serialize, JsonSchema)]
+pub struct Outlook {
+    /// In one word.
+    #[schemars(extend("enum" = ["all", "partly", "none", "does_not_start", "unknown", "not_counted"]))]
+    pub state: &'static str,
+    /// What that rests on; null where there is nothing to say.
+    pub why: Option<String>,
+}
+
+impl From<&hugewise_advice::situation::Outlook> for Outlook {
+    fn from(outlook: &hugewise_advice::situation::Outlook) -> Self {
+        Self { state: outlook.standing.as_str(), why: outlook.why.clone() }
+    }
+}
+
+impl From<&hugewise_advice::situation::Moments> for Moments {
+    fn from(moments: &hugewise_advice::situation::Moments) -> Self {
+        Self { now: (&moments.now).into(), restart: (&moments.restart).into(), reboot: (&moments.boot).into() }
+    }
 }
 
 /// Pages that an instance needs.
@@ -126,6 +162,7 @@ impl Instance {
             asked: asked(instance.asked),
             setting: reasons.derive("setting", instance.setting.as_ref().map(ToString::to_string), "absent"),
             huge_pages: instance.huge_pages.as_str(),
+            moments: checked.assessment.situation.of(instance).map(Moments::from),
             demand: reasons.derive("demand", demand, "absent"),
             page_tables_bytes: reasons.take("page_tables_bytes", &instance.page_tables).map(Bytes::get),
             unit: reasons.derive("unit", instance.unit.clone(), "absent"),

@@ -1,11 +1,13 @@
 //! Metrics of the host: memory, page tables, pools, THP, compaction, processors.
 
 use hugewise_advice::need;
+use hugewise_advice::situation::Situation;
 use hugewise_model::host::NodePool;
-use hugewise_model::{Bytes, Host, Instance, Observed, PageCount, Pool};
+use hugewise_model::{Bytes, Host, Observed, PageCount, Pool};
 
 use super::CpuSeconds;
 use super::families::{Families, Kind, Labels};
+use crate::Checked;
 
 /// Counters of /proc/vmstat: the kernel's name, the metric's, and what it counts
 /// (Documentation/admin-guide/mm/transhuge.rst, hugetlbpage.rst).
@@ -33,10 +35,11 @@ const COUNTERS: [(&str, &str, &str); 17] = [
     ("oom_kill", "hugewise_oom_kill_total", "Processes killed for want of memory."),
 ];
 
-pub(super) fn write(out: &mut Families, host: &Host, instances: &[Instance], cpu: Option<CpuSeconds>) {
+pub(super) fn write(out: &mut Families, checked: &Checked<'_>, cpu: Option<CpuSeconds>) {
+    let host = checked.host;
     about(out, host);
     memory(out, host);
-    pools(out, host, instances);
+    pools(out, checked);
     node_pools(out, host);
     thp(out, host);
     if let Some(counters) = host.memory.vmstat.known() {
@@ -81,18 +84,18 @@ fn memory(out: &mut Families, host: &Host) {
 }
 
 /// Pages that servers which ask for them lack beyond what the pool still has for them.
-fn shortfall(pool: &Pool, rooms: &[need::Room]) -> Option<u64> {
-    let wants: PageCount = rooms.iter().filter(|room| room.page_size == pool.page_size).map(|room| room.wants).sum();
-    Some(wants.saturating_sub(need::obtainable(pool)?).get())
+fn shortfall(pool: &Pool, situation: &Situation) -> Option<u64> {
+    Some(situation.wanted(pool.page_size).saturating_sub(need::obtainable(pool)?).get())
 }
 
 type PoolFact<'a> = (&'static str, &'static str, &'a dyn Fn(&Pool) -> Option<u64>);
 
-fn pools(out: &mut Families, host: &Host, instances: &[Instance]) {
-    let Some(pools) = host.pools.known() else { return };
-    let rooms = need::rooms(host, instances);
+fn pools(out: &mut Families, checked: &Checked<'_>) {
+    let Some(pools) = checked.host.pools.known() else { return };
+    let situation = &checked.assessment.situation;
+    let target = |pool: &Pool| Some(checked.assessment.target.pool(pool.page_size)?.goal.get());
     let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
-    let facts: [PoolFact<'_>; 8] = [
+    let facts: [PoolFact<'_>; 9] = [
         ("hugewise_pool_pages", "Pages in the pool, surplus ones included.", &|pool| pages(&pool.total)),
         ("hugewise_pool_free_pages", "Pages not handed out, reserved ones included.", &|pool| pages(&pool.free)),
         ("hugewise_pool_reserved_pages", "Pages promised and not yet touched.", &|pool| pages(&pool.reserved)),
@@ -105,8 +108,9 @@ fn pools(out: &mut Families, host: &Host, instances: &[Instance]) {
             pool.available().map(PageCount::get)
         }),
         ("hugewise_pool_shortfall_pages", "Pages that servers ask for and the pool does not have.", &|pool| {
-            shortfall(pool, &rooms)
+            shortfall(pool, situation)
         }),
+        ("hugewise_pool_target_pages", "Pages that it is to have for the servers here.", &target),
     ];
     for (name, help, fact) in facts {
         out.family(name, Kind::Gauge, help);

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use hugewise_advice::forecast::per_process;
-use hugewise_advice::need::{self, Room};
+use hugewise_advice::need;
+use hugewise_advice::situation::Moment;
 use hugewise_model::escape::plain;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Limit, LinkName, LinkState, PageCount};
@@ -27,6 +28,7 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
     let named = named(checked.instances);
     about(out, &named);
     states(out, checked, &named);
+    moments(out, checked, &named);
     amounts(out, checked, &named);
     pages(out, checked, &named);
 }
@@ -124,18 +126,29 @@ fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
 }
 
 /// Pages that it asks for and cannot have. Nothing for one that does not ask.
-fn shortfall(checked: &Checked<'_>, instance: &Instance, rooms: &[Room]) -> Option<PageCount> {
+fn shortfall(checked: &Checked<'_>, instance: &Instance) -> Option<PageCount> {
     if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return None;
     }
     let more = need::more(checked.host, instance)?.pages;
-    let title = instance.title();
-    let left = rooms.iter().find(|room| room.instance == title).map(|room| room.left).unwrap_or_default();
+    let left = checked.assessment.situation.room(instance).map(|room| room.left).unwrap_or_default();
     Some(more.saturating_sub(left))
 }
 
+/// How each stands now, after its restart, and after the next boot.
+fn moments(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
+    let help = "How much of it is on huge pages at a moment, by state: 1 for the state that it is in.";
+    out.family("hugewise_instance_moment", Kind::Gauge, help);
+    for Named { instance, labels } in named {
+        let Some(moments) = checked.assessment.situation.of(instance) else { continue };
+        for moment in Moment::ALL {
+            let state = moments.at(moment).standing.as_str();
+            out.sample(&labels.and("moment", moment.as_str()).and("state", state), 1_u64);
+        }
+    }
+}
+
 fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
-    let rooms = need::rooms(checked.host, checked.instances);
     let sized: Vec<_> = named
         .iter()
         .filter_map(|Named { instance, labels }| {
@@ -164,6 +177,6 @@ fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
         "Pages that its settings ask for and the pool does not have for it.",
     );
     for (instance, _, labels) in &sized {
-        out.known(labels, shortfall(checked, instance, &rooms).map(PageCount::get));
+        out.known(labels, shortfall(checked, instance).map(PageCount::get));
     }
 }

@@ -77,7 +77,7 @@ pub fn write(metered: &Metered<'_>, format: Format) -> String {
     let mut out = Families::new(format);
     out.family("hugewise_build_info", Kind::Info, "Version of hugewise.");
     out.sample(&Labels::of([("version", metered.version)]), 1_u64);
-    host::write(&mut out, metered.checked.host, metered.checked.instances, metered.cpu);
+    host::write(&mut out, &metered.checked, metered.cpu);
     instances::write(&mut out, &metered.checked);
     verdicts(&mut out, &metered.checked);
     readings(&mut out, metered);

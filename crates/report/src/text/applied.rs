@@ -45,6 +45,7 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
             Some(Standing::All) => (Role::Good, "verified", "is wholly on huge pages"),
             Some(Standing::Partly) => (Role::Error, "not so", "is only partly on huge pages"),
             Some(Standing::None) => (Role::Error, "not so", "is not on huge pages"),
+            Some(Standing::DoesNotStart) => (Role::Error, "not so", "did not start"),
             Some(Standing::Unknown) => (Role::Quiet, "not known", "runs; where its memory is could not be read"),
             Some(Standing::NotCounted(why)) => (Role::Quiet, "not known", *why),
             None => (Role::Error, "not so", "does not run"),

@@ -66,7 +66,7 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
     if infos > 0 {
         parts.push(format!("{infos} info"));
     }
-    format!("{}; hugewise rules {} explains.", parts.join(", "), worst.code)
+    format!("{} (hugewise rules {}).", parts.join(", "), worst.code)
 }
 
 pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {

@@ -1,37 +1,100 @@
-//! Findings, worst first, each with its chain, its cost and its fix.
+//! Cases, worst first: what is wrong, what it costs, what to do; the first of them above everything else.
 
-use std::collections::BTreeSet;
 use std::io;
 
-use hugewise_model::Finding;
+use hugewise_advice::case::{Case, cases};
+use hugewise_advice::{docs, remedy};
+use hugewise_model::{Finding, Level, Remedy};
 
 use super::chain;
 use crate::Checked;
 use crate::palette::Role;
+use crate::plain::clean;
 use crate::screen::{Screen, Spans, columns};
+use crate::table;
 
 /// Column of the labels under a finding.
 pub(super) const LABELS: usize = 6;
 /// Column of the text beside them.
 pub(super) const TEXT: usize = 13;
 
-pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
-    let mut chained = BTreeSet::new();
-    for finding in &checked.assessment.findings {
-        heading(screen, finding)?;
-        if let Some(title) = &finding.instance
-            && chained.insert(title.as_str())
+/// The cases of a report.
+pub(super) fn of<'a>(checked: &'a Checked<'_>) -> Vec<Case<'a>> {
+    cases(checked.host, checked.instances, checked.assessment)
+}
+
+/// The first three lines: what is wrong, what it costs, what to do next. Nothing where all is well.
+pub(super) fn first(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Case<'_>]) -> io::Result<()> {
+    let Some(case) = cases.first().filter(|case| case.level() >= Level::Warn) else { return Ok(()) };
+    let room = screen.width().saturating_sub(LABELS);
+    let spans = Spans::new()
+        .add(case.level().into(), &format!("{:LABELS$}", case.level().as_str()))
+        .add(Role::Strong, &fitted(&case.cause.summary, room));
+    screen.line(&spans)?;
+    let cost = match case.cost() {
+        Some(cost) => cost.to_owned(),
+        None => why_it_hurts(case.cause),
+    };
+    screen.line(&label("cost").add(Role::Text, &fitted(&cost, room)))?;
+    screen.line(&label("next").add(Role::Strong, &fitted(&next(checked, cases), room)))
+}
+
+fn why_it_hurts(finding: &Finding) -> String {
+    let why = docs::find(finding.code).map(|rule| rule.docs.why).unwrap_or_default();
+    let first = why.split_inclusive(". ").next().unwrap_or_default();
+    first.trim_end().trim_end_matches('.').to_owned()
+}
+
+/// The command that goes on from here.
+fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
+    let planned = |finding: &&Finding| finding.remedies.iter().any(|it| !matches!(it, Remedy::Consider(_)));
+    let live = if checked.host.live { "sudo hugewise plan" } else { "hugewise plan --root PATH" };
+    match cases.first() {
+        _ if checked.assessment.findings.iter().filter(|it| it.level >= Level::Warn).any(|it| planned(&it)) => {
+            live.into()
+        }
+        Some(case) => format!("hugewise rules {}", case.cause.code),
+        None => live.into(),
+    }
+}
+
+/// All cases, and what is to be done about them. Of the first one, which stands on top, what follows from it.
+pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Case<'_>]) -> io::Result<()> {
+    for (at, case) in cases.iter().enumerate() {
+        let on_top = at == 0 && case.level() >= Level::Warn;
+        if !on_top || screen.verbose() || is_cut(screen, case) {
+            finding(screen, case.cause)?;
+        }
+        if screen.verbose()
+            && let Some(title) = &case.cause.instance
             && let Some(chain) = checked.assessment.chains.iter().find(|chain| &chain.instance == title)
         {
             chain::write(screen, chain)?;
         }
-        evidence(screen, finding)?;
-        if let Some(cost) = &finding.cost {
+        evidence(screen, case.cause)?;
+        if let Some(cost) = case.cost().filter(|_| !on_top || screen.verbose()) {
             screen.flow(TEXT, &labelled("cost").add(Role::Text, cost))?;
         }
-        fix(screen, finding)?;
+        for symptom in &case.symptoms {
+            if screen.verbose() {
+                finding(screen, symptom)?;
+                evidence(screen, symptom)?;
+            } else if symptom.level >= Level::Warn || cases.len() == 1 && case.level() == Level::Info {
+                also(screen, symptom)?;
+            }
+        }
     }
-    Ok(())
+    to_do(screen, checked)
+}
+
+/// Whether its first line on top is not all of it.
+fn is_cut(screen: &Screen<'_>, case: &Case<'_>) -> bool {
+    columns(&clean(&case.cause.summary)) + LABELS > screen.width()
+}
+
+/// As it is shown, cut to so many columns.
+fn fitted(text: &str, room: usize) -> String {
+    table::cut(&clean(text), room)
 }
 
 /// `      cost   `.
@@ -40,115 +103,48 @@ pub(super) fn labelled(label: &str) -> Spans {
     Spans::new().add(Role::Text, &before).add(Role::Quiet, &format!("{label:width$}"))
 }
 
-fn heading(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
+/// `cost  `.
+fn label(label: &str) -> Spans {
+    Spans::new().add(Role::Quiet, &format!("{label:LABELS$}"))
+}
+
+fn finding(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
     let spans = Spans::new()
-        .add(finding.level.into(), &format!("{:5}", finding.level.as_str()))
-        .add(Role::Text, &format!(" {} ", finding.code))
+        .add(finding.level.into(), &format!("{:LABELS$}", finding.level.as_str()))
+        .add(Role::Text, &format!("{} ", finding.code))
         .add(Role::Strong, finding.name)
         .add(Role::Text, &format!("  {}", finding.summary));
     screen.flow(LABELS, &spans)
 }
 
+/// A symptom on one line.
+fn also(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
+    let start = format!("{} {}  ", finding.code, finding.name);
+    let room = screen.width().saturating_sub(TEXT + start.len());
+    let spans = labelled("also").add(Role::Quiet, &start).add(Role::Text, &fitted(&finding.summary, room));
+    screen.line(&spans)
+}
+
 fn evidence(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
-    let most = if screen.verbose() { usize::MAX } else { 1 };
-    let facts: Vec<&str> = finding.evidence.iter().take(most).map(String::as_str).collect();
-    if facts.is_empty() {
+    if !screen.verbose() || finding.evidence.is_empty() {
         return Ok(());
     }
-    screen.flow(TEXT, &labelled("seen").add(Role::Text, &facts.join("; ")))
+    screen.flow(TEXT, &labelled("seen").add(Role::Text, &finding.evidence.join("; ")))
 }
 
-fn fix(screen: &mut Screen<'_>, finding: &Finding) -> io::Result<()> {
-    for (at, command) in finding.fix.iter().enumerate() {
-        let start = if at == 0 { labelled("fix") } else { Spans::from(" ".repeat(TEXT).as_str()) };
-        if command.starts_with('#') {
-            let (hash, words) = command.split_at(1);
-            let hang = TEXT + 2;
-            let mut first = start.add(Role::Quiet, hash);
-            for line in fold(words.trim_start(), screen.width().saturating_sub(hang)) {
-                screen.line(&first.add(Role::Quiet, &format!(" {line}")))?;
-                first = Spans::from(" ".repeat(TEXT).as_str()).add(Role::Quiet, "#");
-            }
-        } else {
-            let mut line = start;
-            for part in continued(command, screen.width().saturating_sub(TEXT + 2)) {
-                screen.line(&line.add(Role::Text, &part))?;
-                line = Spans::from(" ".repeat(TEXT + 2).as_str());
-            }
+/// What is to be done, each thing once, in its order: for what warns, or where nothing does for what is worth a note.
+fn to_do(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
+    let worst = checked.assessment.findings.iter().map(|finding| finding.level).max();
+    let least = worst.unwrap_or(Level::Info).min(Level::Warn);
+    let all = remedy::to_do(checked.host, checked.instances, checked.assessment, least);
+    let only_considered = all.iter().all(|(remedy, _)| matches!(remedy, Remedy::Consider(_)));
+    let mut start = "do";
+    for (remedy, what) in &all {
+        if matches!(remedy, Remedy::Consider(_)) && !screen.verbose() && !only_considered {
+            continue;
         }
+        screen.flow(LABELS, &label(start).add(Role::Text, what))?;
+        start = "";
     }
     Ok(())
-}
-
-/// A comment in lines of at most `width` columns, at least one line.
-fn fold(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if columns(line) + 1 + columns(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// A command in lines that a shell joins again: broken at spaces outside of quotes, with ` \` at
-/// the end. Where a quoted word is longer than the line it stays whole: a command must run as it is pasted.
-fn continued(command: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut rest = command;
-    while columns(rest) > width {
-        let places = breaks(rest);
-        let fits = |at: &&usize| rest.get(..**at).is_some_and(|kept| columns(kept) + 2 <= width);
-        let Some(at) = places.iter().rfind(fits).or_else(|| places.first()) else { break };
-        let Some((now, later)) = rest.split_at_checked(*at) else { break };
-        lines.push(format!("{now} \\"));
-        rest = later.trim_start_matches(' ');
-    }
-    lines.push(rest.to_owned());
-    lines
-}
-
-/// Bytes at which a shell command can be broken.
-fn breaks(command: &str) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut quote = None;
-    let mut escaped = false;
-    let mut before = ' ';
-    for (at, character) in command.char_indices() {
-        match (quote, character) {
-            _ if escaped => escaped = false,
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('"') | None, '\\') => escaped = true,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(character),
-            (None, '#') if before == ' ' => return found,
-            (None, ' ') if at > 0 && before != ' ' => found.push(at),
-            (None, _) => {}
-        }
-        before = character;
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_commands_run_as_they_are_pasted() {
-        let command = "printf '%s\\n' 'vm.nr_hugepages = 17411' | sudo tee /etc/sysctl.d/90-hugewise.conf";
-        let lines = continued(command, 50);
-        assert_eq!(lines, ["printf '%s\\n' 'vm.nr_hugepages = 17411' | sudo \\", "tee /etc/sysctl.d/90-hugewise.conf"]);
-        // Joined as a shell does, it is the same command.
-        assert_eq!(lines.join("\n").replace("\\\n", ""), command);
-        assert_eq!(continued("echo 'one two three four'", 12), ["echo \\", "'one two three four'"]);
-        let quoted = continued("tee 'longer than the line is' > /tmp/a", 12);
-        assert_eq!(quoted, ["tee \\", "'longer than the line is' \\", "> /tmp/a"]);
-        assert_eq!(continued("true # and a long remark", 12), ["true \\", "# and a long remark"]);
-    }
 }

@@ -3,6 +3,8 @@
 use std::io;
 
 use hugewise_advice::forecast::per_process;
+use hugewise_advice::situation::Moment;
+use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
@@ -13,19 +15,19 @@ use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
 
-pub(crate) const COLUMNS: [Column; 7] = [
+pub(crate) const COLUMNS: [Column; 8] = [
     Column { heading: "instance", short: "instance", right: false, least: Some(12) },
-    Column { heading: "version", short: "version", right: false, least: Some(7) },
     Column { heading: "sessions", short: "sess.", right: true, least: None },
     Column { heading: "segments", short: "segments", right: true, least: None },
-    Column { heading: "on huge pages", short: "huge", right: false, least: None },
+    Column { heading: "now", short: "now", right: false, least: None },
+    Column { heading: "restart", short: "restart", right: false, least: None },
+    Column { heading: "reboot", short: "reboot", right: false, least: None },
     Column { heading: "page tables", short: "tables", right: true, least: None },
     Column { heading: "a session", short: "a session", right: true, least: None },
 ];
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
-    table::write(screen, &COLUMNS, &rows(checked.instances))?;
-
+    table::write(screen, &COLUMNS, &rows(checked))?;
     strangers(screen, checked.instances)?;
     let assessment = checked.assessment;
     let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
@@ -54,20 +56,43 @@ fn strangers(screen: &mut Screen<'_>, instances: &[Instance]) -> io::Result<()> 
     Ok(())
 }
 
-pub(crate) fn rows(instances: &[Instance]) -> Vec<Vec<Cell>> {
-    instances.iter().map(row).collect()
+pub(crate) fn rows(checked: &Checked<'_>) -> Vec<Vec<Cell>> {
+    checked.instances.iter().map(|instance| row(checked, instance)).collect()
 }
 
-fn row(instance: &Instance) -> Vec<Cell> {
+fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
+    let title = match &instance.version {
+        Observed::Known(version) if !instance.name.starts_with(version.as_str()) => {
+            format!("{} {version}", instance.title())
+        }
+        _ => instance.title(),
+    };
+    let moments = checked.assessment.situation.of(instance);
+    let at = |moment: Moment| match moments {
+        Some(moments) => outlook(&moments.at(moment).standing),
+        None => Cell::new(Role::Quiet, "?"),
+    };
     vec![
-        Cell::new(Role::Strong, instance.title()),
-        Cell::new(Role::Text, shown(&instance.version)),
+        Cell::new(Role::Strong, title),
         Cell::new(Role::Text, shown(&instance.sessions)),
         Cell::new(Role::Text, segments(instance)),
-        Cell::new(Role::from(instance.huge_pages), instance.huge_pages.as_str()),
+        at(Moment::Now),
+        at(Moment::Restart),
+        at(Moment::Boot),
         Cell::new(Role::Text, shown(&instance.page_tables)),
         Cell::new(Role::Text, shown(&a_session(instance))),
     ]
+}
+
+/// A moment in one word.
+fn outlook(standing: &Standing) -> Cell {
+    let word = match standing {
+        Standing::DoesNotStart => "fails",
+        Standing::Unknown => "?",
+        Standing::NotCounted(_) => "-",
+        Standing::All | Standing::Partly | Standing::None => standing.as_str(),
+    };
+    Cell::new(super::verify::role(standing), word)
 }
 
 fn segments(instance: &Instance) -> String {

@@ -23,6 +23,8 @@ pub(crate) mod verify;
 
 pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
+    let cases = findings::of(checked);
+    findings::first(&mut screen, checked, &cases)?;
     host::write(&mut screen, checked.host)?;
     screen.blank()?;
     if checked.instances.is_empty() {
@@ -31,7 +33,7 @@ pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write, layout: Layo
         instances::write(&mut screen, checked)?;
     }
     screen.blank()?;
-    findings::write(&mut screen, checked)?;
+    findings::write(&mut screen, checked, &cases)?;
     closing::write(&mut screen, checked)
 }
 
@@ -59,71 +61,53 @@ mod tests {
     #[test]
     fn an_instance_on_base_pages_beside_one_on_huge_pages() {
         insta::assert_snapshot!(samples::prod().text(80), @r"
+        error oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB…
+        cost  11.2 GiB of page tables now, 27.9 GiB at processes=1000
+        next  sudo hugewise plan
         db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance            version  sess.  segments  huge    tables  a session
-        oracle PROD         19c        402  34.0 GiB  none  11.2 GiB   28.5 MiB
-        postgresql 15/main  15.20       60   6.2 GiB  all   14.1 MiB    218 KiB
+        instance             sess.  segments  now   restart  reboot    tables  a session
+        oracle PROD 19c        402  34.0 GiB  none  ?        ?       11.2 GiB   28.5 MiB
+        postgresql 15/main…     60   6.2 GiB  all   ?        ?       14.1 MiB    218 KiB
 
         error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has
               room for 18.0 MiB of it
-              cause  room: 17,411 pages needed, 9 available
-              chain  asked for  yes  use_large_pages=TRUE
-                                     (/u01/app/oracle/dbs/spfilePROD.ora)
-                     pool       yes  2 MiB: 3,200 pages
-                     room       NO   17,411 pages needed, 9 available
-                     limits     yes  CAP_IPC_LOCK
-                     cgroup     ?
-                     mapped     no   34.0 GiB on 4 KiB pages
-              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
-              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
-              fix    # the pool for what runs here, until the next boot; ask for it soon
-                     # after a boot, as memory fragments
-                     sysctl -w vm.nr_hugepages=20611
-                     printf '%s\n' 'vm.nr_hugepages = 20611' | sudo tee \
-                       /etc/sysctl.d/90-hugepages.conf
-        warn  HW401 silent-fallback  use_large_pages=TRUE starts without huge pages when
-              they don't reach
-              fix    alter system set use_large_pages=only scope=spfile;
+              also   HW401 silent-fallback  use_large_pages=TRUE starts without huge pa…
         warn  HW501 thp-always  Oracle 19c asks for madvise or never
-              seen   fact one
+        do    have each boot bring 20,604 pages of 2 MiB (40.2 GiB); no room for them
+              now
+              set transparent huge pages to madvise
+              have oracle PROD refuse a start without huge pages: use_large_pages=ONLY
+              restart oracle PROD
 
-        1 error, 2 warnings; hugewise rules HW201 explains. Everything was read.
+        1 error, 2 warnings (hugewise rules HW201). Everything was read.
         ");
     }
 
     #[test]
     fn a_wide_terminal_has_the_full_headings() {
         insta::assert_snapshot!(samples::prod().text(120), @r"
+        error oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it
+        cost  11.2 GiB of page tables now, 27.9 GiB at processes=1000
+        next  sudo hugewise plan
         db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance            version  sessions  segments  on huge pages  page tables  a session
-        oracle PROD         19c           402  34.0 GiB  none              11.2 GiB   28.5 MiB
-        postgresql 15/main  15.20          60   6.2 GiB  all               14.1 MiB    218 KiB
+        instance                  sessions  segments  now   restart  reboot  page tables  a session
+        oracle PROD 19c                402  34.0 GiB  none  ?        ?          11.2 GiB   28.5 MiB
+        postgresql 15/main 15.20        60   6.2 GiB  all   ?        ?          14.1 MiB    218 KiB
 
-        error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it
-              cause  room: 17,411 pages needed, 9 available
-              chain  asked for  yes  use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)
-                     pool       yes  2 MiB: 3,200 pages
-                     room       NO   17,411 pages needed, 9 available
-                     limits     yes  CAP_IPC_LOCK
-                     cgroup     ?
-                     mapped     no   34.0 GiB on 4 KiB pages
-              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
-              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
-              fix    # the pool for what runs here, until the next boot; ask for it soon after a boot, as memory fragments
-                     sysctl -w vm.nr_hugepages=20611
-                     printf '%s\n' 'vm.nr_hugepages = 20611' | sudo tee /etc/sysctl.d/90-hugepages.conf
-        warn  HW401 silent-fallback  use_large_pages=TRUE starts without huge pages when they don't reach
-              fix    alter system set use_large_pages=only scope=spfile;
+              also   HW401 silent-fallback  use_large_pages=TRUE starts without huge pages when they don't reach
         warn  HW501 thp-always  Oracle 19c asks for madvise or never
-              seen   fact one
+        do    have each boot bring 20,604 pages of 2 MiB (40.2 GiB); no room for them now
+              set transparent huge pages to madvise
+              have oracle PROD refuse a start without huge pages: use_large_pages=ONLY
+              restart oracle PROD
 
-        1 error, 2 warnings; hugewise rules HW201 explains. Everything was read.
+        1 error, 2 warnings (hugewise rules HW201). Everything was read.
         ");
     }
 
@@ -150,14 +134,14 @@ mod tests {
 
     #[test]
     fn an_ordinary_user_learns_what_was_not_seen() {
-        insta::assert_snapshot!(samples::unprivileged().text(80), @r#"
+        insta::assert_snapshot!(samples::unprivileged().text(80), @r"
         db7  Oracle Linux Server 8.9  Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance            version  sess.  segments  huge     tables  a session
-        oracle PROD         -          402         ?  unknown       ?          ?
-        postgresql 15/main  -           60         ?  unknown       ?          ?
+        instance            sess.  segments  now  restart  reboot  tables  a session
+        oracle PROD           402         ?  ?    ?        ?            ?          ?
+        postgresql 15/main     60         ?  ?    ?        ?            ?          ?
 
         oracle PROD
               chain  asked for  ?    /proc/4711/maps: denied
@@ -171,7 +155,7 @@ mod tests {
         Undecided: HW201 no-pool of oracle PROD (/proc/4711/maps: denied).
         Not read: /etc/sysctl.d/90-a.conf (malformed: line 3: no `=`), /proc/PID/maps of
           402 processes (denied). Run as root to see the rest.
-        "#);
+        ");
     }
 
     #[test]
@@ -180,34 +164,33 @@ mod tests {
         assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
         assert!(!text.contains('\u{202e}'));
         insta::assert_snapshot!(text, @r"
+        error oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is bad\x08\x08\x08good
+        cost  11.2 GiB of page tables now, 27.9 GiB at processes=1000
+        next  sudo hugewise plan
         db7\x1b]0;owned\x07  Oracle Linux Server 8.9
           Linux 5.15.0-200.el8uek.x86_64, 4 cores, 2 nodes
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance                     version  sess.  segments  huge    tables  a session
-        oracle PROD\x1b[2J\u{202e}…  19c        402  34.0 GiB  none  11.2 GiB   28.5 MiB
-        postgresql 15/main\x1b[2J\…  15.20       60   6.2 GiB  all   14.1 MiB    218 KiB
+        instance              sess.  segments  now  restart  reboot    tables  a session
+        oracle PROD\x1b[2J\…    402  34.0 GiB  ?    ?        ?       11.2 GiB   28.5 MiB
+        postgresql 15/main\…     60   6.2 GiB  ?    ?        ?       14.1 MiB    218 KiB
 
         oracle PROD\x1b[2J\u{202e}\x0a\x9b31m
               cause  asked for: huge_pages=off (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)
               chain  asked for  NO   huge_pages=off
                                      (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)
 
-        error HW201 no-pool  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
-              bad\x08\x08\x08good
-              seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
-              cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
-              fix    rm '\x1b[8m'
-        warn  HW401 silent-fallback  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
-              bad\x08\x08\x08good
-              fix    rm '\x1b[8m'
+              also   HW401 silent-fallback  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is ba…
         warn  HW501 thp-always  oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is
               bad\x08\x08\x08good
-              seen   fact one
-              fix    rm '\x1b[8m'
+        do    have each boot bring 20,604 pages of 2 MiB (40.2 GiB); no room for them
+              now
+              set transparent huge pages to madvise
+              have oracle PROD ask for huge pages: use_large_pages=TRUE
+              restart oracle PROD
 
-        1 error, 2 warnings; hugewise rules HW201 explains.
+        1 error, 2 warnings (hugewise rules HW201).
         Not read: /proc/1/root/\x1bc (denied). Root itself was denied: a container or a
           security policy stands before it.
         ");

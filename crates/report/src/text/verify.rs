@@ -104,7 +104,7 @@ pub(crate) const fn role(standing: &Standing) -> Role {
     match standing {
         Standing::All => Role::Good,
         Standing::Partly => Role::Warn,
-        Standing::None => Role::Error,
+        Standing::None | Standing::DoesNotStart => Role::Error,
         Standing::Unknown | Standing::NotCounted(_) => Role::Quiet,
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn finding(code: &'static str, instance: Option<&str>) -> Finding {
         summary: format!("{code} is wrong"),
         evidence: vec!["/proc/meminfo: HugePages_Total 0".into()],
         cost: Some("4.1 GiB of page tables".into()),
+        remedies: Vec::new(),
         fix: vec!["sysctl -w vm.nr_hugepages=17410".into()],
     }
 }

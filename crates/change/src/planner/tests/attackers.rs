@@ -7,7 +7,8 @@ use hugewise_model::{Host, Instance};
 use proptest::prelude::*;
 
 use crate::plan::Plan;
-use crate::planner::{Options, name, plan, to_size};
+use crate::planner::{Options, name, plan};
+use hugewise_advice::target::to_size;
 
 #[path = "../../../../../fuzz/src/attacker.rs"]
 mod attacker;
@@ -28,7 +29,7 @@ fn look(source: &dyn Source, options: &Options) -> Option<Seen> {
 
 fn planned(source: &dyn Source, options: &Options) -> Option<Plan> {
     let seen = look(source, options)?;
-    let wanted = to_size(&seen.instances, &seen.assessment, options);
+    let wanted = to_size(&seen.host, &seen.instances, &seen.assessment, options.wish());
     let sizing = sizing::size(&seen.host, &wanted, &Request::default()).ok();
     plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), source, options).ok()
 }

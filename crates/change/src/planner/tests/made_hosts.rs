@@ -8,7 +8,8 @@ use hugewise_model::PageSize;
 
 use super::world::{World, holds, shown};
 use crate::plan::{Change, Plan, PoolRef, Risk, Step};
-use crate::planner::{Options, plan, to_size};
+use crate::planner::{Options, plan};
+use hugewise_advice::target::to_size;
 
 pub(super) fn source(fixture: &str) -> Box<dyn Source> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
@@ -192,7 +193,7 @@ fn whoever_names_a_server_plans_for_no_other_that_perhaps_never_asks() {
     (other.name, other.asked) = ("other".into(), hugewise_model::Asked::Unknown);
     let instances = [named.clone(), other];
     let sized = |options: &Options| {
-        let sized = crate::planner::to_size(&instances, &seen.assessment, options);
+        let sized = to_size(&seen.host, &instances, &seen.assessment, options.wish());
         sized.into_iter().map(|it| it.name).collect::<Vec<_>>()
     };
     assert_eq!(sized(&Options { instances: vec!["5433".into()], ..Options::default() }), ["5433"]);
@@ -346,7 +347,7 @@ fn only_what_was_named_is_planned_for() {
     let (plan, _) = holds("named", &world, &options, &Request::default());
     assert!(!shown(&plan).contains("postgresql-5433"), "{}", shown(&plan));
     let seen = world.look();
-    let both = to_size(&seen.instances, &seen.assessment, &options);
+    let both = to_size(&seen.host, &seen.instances, &seen.assessment, options.wish());
     assert_eq!(both.len(), 2, "the other one asks for pages of the same pool");
 }
 

@@ -11,7 +11,8 @@ use hugewise_model::{
 };
 
 use crate::plan::{Change, CommandChange, Expected, Plan, PoolRef, When};
-use crate::planner::{Options, ours, overlay::Overlay, plan, to_size};
+use crate::planner::{Options, ours, overlay::Overlay, plan};
+use hugewise_advice::target::to_size;
 
 /// A host and the changes that it took.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ impl Seen {
     }
 
     pub(super) fn sizing(&self, options: &Options, request: &Request) -> Option<Sizing> {
-        sizing::size(&self.host, &to_size(&self.instances, &self.assessment, options), request).ok()
+        sizing::size(&self.host, &to_size(&self.host, &self.instances, &self.assessment, options.wish()), request).ok()
     }
 
     /// Codes of findings of at least that level, each with its instance.

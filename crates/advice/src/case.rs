@@ -1,0 +1,75 @@
+//! Cases: findings that have one cause, told together.
+
+use hugewise_model::{Finding, Instance, Level, Remedy};
+
+use crate::{Assessment, lead};
+
+/// One cause, and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    /// The finding that names the cause; where several stand for themselves, the worst.
+    pub cause: &'a Finding,
+    /// The others, worst first.
+    pub symptoms: Vec<&'a Finding>,
+}
+
+impl Case<'_> {
+    /// The level of the worst of its findings.
+    pub fn level(&self) -> Level {
+        let worst = self.symptoms.iter().map(|finding| finding.level).max();
+        worst.map_or(self.cause.level, |worst| worst.max(self.cause.level))
+    }
+
+    /// What it costs, where any of its findings knows.
+    pub fn cost(&self) -> Option<&str> {
+        self.cause.cost.as_deref().or_else(|| self.symptoms.iter().find_map(|finding| finding.cost.as_deref()))
+    }
+}
+
+/// The findings of an assessment as cases, worst first. What is said of an instance is one case; what is said of the host
+/// belongs to the case of the one instance that its remedies are about, and is a case of its own where they are about
+/// none or several.
+pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment: &'a Assessment) -> Vec<Case<'a>> {
+    let facts = assessment.facts(host, instances);
+    let causes: std::collections::BTreeMap<String, &str> = instances
+        .iter()
+        .filter_map(|instance| Some((instance.title(), lead::lead(&facts, instance).ok().flatten()?.code())))
+        .collect();
+    let mut cases: Vec<(Option<&String>, Vec<&'a Finding>)> = Vec::new();
+    let mut place = std::collections::BTreeMap::<&String, usize>::new();
+    for finding in assessment.findings.iter() {
+        if let Some(title) = &finding.instance {
+            let at = *place.entry(title).or_insert_with(|| {
+                cases.push((Some(title), Vec::new()));
+                cases.len() - 1
+            });
+            if let Some((_, of)) = cases.get_mut(at) {
+                of.push(finding);
+            }
+        }
+    }
+    for finding in assessment.findings.iter().filter(|finding| finding.instance.is_none()) {
+        let mut about: Vec<String> =
+            finding.remedies.iter().filter_map(Remedy::instance).map(ToString::to_string).collect();
+        about.sort();
+        about.dedup();
+        let one = match about.as_slice() {
+            [title] => place.get(title).copied(),
+            _ => None,
+        };
+        match one.and_then(|at| cases.get_mut(at)) {
+            Some((_, of)) => of.push(finding),
+            None => cases.push((None, vec![finding])),
+        }
+    }
+    let made = cases.into_iter().filter_map(|(title, mut of)| {
+        let code = title.and_then(|title| causes.get(title));
+        let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == title);
+        let cause = if of.is_empty() { return None } else { of.remove(at.unwrap_or(0)) };
+        of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
+        Some(Case { cause, symptoms: of })
+    });
+    let mut made: Vec<Case<'a>> = made.collect();
+    made.sort_by_key(|case| std::cmp::Reverse(case.level()));
+    made
+}

@@ -1,0 +1,75 @@
+use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
+
+use crate::situation::starting;
+use crate::standing::Standing;
+use crate::{Docs, Facts, Missing, Rule, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW603",
+    name: "boot-loses-pages",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server of 256 MiB or more that would get huge pages at a restart now and fewer, or none, after the next boot: \
+               the pools that the boot's files bring have not enough for all servers that will ask, in the worst order of their \
+               starts. An error where the server then refuses to start.",
+        why: "The host comes back from its maintenance, and the server is on base pages or is not there at all.",
+        fix: "Keep the pools that the servers need in a file that the boot reads last.",
+        sources: &[
+            "systemd-sysctl(8), systemd-tmpfiles(8)",
+            "Documentation/admin-guide/kernel-parameters.txt: hugepages=",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
+    let boot = &moments.boot;
+    let fails = boot.standing == Standing::DoesNotStart;
+    if !boot.is_worse_than(&moments.restart) || (!fails && instance.segment_bytes() < need::BIG_SEGMENT) {
+        return Ok(None);
+    }
+    let why = boot.why.clone().unwrap_or_default();
+    let (level, what) = match boot.standing {
+        Standing::DoesNotStart => (Level::Error, "may not start after the next boot"),
+        Standing::Partly => (Level::Warn, "may get only a part of its huge pages after the next boot"),
+        _ => (Level::Warn, "may have no huge pages after the next boot"),
+    };
+    let summary = format!("{} {what}: {why}", instance.title());
+    let start = starting(facts.host, instance);
+    let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
+    evidence.push(format!("{} pages that the boot is to bring: {}", instance.title(), asked(&start)));
+    let remedies = start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect();
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// `512 of 2 MiB`
+fn asked(start: &NextStart) -> String {
+    let each: Vec<String> = start.demands.iter().map(|it| format!("{} of {}", it.pages, it.page_size)).collect();
+    each.join(" and ")
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        let instance = case.postgresql("15/main", crate::testing::gib(2));
+        crate::testing::all_huge(instance);
+        case.pool(1024, 0);
+        case.host.configuration.sysctl =
+            hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "1023")]);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        let instance = case.postgresql("15/main", crate::testing::gib(2));
+        crate::testing::all_huge(instance);
+        case.pool(1024, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.host.processes = hugewise_model::Observed::Denied;
+        case
+    },
+};

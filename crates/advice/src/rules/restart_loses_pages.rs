@@ -1,0 +1,82 @@
+use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
+
+use crate::situation::starting;
+use crate::standing::Standing;
+use crate::{Docs, Facts, Missing, Rule, lead, need};
+
+pub(crate) static RULE: Rule = Rule {
+    code: "HW210",
+    name: "restart-loses-pages",
+    level: Level::Error,
+    docs: Docs {
+        what: "A server of 256 MiB or more that runs on huge pages and would not get them all back at its next restart, or \
+               would not start at all. Its files as they are now decide what it will ask for; the pool is taken as it would be \
+               once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
+        why: "It runs well until somebody restarts it: a pool was made smaller under it, or a setting was changed, and nothing \
+              shows that before.",
+        fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
+        sources: &[
+            "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",
+            "postgresql.org: huge_pages; Oracle MOS 361323.1",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
+    let (now, restart) = (&moments.now, &moments.restart);
+    let fails = restart.standing == Standing::DoesNotStart;
+    if !restart.is_worse_than(now) || !is_told(facts, instance, fails)? {
+        return Ok(None);
+    }
+    let why = restart.why.clone().unwrap_or_default();
+    let (level, what) = match restart.standing {
+        Standing::DoesNotStart => (Level::Error, "does not start again as it is set"),
+        Standing::Partly => (Level::Warn, "gets only a part of its huge pages back at its next restart"),
+        _ => (Level::Warn, "loses its huge pages at its next restart"),
+    };
+    let summary = format!("{} {what}: {why}", instance.title());
+    let start = starting(facts.host, instance);
+    let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
+    evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
+    let remedies = if start.asks() {
+        start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()
+    } else {
+        vec![Remedy::SetSetting(instance.id())]
+    };
+    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// Whether a server is large enough, and no cause of its own says it already.
+fn is_told(facts: &Facts<'_>, instance: &Instance, fails: bool) -> Result<bool, Missing> {
+    if instance.huge_pages == HugePageUse::None && lead::lead(facts, instance)?.is_some() {
+        return Ok(false);
+    }
+    Ok(fails || instance.segment_bytes() >= need::BIG_SEGMENT)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        let instance = case.postgresql("15/main", crate::testing::gib(2));
+        crate::testing::all_huge(instance);
+        // The pool was set to nothing under it: its 1,024 pages are surplus.
+        case.pool(1024, 0);
+        case.pools()[0].surplus = hugewise_model::Observed::Known(hugewise_model::PageCount(1024));
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        let instance = case.postgresql("15/main", crate::testing::gib(2));
+        crate::testing::all_huge(instance);
+        case.pool(1024, 0);
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        case.host.processes = hugewise_model::Observed::Denied;
+        case
+    },
+};

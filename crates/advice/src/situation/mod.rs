@@ -1,0 +1,349 @@
+//! Where every server stands now, after its next restart, and after the next boot: worked out once for a host.
+//!
+//! A restart is reckoned for each server alone: the others go on holding what they hold, and take what they have yet to
+//! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
+
+mod start;
+
+use std::collections::BTreeMap;
+
+use hugewise_model::vouch::Voucher;
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, PageCount, PageSize};
+
+use crate::standing::{Standing, standing};
+use crate::{boot, need, stranger};
+
+use start::Room;
+pub use start::starting;
+
+/// A time that a host is looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// As it runs.
+    Now,
+    /// After the server is restarted, and nothing else is done.
+    Restart,
+    /// After the host is booted, and nothing else is done.
+    Boot,
+}
+
+impl Moment {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Now, Self::Restart, Self::Boot];
+
+    /// Name in text and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Restart => "restart",
+            Self::Boot => "reboot",
+        }
+    }
+}
+
+/// How a server stands at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// In one word.
+    pub standing: Standing,
+    /// What that rests on, where it is not all: `needs 627 pages of 2 MiB, and finds 300`.
+    pub why: Option<String>,
+}
+
+impl Outlook {
+    /// From worst to best, as far as it is known: does not start, none, partly, all.
+    pub const fn rank(&self) -> Option<u8> {
+        match self.standing {
+            Standing::DoesNotStart => Some(0),
+            Standing::None => Some(1),
+            Standing::Partly => Some(2),
+            Standing::All => Some(3),
+            Standing::Unknown | Standing::NotCounted(_) => None,
+        }
+    }
+
+    /// Whether a server stands worse here than there; not where either is unknown.
+    pub fn is_worse_than(&self, other: &Self) -> bool {
+        matches!((self.rank(), other.rank()), (Some(here), Some(there)) if here < there)
+    }
+}
+
+/// One server at all moments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moments {
+    /// As it runs.
+    pub now: Outlook,
+    /// After its restart.
+    pub restart: Outlook,
+    /// After the next boot.
+    pub boot: Outlook,
+}
+
+impl Moments {
+    /// The outlook at a moment.
+    pub const fn at(&self, moment: Moment) -> &Outlook {
+        match moment {
+            Moment::Now => &self.now,
+            Moment::Restart => &self.restart,
+            Moment::Boot => &self.boot,
+        }
+    }
+}
+
+/// All servers of a host at all moments.
+#[derive(Clone, Debug, Default)]
+pub struct Situation {
+    of: BTreeMap<InstanceId, Moments>,
+    /// What is left of the pools for each server that asks and has not all.
+    rooms: BTreeMap<InstanceId, need::Room>,
+    /// What they want together, by page size.
+    wants: BTreeMap<PageSize, PageCount>,
+}
+
+impl Situation {
+    /// One server's moments; none of a server that it was not worked out for.
+    pub fn of(&self, instance: &Instance) -> Option<&Moments> {
+        self.of.get(&instance.id())
+    }
+
+    /// What is left of its pool for a server that asks and is not wholly on huge pages.
+    pub fn room(&self, instance: &Instance) -> Option<&need::Room> {
+        self.rooms.get(&instance.id())
+    }
+
+    /// Pages that servers which ask for them want beyond those that they hold.
+    pub fn wanted(&self, page: PageSize) -> PageCount {
+        self.wants.get(&page).copied().unwrap_or_default()
+    }
+
+    /// Whether a pool has not enough for this server and all that ask.
+    pub(crate) fn is_short_of(&self, host: &Host, page: PageSize, instance: &Instance) -> bool {
+        let all = self.wanted(page);
+        let own = match self.room(instance) {
+            Some(_) => PageCount::ZERO,
+            None => need::more(host, instance).map(|more| more.pages).unwrap_or_default(),
+        };
+        host.pool(page).and_then(need::obtainable).unwrap_or_default() < all + own
+    }
+}
+
+/// Works the moments out for all servers; linear in their number.
+pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
+    let growth = growth(host, instances);
+    let boot = Boot::of(host, instances);
+    let of = instances.iter().map(|instance| {
+        let named = instance.vouchers.contains(&Voucher::Named);
+        let now = standing(host, instance, named);
+        let moments = match &now {
+            Standing::NotCounted(_) => {
+                let outlook = Outlook { why: None, standing: now };
+                Moments { now: outlook.clone(), restart: outlook.clone(), boot: outlook }
+            }
+            _ => {
+                let start = starting(host, instance);
+                let after_stop = |page| after_stop(host, instance, page, &growth);
+                let after_boot = |page| boot.room(instance, page);
+                Moments {
+                    now: Outlook { why: why_now(host, instance, &now), standing: now },
+                    restart: start::outlook(host, instance, &start, &after_stop),
+                    boot: start::outlook(host, instance, &start, &after_boot),
+                }
+            }
+        };
+        (instance.id(), moments)
+    });
+    let of = of.collect();
+    let known = stranger::known(instances);
+    let rooms = need::rooms(host, &known);
+    let mut wants = BTreeMap::<PageSize, PageCount>::new();
+    for room in &rooms {
+        let sum = wants.entry(room.page_size).or_default();
+        *sum = *sum + room.wants;
+    }
+    Situation { of, rooms: rooms.into_iter().map(|room| (room.instance.clone(), room)).collect(), wants }
+}
+
+fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
+    match now {
+        Standing::Unknown => Some(need::why_unknown(host, instance).to_string()),
+        Standing::Partly | Standing::None => {
+            let chain = crate::chain::chain(host, instance)?;
+            chain.broken().map(|link| format!("{}: {}", link.name.as_str(), link.evidence))
+        }
+        _ => None,
+    }
+}
+
+/// Pages that servers which run wholly on huge pages have yet to take, by page size and server: a heap that grows.
+struct Growth {
+    all: BTreeMap<PageSize, PageCount>,
+}
+
+impl Growth {
+    /// What others than this one have yet to take.
+    fn of_others(&self, host: &Host, instance: &Instance, page: PageSize) -> PageCount {
+        let all = self.all.get(&page).copied().unwrap_or_default();
+        all.saturating_sub(grows_by(host, instance, page))
+    }
+}
+
+fn growth(host: &Host, instances: &[Instance]) -> Growth {
+    let mut all = BTreeMap::<PageSize, PageCount>::new();
+    for instance in instances.iter().filter(|instance| instance.is_vouched()) {
+        if let Some(page) = need::page_size(host, instance) {
+            let sum = all.entry(page).or_default();
+            *sum = *sum + grows_by(host, instance, page);
+        }
+    }
+    Growth { all }
+}
+
+fn grows_by(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
+    let held = need::held(instance, page);
+    if instance.huge_pages != HugePageUse::All || held == PageCount::ZERO {
+        return PageCount::ZERO;
+    }
+    let demand = need::demand(host, instance).filter(|demand| demand.page_size == page);
+    demand.map_or(PageCount::ZERO, |demand| demand.pages.saturating_sub(held))
+}
+
+/// What a server finds of a page size when it starts again after its own stop. Pages that the pool has beyond its size go
+/// with whoever holds them.
+fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth) -> Room {
+    let Some(pools) = host.pools.known() else {
+        return Room::Unknown(format!("/sys/kernel/mm/hugepages: {}", host.pools.reason().unwrap_or_default()));
+    };
+    let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else {
+        return Room::None(format!("this kernel has no pool of {page} pages"));
+    };
+    let Some(available) = pool.available() else {
+        return Room::Unknown(format!("free pages of {page}: not known"));
+    };
+    let surplus = pool.surplus.get().unwrap_or_default();
+    let held = need::held(instance, page);
+    let gone = surplus.min(held);
+    let surplus_left = surplus.saturating_sub(gone);
+    let on_demand = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);
+    let room = available + held.saturating_sub(gone) + on_demand;
+    let others = growth.of_others(host, instance, page);
+    let note = match () {
+        () if gone > PageCount::ZERO => {
+            format!("; {gone} of those that it holds are surplus and go when it stops")
+        }
+        () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
+        () => String::new(),
+    };
+    Room::Pages { pages: room.saturating_sub(others), note }
+}
+
+/// The pools of the next boot and who will ask for them.
+struct Boot<'a> {
+    host: &'a Host,
+    /// What the files and the command line bring, with where that stands.
+    pools: BTreeMap<PageSize, Result<(PageCount, String), String>>,
+    /// What servers will ask for, by page size.
+    asking: BTreeMap<PageSize, Vec<Asking>>,
+}
+
+/// One server's demand of a page size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asking {
+    of: InstanceId,
+    pages: PageCount,
+    /// Takes what there is where that is not enough.
+    takes_part: bool,
+}
+
+/// Up to so many servers every order of their starts is looked at.
+const EVERY_ORDER: usize = 16;
+
+impl<'a> Boot<'a> {
+    fn of(host: &'a Host, instances: &[Instance]) -> Self {
+        let there = host.pools.known().into_iter().flatten();
+        let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
+        let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
+        for instance in instances.iter().filter(|instance| instance.is_vouched()) {
+            let start = starting(host, instance);
+            if !start.asks() {
+                continue;
+            }
+            for demand in &start.demands {
+                asking.entry(demand.page_size).or_default().push(Asking {
+                    of: instance.id(),
+                    pages: demand.pages,
+                    takes_part: start::takes_part(instance, &start),
+                });
+            }
+        }
+        Self { host, pools, asking }
+    }
+
+    /// The least that an instance may find, whoever starts before it.
+    fn room(&self, instance: &Instance, page: PageSize) -> Room {
+        let (pool, place) = match self.pools.get(&page) {
+            Some(Ok(pool)) => pool,
+            Some(Err(missing)) => return Room::Unknown(missing.clone()),
+            None if self.host.pools.is_known() => {
+                return Room::None(format!("this kernel has no pool of {page} pages"));
+            }
+            None => {
+                let reason = self.host.pools.reason().unwrap_or_default();
+                return Room::Unknown(format!("/sys/kernel/mm/hugepages: {reason}"));
+            }
+        };
+        let own = instance.id();
+        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let all: PageCount = asking.iter().map(|one| one.pages).sum();
+        if all <= *pool || !asking.iter().any(|one| one.of != own) {
+            return Room::Pages { pages: *pool, note: format!(" ({place})") };
+        }
+        let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
+        let pages = pool.saturating_sub(most_taken(&others, *pool));
+        let note = format!(
+            " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
+            asking.len()
+        );
+        Room::Pages { pages, note }
+    }
+}
+
+/// The most that these may have taken of a pool, in whatever order they came.
+fn most_taken(others: &[&Asking], pool: PageCount) -> PageCount {
+    if others.iter().any(|one| one.takes_part && one.pages >= pool) {
+        return pool;
+    }
+    let fitting: Vec<PageCount> = others.iter().map(|one| one.pages).filter(|pages| *pages <= pool).collect();
+    let sum: PageCount = fitting.iter().copied().sum();
+    if sum <= pool {
+        return sum;
+    }
+    if others.iter().any(|one| one.takes_part) || fitting.len() > EVERY_ORDER {
+        return pool;
+    }
+    let mut sums = std::collections::BTreeSet::from([PageCount::ZERO]);
+    for pages in fitting {
+        let more: Vec<PageCount> = sums.iter().map(|sum| *sum + pages).filter(|sum| *sum <= pool).collect();
+        sums.extend(more);
+    }
+    sums.last().copied().unwrap_or_default()
+}
+
+/// Pages of a size after the next boot, on demand ones among them, and where that stands.
+fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), String> {
+    let steps = boot::pool(host, page).map_err(|missing| missing.to_string())?;
+    let (set, place) = match steps.last() {
+        Some(step) => (PageCount(step.value), step.place.clone()),
+        None => (PageCount::ZERO, "no file sets any".into()),
+    };
+    let on_demand = match host.configuration.sysctl_winner("vm.nr_overcommit_hugepages") {
+        Some(one) if host.default_huge_page.get() == Some(page) => {
+            one.value.trim().parse().map_or(PageCount::ZERO, PageCount)
+        }
+        _ => PageCount::ZERO,
+    };
+    let carried = host.memory.total.get().map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
+    Ok((carried + on_demand, place))
+}
+
+#[cfg(test)]
+mod tests;

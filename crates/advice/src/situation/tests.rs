@@ -1,0 +1,101 @@
+//! Forecasts of the next start and the next boot, reckoned by hand.
+
+use hugewise_model::instance::NextStart;
+use hugewise_model::{Asked, Demand, DemandSource, Observed, PageCount, PageSize};
+
+use super::*;
+use crate::testing::{Case, all_huge, gib, quiet, sysctl};
+
+fn words(case: &Case, name: &str) -> [&'static str; 3] {
+    let instance = case.instances.iter().find(|it| it.name == name).unwrap();
+    let situation = situation(&case.host, &case.instances);
+    let moments = situation.of(instance).unwrap();
+    Moment::ALL.map(|moment| moments.at(moment).standing.as_str())
+}
+
+fn at_boot(case: &mut Case, pages: u64) {
+    case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", &pages.to_string())]);
+}
+
+fn demand(pages: u64) -> Demand {
+    Demand { page_size: PageSize::MIB_2, pages: PageCount(pages), source: DemandSource::Engine }
+}
+
+#[test]
+fn a_pool_by_hand_lasts_until_the_boot() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    assert_eq!(words(&case, "15/main"), ["all", "all", "all"]);
+    at_boot(&mut case, 0);
+    assert_eq!(words(&case, "15/main"), ["all", "all", "none"]);
+    case.instances[0].asked = Asked::Must;
+    assert_eq!(words(&case, "15/main"), ["all", "all", "does_not_start"]);
+}
+
+#[test]
+fn surplus_pages_go_with_the_server_that_holds_them() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    // 112 of its 512 pages are surplus: 400 are left once it has stopped.
+    case.pools()[0].surplus = Observed::Known(PageCount(112));
+    assert_eq!(words(&case, "15/main"), ["all", "none", "all"]);
+    // On demand the kernel gives them again.
+    case.pools()[0].overcommit = Observed::Known(PageCount(112));
+    assert_eq!(words(&case, "15/main"), ["all", "all", "all"]);
+}
+
+#[test]
+fn what_it_will_ask_for_is_in_its_files() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    let next = NextStart { asked: Asked::Must, setting: None, demands: vec![demand(513)] };
+    case.instances[0].next = Observed::Known(next);
+    assert_eq!(words(&case, "15/main"), ["all", "does_not_start", "does_not_start"]);
+}
+
+#[test]
+fn two_servers_and_a_pool_for_one() {
+    let mut case = quiet();
+    case.postgresql("15/a", gib(1));
+    case.postgresql("15/b", gib(1));
+    case.pool(512, 512);
+    for name in ["15/a", "15/b"] {
+        assert_eq!(words(&case, name), ["none", "all", "none"], "{name}");
+    }
+    // Three of 400, 300 and 200 pages in 600: the first one fits where the last two have not started, and the last one
+    // fits beside either.
+    let mut case = quiet();
+    for (name, pages) in [("15/a", 400), ("15/b", 300), ("15/c", 200)] {
+        case.postgresql(name, PageSize::MIB_2.bytes().times(pages));
+    }
+    case.pool(600, 600);
+    assert_eq!(words(&case, "15/a")[2], "none");
+    assert_eq!(words(&case, "15/b")[2], "none");
+    assert_eq!(words(&case, "15/c")[2], "all", "there is room for it beside either of the others; both do not fit");
+}
+
+#[test]
+fn oracle_takes_what_there_is() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(2), 10);
+    case.user(54321, "oracle", 54321, "oinstall");
+    case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+    case.pool(1000, 1000);
+    assert_eq!(words(&case, "PROD"), ["none", "partly", "partly"]);
+}
+
+#[test]
+fn a_heap_that_grows_is_left_its_pages() {
+    let mut case = quiet();
+    let heap = all_huge(case.postgresql("grows", gib(1)));
+    heap.demand = Some(demand(900));
+    case.postgresql("15/main", gib(1));
+    // 512 are held, 512 free: 388 of those are for the heap that has yet to take them.
+    case.pool(1024, 512);
+    assert_eq!(words(&case, "15/main")[1], "none");
+    case.pool(1412, 900);
+    assert_eq!(words(&case, "15/main")[1], "all");
+}

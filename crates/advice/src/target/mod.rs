@@ -1,0 +1,199 @@
+//! What a host is to be: how many pages of which size its servers need, now and at each boot. The only place where pages
+//! are counted for a host: `check`, `size` and `plan` print what stands here.
+
+mod pools;
+
+use hugewise_engines::named;
+use hugewise_model::{Asked, Engine, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+
+use crate::lead::{self, Lead};
+use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
+use crate::{Assessment, Facts, need, stranger};
+
+pub use pools::{Goal, is_gigantic};
+
+/// What is asked of the target.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Titles or names of the instances that it is about; empty for all.
+    pub names: &'a [String],
+    /// Page size of the pools, where it is not each server's own choice.
+    pub page_size: Option<PageSize>,
+    /// Whether the running kernel is to be changed.
+    pub now: bool,
+    /// Whether the next boot is.
+    pub boot: bool,
+    /// Whether pages that nobody uses or asks for are given back. Without it only where the pools starve the host.
+    pub shrink: bool,
+}
+
+impl Default for Wish<'_> {
+    fn default() -> Self {
+        Self { names: &[], page_size: None, now: true, boot: true, shrink: false }
+    }
+}
+
+/// The one state of a host that its servers need.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// How large each pool is to be, by page size.
+    pub pools: Vec<Goal>,
+    /// What the servers need, and what that leaves of the host; none where nobody needs a pool.
+    pub sizing: Option<Sizing>,
+    /// Pools that could not be reckoned, and why.
+    pub unknown: Vec<String>,
+}
+
+impl Target {
+    /// The goal for pools of a size.
+    pub fn pool(&self, page: PageSize) -> Option<&Goal> {
+        self.pools.iter().find(|pool| pool.page_size == page)
+    }
+}
+
+/// What the goals of the pools hang on.
+pub struct Ask<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// Its instances that something vouches for.
+    pub instances: &'a [Instance],
+    /// The others: nothing is done for them, and no pages are taken from under them.
+    pub strangers: &'a [&'a Instance],
+    /// What is said of them.
+    pub assessment: &'a Assessment,
+    /// What the servers need; none where nobody needs a pool.
+    pub sizing: Option<&'a Sizing>,
+    /// What is asked.
+    pub wish: Wish<'a>,
+    /// Titles of servers that no step sets to the pages that are planned for them: they go on to ask for those that they have.
+    pub unmoved: &'a [String],
+}
+
+impl<'a> Ask<'a> {
+    /// Pools as they should be, by page size and node.
+    fn targets(&self) -> &'a [PoolTarget] {
+        let Some(sizing) = self.sizing else { return &[] };
+        sizing.refusal.as_ref().map_or(&sizing.pools, |refusal| &refusal.wanted)
+    }
+
+    /// Instances that pages are planned for, with what they need.
+    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> {
+        let instances = self.instances;
+        let sized = self.sizing.map(|sizing| sizing.instances.as_slice()).unwrap_or_default();
+        sized.iter().filter_map(move |sized| {
+            let is = |instance: &&Instance| instance.engine == sized.engine && instance.name == sized.name;
+            Some((instances.iter().find(is)?, sized))
+        })
+    }
+
+    fn is_kept_off(&self, instance: &Instance) -> bool {
+        is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
+    }
+
+    fn starves(&self) -> bool {
+        crate::rules::starves(&self.assessment.facts(self.host, self.instances))
+    }
+
+    /// How large each pool is to be, and for which that could not be told.
+    pub fn goals(&self) -> (Vec<Goal>, Vec<String>) {
+        pools::goals(self)
+    }
+}
+
+/// The target of a host. With a page size in the wish, the request is to have the same.
+///
+/// # Errors
+/// Where the request makes no sense.
+pub fn target(
+    host: &Host,
+    instances: &[Instance],
+    assessment: &Assessment,
+    wish: Wish<'_>,
+    request: &Request,
+) -> Result<Target, SizeError> {
+    let wanted = to_size(host, instances, assessment, wish);
+    let sizing = match size(host, &wanted, request) {
+        Ok(sizing) => Some(sizing),
+        Err(SizeError::NothingToSize) => None,
+        Err(error) => return Err(error),
+    };
+    let known = stranger::known(instances);
+    let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    let sized = sizing.as_ref();
+    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
+    let (pools, unknown) = ask.goals();
+    Ok(Target { pools, sizing, unknown })
+}
+
+/// Whether one of these names means an instance.
+pub fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -> bool {
+    names.iter().any(|name| named::meant(instances, name).iter().any(|meant| meant.id() == instance.id()))
+}
+
+/// The instances that pools are planned for, for [`size`]: those that are named; without
+/// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
+/// the same pools. Empty where nobody needs a pool.
+pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wish: Wish<'_>) -> Vec<Instance> {
+    let instances: &[Instance] = &stranger::known(instances);
+    let facts = assessment.facts(host, instances);
+    let named = |instance: &Instance| is_named(instances, instance, wish.names);
+    let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
+    // Whoever names instances has no part for others that perhaps never ask.
+    let may_ask = |instance: &Instance| {
+        wish.names.is_empty() && instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT
+    };
+    let asks =
+        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
+    let suffers = |instance: &Instance| wish.names.is_empty() && is_kept_off(&facts, instance);
+    if let Some(page) = wish.page_size {
+        // Of the others nobody said that they should change their page size.
+        // Set to pages of that size since it started on others.
+        let moves = |instance: &Instance| {
+            let other = need::held(instance, page) == PageCount::ZERO;
+            other && instance.huge_pages == HugePageUse::All && instance.asked_page_size.get() == Some(page)
+        };
+        let wanted =
+            |instance: &&Instance| takes(instance, page) && (named(instance) || suffers(instance) || moves(instance));
+        let has_it =
+            |instance: &Instance| instance.asked_page_size.get() == Some(page) && (holds(instance) || asks(instance));
+        if !wish.shrink && !instances.iter().any(|instance| wanted(&instance)) {
+            return Vec::new();
+        }
+        return instances.iter().filter(|instance| wanted(instance) || has_it(instance)).cloned().collect();
+    }
+    let wanted = |instance: &&Instance| named(instance) || suffers(instance) || holds(instance);
+    if !wish.shrink && !instances.iter().any(|instance| wanted(&instance)) {
+        return Vec::new();
+    }
+    instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
+}
+
+/// Whether a server can be given pages of that size: it asks for them, or has a setting for it.
+pub fn takes(instance: &Instance, page: PageSize) -> bool {
+    let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
+    let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
+    its_own
+        || match instance.engine {
+            Engine::PostgreSql => instance.asked_page_size.is_known() && has_huge_page_size(instance),
+            Engine::Jvm | Engine::Qemu | Engine::Other => true,
+            Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
+                false
+            }
+        }
+}
+
+/// Whether a PostgreSQL has the setting huge_page_size: 14 and later.
+pub fn has_huge_page_size(instance: &Instance) -> bool {
+    let major = |version: &String| version.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok();
+    instance.version.known().and_then(major).is_some_and(|major| major >= 14)
+}
+
+/// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.
+pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
+    match lead::lead(facts, instance) {
+        Ok(Some(Lead::NoPool | Lead::Partly | Lead::DoesNotFit | Lead::WrongSize | Lead::Restart)) => true,
+        Ok(Some(Lead::Memlock | Lead::Group | Lead::Cgroup)) => true,
+        Ok(Some(Lead::NotAsked)) => lead::not_asked(facts, instance) >= Level::Warn,
+        Ok(Some(Lead::Amm | Lead::GibUnsupported) | None) | Err(_) => false,
+    }
+}

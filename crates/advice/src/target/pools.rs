@@ -1,0 +1,230 @@
+//! How large each pool is to be: one goal a page size, which the steps for now and for the next boot share.
+
+use std::collections::BTreeSet;
+
+use hugewise_model::vouch::Voucher;
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
+
+use super::Ask;
+use crate::{boot, need};
+
+/// What a pool is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// Page size.
+    pub page_size: PageSize,
+    /// Pages in it now, without surplus ones.
+    pub now: PageCount,
+    /// Surplus pages: servers hold them, and the kernel frees them when those end.
+    pub surplus: PageCount,
+    /// Pages in it afterwards.
+    pub goal: PageCount,
+    /// The same by node, where nodes matter: node, now, goal.
+    pub nodes: Vec<(u32, PageCount, PageCount)>,
+    /// Pages that servers hold or are promised, or that are planned for them.
+    pub needed: PageCount,
+    /// Why the running kernel is not asked for the pages; `None` where it is, or has them.
+    pub not_now: Option<String>,
+}
+
+impl Goal {
+    /// Whether the pool has its pages once the plan is applied, before any reboot.
+    pub fn is_there(&self) -> bool {
+        self.goal <= self.now || self.not_now.is_none()
+    }
+
+    /// Whether it is to have more pages than there are.
+    pub fn grows(&self) -> bool {
+        self.goal > self.now
+    }
+
+    /// Memory to be taken from the host now.
+    pub fn extra(&self) -> Bytes {
+        // Surplus pages become the pool's own.
+        self.goal.saturating_sub(self.now + self.surplus).of(self.page_size)
+    }
+}
+
+/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
+pub fn is_gigantic(page: PageSize) -> bool {
+    page >= PageSize::GIB_1
+}
+
+pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
+    let mut warnings = Vec::new();
+    let Some(pools) = ask.host.pools.known() else {
+        let reason = ask.host.pools.reason().unwrap_or_default();
+        return (Vec::new(), vec![format!("no pool is planned: /sys/kernel/mm/hugepages: {reason}")]);
+    };
+    let mut goals: Vec<Goal> = Vec::new();
+    for pool in pools {
+        match goal(ask, pool) {
+            Ok(goal) => goals.push(goal),
+            Err(missing) => warnings.push(format!("no pool of {} pages is planned: {missing}", pool.page_size)),
+        }
+    }
+    // What one pool gives back another one may have, and what one takes the next one cannot have.
+    let keep = kept_free(ask);
+    let pools: Bytes = goals.iter().map(|goal| goal.goal.of(goal.page_size)).sum();
+    let most = ask.host.memory.total.get().map(need::largest_pools);
+    let given_back = |goal: &Goal| goal.now.saturating_sub(goal.goal).of(goal.page_size);
+    let given_back: Bytes = goals.iter().map(given_back).sum();
+    let mut free = obtainable_memory(ask).map(|free| if ask.wish.now { free + given_back } else { free });
+    for goal in &mut goals {
+        let extra = goal.extra();
+        if extra == Bytes::ZERO {
+            continue;
+        }
+        goal.not_now = match free {
+            _ if !ask.wish.now => Some("only the next boot is planned for".into()),
+            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
+            _ if most.is_some_and(|most| pools > most) => Some(format!(
+                "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
+                 (hugewise plan --shrink)",
+                need::LARGEST_POOL_PERCENT
+            )),
+            Some(free) if extra + keep > free => Some(format!(
+                "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
+            )),
+            Some(free) if is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
+                "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
+                goal.page_size
+            )),
+            _ => None,
+        };
+        if goal.not_now.is_none() {
+            free = free.map(|free| free.saturating_sub(extra));
+        }
+    }
+    (goals, warnings)
+}
+
+/// Memory that the kernel can be asked for: free, or page cache that it can drop.
+fn obtainable_memory(ask: &Ask<'_>) -> Option<Bytes> {
+    let memory = &ask.host.memory;
+    memory.available.get().or_else(|| memory.free.get())
+}
+
+/// Memory that has to stay with the running system while a server still holds its memory beside the new pool: what
+/// HW206 calls the end of a host.
+fn kept_free(ask: &Ask<'_>) -> Bytes {
+    let memory = &ask.host.memory;
+    let total = memory.total.get().unwrap_or_default();
+    let base = ask.host.base_page.get().unwrap_or(PageSize::KIB_4).bytes();
+    let zones = memory.watermarks.known().into_iter().flatten();
+    let watermarks: Bytes = zones.map(|zone| base.times(zone.high)).sum();
+    total.shared_by(100).unwrap_or_default().times(2).max(watermarks.times(2)) + Bytes::from_mib(16)
+}
+
+fn count(fact: &hugewise_model::Observed<PageCount>, what: &str) -> Result<PageCount, String> {
+    fact.get().ok_or_else(|| format!("{what}: {}", fact.reason().unwrap_or_default()))
+}
+
+fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
+    let page = pool.page_size;
+    let total = count(&pool.total, "nr_hugepages")?;
+    let surplus = pool.surplus.get().unwrap_or_default();
+    let now = total.saturating_sub(surplus);
+    let committed = pool.committed().ok_or("free_hugepages or resv_hugepages is not known")?;
+    let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
+    let target: PageCount = targets.iter().map(|target| target.pages).sum();
+    let needed = target.max(committed.saturating_sub(surplus));
+    let on_demand = pool.overcommit.get().unwrap_or_default();
+    // Pages that the kernel would not give again, as after an undo under a server that runs: it has them until it ends.
+    let passing = surplus > on_demand;
+    let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
+    let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
+    let (goal, needed) = match () {
+        () if grows => (target, needed),
+        () if gives_back(ask, pool, least) => (least, least),
+        () => (now, needed),
+    };
+    let nodes = nodes(pool, &targets, goal).unwrap_or_default();
+    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None })
+}
+
+/// Whether somebody lacks pages of that size.
+fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
+    let mut lacking = ask.sized().filter(|(instance, sized)| {
+        let lacks = instance.huge_pages != HugePageUse::All || need::held(instance, page) == PageCount::ZERO;
+        sized.page_size == page
+            && lacks
+            && (ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names))
+    });
+    lacking.next().is_some()
+}
+
+/// Pages that are held, and those that servers will ask for at their next start without being planned for. Strangers
+/// count too, as one may be a server that could not be told from them, and none gets a page by this.
+fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
+    let asks = |instance: &Instance| {
+        // One whose settings cannot be read may ask.
+        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+        (asks || ask.is_kept_off(instance)) && need::page_size(ask.host, instance) == Some(page)
+    };
+    let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
+    // One that no step sets to the pages that are planned for it goes on to ask for these.
+    let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.title());
+    let more = |instance: &Instance| {
+        // One on pages of another size needs them all.
+        let moves = instance.huge_pages == HugePageUse::All && need::held(instance, page) == PageCount::ZERO;
+        let demand = if moves { need::demand(ask.host, instance) } else { need::more(ask.host, instance) };
+        demand.map(|demand| demand.pages)
+    };
+    let known = ask.instances.iter().filter(|instance| !planned(instance));
+    let strangers = strangers(ask);
+    let waiting = known.chain(&strangers).filter(|instance| asks(instance));
+    committed + waiting.filter_map(more).sum()
+}
+
+/// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have
+/// touched where the host starves, as nobody is to keep it starving who spends no memory himself.
+fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
+    let mut strangers: Vec<Instance> = ask.strangers.iter().copied().cloned().collect();
+    if !ask.starves() {
+        strangers.iter_mut().for_each(|instance| instance.vouchers.push(Voucher::Named));
+    }
+    strangers
+}
+
+/// Whether pages are to be given back: the pools starve the host, or somebody said so.
+fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
+    let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
+    (ask.starves() || ask.wish.shrink) && spare > PageCount::ZERO
+}
+
+/// Pages that the files ask for, where they are to stay as they are and the host can carry it.
+fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
+    if ask.wish.boot || ask.starves() {
+        return PageCount::ZERO;
+    }
+    let steps = boot::pool(ask.host, page).unwrap_or_default();
+    let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
+    if asked <= now { asked } else { PageCount::ZERO }
+}
+
+/// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.
+fn nodes(
+    pool: &Pool,
+    targets: &[&crate::sizing::PoolTarget],
+    goal: PageCount,
+) -> Option<Vec<(u32, PageCount, PageCount)>> {
+    let mut nodes = Vec::new();
+    for target in targets {
+        let part = pool.nodes.iter().find(|part| Some(part.node) == target.node)?;
+        let now = part.total.get()?.saturating_sub(part.surplus.get().unwrap_or_default());
+        nodes.push((part.node, now, target.pages));
+    }
+    let now: PageCount = nodes.iter().map(|(_, now, _)| *now).sum();
+    let mut grows = goal.saturating_sub(now);
+    if nodes.len() < 2 || grows == PageCount::ZERO {
+        return None;
+    }
+    for (_, now, goal) in &mut nodes {
+        let more = goal.saturating_sub(*now).min(grows);
+        grows = grows.saturating_sub(more);
+        *goal = *now + more;
+    }
+    // More than the targets ask for (as the files do): the kernel spreads that itself.
+    (grows == PageCount::ZERO).then_some(nodes)
+}
