@@ -153,6 +153,13 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     for finding in &mut assessment.findings {
         let said = |remedy| remedy::say(host, instances, &assessment.target, remedy);
         finding.fix = finding.remedies.iter().filter_map(said).collect();
+        if finding.fix.is_empty() {
+            // What would end it is there already, or is nothing that is planned for unasked.
+            finding.fix.push(format!(
+                "see hugewise rules {}; hugewise plan --instance plans for a server by name",
+                finding.code
+            ));
+        }
     }
     assessment
 }

@@ -328,6 +328,16 @@ fn most_taken(others: &[&Asking], pool: PageCount) -> PageCount {
     sums.last().copied().unwrap_or_default()
 }
 
+/// Pages of a size that the pool may grow by on demand after the next boot.
+pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
+    match host.configuration.sysctl_winner("vm.nr_overcommit_hugepages") {
+        Some(one) if host.default_huge_page.get() == Some(page) => {
+            one.value.trim().parse().map_or(PageCount::ZERO, PageCount)
+        }
+        _ => PageCount::ZERO,
+    }
+}
+
 /// Pages of a size after the next boot, on demand ones among them, and where that stands.
 fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), String> {
     let steps = boot::pool(host, page).map_err(|missing| missing.to_string())?;
@@ -335,12 +345,7 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), String> {
         Some(step) => (PageCount(step.value), step.place.clone()),
         None => (PageCount::ZERO, "no file sets any".into()),
     };
-    let on_demand = match host.configuration.sysctl_winner("vm.nr_overcommit_hugepages") {
-        Some(one) if host.default_huge_page.get() == Some(page) => {
-            one.value.trim().parse().map_or(PageCount::ZERO, PageCount)
-        }
-        _ => PageCount::ZERO,
-    };
+    let on_demand = on_demand_at_boot(host, page);
     let carried = host.memory.total.get().map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
     Ok((carried + on_demand, place))
 }

@@ -153,6 +153,13 @@ fn want<'a>(
         return Err(format!("its settings ask for pages of {page}, which this host does not offer"));
     }
     let demand = demand_on(instance, page).filter(|demand| demand.pages > PageCount::ZERO);
+    // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
+    let next = instance.next.known().into_iter().flat_map(|next| &next.demands).find(|next| next.page_size == page);
+    let demand = match (demand, next) {
+        (Some(demand), Some(next)) if next.pages > demand.pages => Some(next.clone()),
+        (None, Some(next)) => Some(next.clone()),
+        (demand, _) => demand,
+    };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     let small = demand.pages.of(page) < need::BIG_SEGMENT;
     if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
@@ -171,6 +178,9 @@ fn want<'a>(
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {
     if let PageSizeChoice::Size(page) = request.page_size {
         return Some((page, "as requested".into()));
+    }
+    if let Some(next) = instance.next.known().and_then(|next| next.demands.first()) {
+        return Some((next.page_size, "what its settings ask for".into()));
     }
     if let Observed::Known(page) = instance.asked_page_size {
         return Some((page, "what its settings ask for".into()));

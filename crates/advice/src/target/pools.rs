@@ -129,7 +129,9 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
     let target: PageCount = targets.iter().map(|target| target.pages).sum();
     let needed = target.max(committed.saturating_sub(surplus));
+    // Pages on demand that the next boot does not bring are nothing to rely on.
     let on_demand = pool.overcommit.get().unwrap_or_default();
+    let on_demand = on_demand.min(crate::situation::on_demand_at_boot(ask.host, page));
     // Pages that the kernel would not give again, as after an undo under a server that runs: it has them until it ends.
     let passing = surplus > on_demand;
     let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
@@ -146,10 +148,11 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
 /// Whether somebody lacks pages of that size.
 fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     let mut lacking = ask.sized().filter(|(instance, sized)| {
+        let moments = ask.assessment.situation.of(instance);
+        let loses = moments.is_some_and(|it| it.restart.is_worse_than(&it.now) || it.boot.is_worse_than(&it.restart));
         let lacks = instance.huge_pages != HugePageUse::All || need::held(instance, page) == PageCount::ZERO;
-        sized.page_size == page
-            && lacks
-            && (ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names))
+        let wants = ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names);
+        sized.page_size == page && (loses || (lacks && wants))
     });
     lacking.next().is_some()
 }

@@ -23,7 +23,7 @@ pub(crate) const COLUMNS: [Column; 8] = [
     Column { heading: "restart", short: "restart", right: false, least: None },
     Column { heading: "reboot", short: "reboot", right: false, least: None },
     Column { heading: "page tables", short: "tables", right: true, least: None },
-    Column { heading: "a session", short: "a session", right: true, least: None },
+    Column { heading: "a session", short: "session", right: true, least: None },
 ];
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
