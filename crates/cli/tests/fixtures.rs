@@ -1,6 +1,7 @@
 //! Every captured host under `fixtures/hosts` against what its `expected.txt` says of it.
 //!
-//! `expected.txt` names each instance with what it has of huge pages and which link is broken, each finding by level
+//! `expected.txt` names each instance with what it has of huge pages, which link is broken and how it stands at the three
+//! moments, each finding by level
 //! and code, and the exit code. `HUGEWISE_BLESS=1` writes it: read what it wrote as you would read code.
 
 #![allow(
@@ -59,11 +60,14 @@ fn verdicts(root: &Path) -> String {
         let cause = broken.map_or("-".into(), |link| word(&link["link"]));
         writeln!(
             text,
-            "{} {}: sessions {}, huge pages {}, broken link {cause}",
+            "{} {}: sessions {}, huge pages {}, broken link {cause}; now {}, restart {}, reboot {}",
             word(&instance["engine"]),
             word(&instance["name"]),
             instance["sessions"],
             word(&instance["huge_pages"]),
+            word(&instance["moments"]["now"]["state"]),
+            word(&instance["moments"]["restart"]["state"]),
+            word(&instance["moments"]["reboot"]["state"]),
         )
         .unwrap();
     }
