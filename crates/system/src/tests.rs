@@ -6,7 +6,6 @@ use hugewise_lab::guard::Skip;
 use rustix::fs::{CWD, Mode, OFlags, XattrFlags, fsetxattr, openat};
 
 use super::*;
-use crate::plan::{Content, FileMode};
 
 fn state(text: &str) -> FileState {
     let mode = FileMode(0o644);
@@ -48,7 +47,7 @@ fn what_cannot_be_written_leaves_everything_as_it_was() {
     let why = live.write_file("/none/x", ".x.new", &state("")).unwrap_err().to_string();
     assert_eq!(why, "/none/x: its folder is not there");
     // No file system has such a label: everything before it was done already, on the temporary file.
-    let label = crate::plan::Label { name: "nowhere.x".into(), value: vec![1] };
+    let label = Label { name: "nowhere.x".into(), value: vec![1] };
     let why = live.write_file("/x", ".x.new", &FileState { labels: vec![label], ..state("x") }).unwrap_err();
     assert!(why.to_string().starts_with("/x: "), "{why}");
     assert_eq!(names(root.path()), ["folder"]);
