@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use hugewise_host::{Source, source};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 
-use crate::{Failure, Live, Lock, System};
+use crate::{Failure, Live, Lock, System, files};
 
 /// What hugewise keeps on a host lies here. Above it links are root's own affair: /var/lib may be one.
 pub const OURS: &str = "/var/lib/hugewise";
@@ -118,17 +118,23 @@ pub fn take(live: &Live) -> Result<Held, NotTaken> {
 /// The kernel says so in their `fdinfo` (proc_pid_fdinfo(5)): no note that anybody has left can be out of date.
 pub(crate) fn holders(lock: &OwnedFd) -> Vec<Holder> {
     let source = source::Live::new();
-    let own = format!("/proc/self/fd/{}", lock.as_raw_fd());
-    let Some(path) = source.link(&own).into_known() else { return Vec::new() };
-    let inode = text(&source, &own.replace("/fd/", "/fdinfo/")).as_deref().and_then(inode);
+    let Ok(root) = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) else {
+        return Vec::new();
+    };
+    let info = |pid: u32, file: &str| {
+        let bytes = files::bytes(&root, &format!("/proc/{pid}/fdinfo/{file}")).ok()??;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (pid, own) = (std::process::id(), lock.as_raw_fd().to_string());
+    let Some(path) = source.link(&format!("/proc/{pid}/fd/{own}")).into_known() else { return Vec::new() };
+    let inode = info(pid, &own).as_deref().and_then(inode);
     let mut found = BTreeMap::new();
     for name in source.list("/proc").into_known().unwrap_or_default() {
         let Ok(pid) = name.parse::<u32>() else { continue };
         let files = source.list(&format!("/proc/{pid}/fd")).into_known().unwrap_or_default();
         let holds = files.iter().any(|file| {
             source.link(&format!("/proc/{pid}/fd/{file}")).known().is_some_and(|link| *link == path)
-                && text(&source, &format!("/proc/{pid}/fdinfo/{file}"))
-                    .is_some_and(|info| is_locked(&info) && self::inode(&info) == inode)
+                && info(pid, file).is_some_and(|info| is_locked(&info) && self::inode(&info) == inode)
         });
         if holds {
             found.insert(pid, parent(&source, pid));
