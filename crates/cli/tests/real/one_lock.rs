@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use hugewise_change::{Risk, Step};
 use hugewise_change::plan::ValueChange;
+use hugewise_change::{Risk, Step};
 use hugewise_lab::guard::PoolGuard;
 use hugewise_lab::require;
 
@@ -24,8 +24,21 @@ const UP: &str = "/etc/default/up";
 const GO: &str = "/etc/default/go";
 
 const LAB: [&str; 15] = [
-    "lab", "sort", "--rows", "20000", "--extents", "64K", "--runs", "1", "--warm-ups", "0", "--pages", "4k,2m", "--yes",
-    "--format", "json",
+    "lab",
+    "sort",
+    "--rows",
+    "20000",
+    "--extents",
+    "64K",
+    "--runs",
+    "1",
+    "--warm-ups",
+    "0",
+    "--pages",
+    "4k,2m",
+    "--yes",
+    "--format",
+    "json",
 ];
 
 fn hugewise(words: &[&str]) -> Output {
@@ -87,8 +100,21 @@ fn apply_and_undo_wait_for_a_lab() {
     let before = pool();
     // One log-in a second: more than an hour.
     let mut lab = spawned(&[
-        "lab", "logins", "--yes", "--pages", "2m", "--segment", "32M", "--sessions", "3", "--paced", "5000", "--interval",
-        "1000", "--warm-ups", "0",
+        "lab",
+        "logins",
+        "--yes",
+        "--pages",
+        "2m",
+        "--segment",
+        "32M",
+        "--sessions",
+        "3",
+        "--paced",
+        "5000",
+        "--interval",
+        "1000",
+        "--warm-ups",
+        "0",
     ]);
     wait_until("a grown pool", || {
         assert_eq!(lab.try_wait().unwrap(), None, "the lab ended by itself");

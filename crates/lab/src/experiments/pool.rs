@@ -206,8 +206,8 @@ fn share(got: PageCount, wanted: PageCount) -> f64 {
 mod tests {
     use super::*;
     use crate::cancel::Cancel;
-    use crate::values::{pool_file, value};
     use crate::require;
+    use crate::values::{pool_file, value};
 
     #[test]
     fn a_pool_grows_step_by_step_and_is_as_before() {

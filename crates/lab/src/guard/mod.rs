@@ -96,13 +96,7 @@ impl PoolGuard {
         may_write().is_ok()
     }
 
-    fn with(
-        live: Live,
-        saved: &str,
-        scope: Scope,
-        lock: Option<Held>,
-        tests: Option<File>,
-    ) -> Result<Self, Failure> {
+    fn with(live: Live, saved: &str, scope: Scope, lock: Option<Held>, tests: Option<File>) -> Result<Self, Failure> {
         // A run was killed. What it had not touched is not in its file as touched, so nothing of others is lost.
         put_right(&live, saved, scope)?;
         let kept = state()?;

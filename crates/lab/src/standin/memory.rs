@@ -5,9 +5,9 @@ use std::io;
 use hugewise_model::{Bytes, PageSize};
 
 use super::{Policy, PreTouch, Settings};
-use crate::values;
 use crate::segment::{Kind, Pages, Segment};
 use crate::touch::Touch;
+use crate::values;
 use crate::variant::base_page;
 
 /// One piece of the server's memory.
