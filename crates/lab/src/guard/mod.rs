@@ -56,12 +56,7 @@ impl PoolGuard {
     pub fn take() -> Result<Self, Skip> {
         let tests = alone()?;
         let live = live()?;
-        if live.text(SAVED).is_ok_and(|saved| saved.is_some()) {
-            // Left by an experiment that was killed, or one is running.
-            let lock = patiently(&live)?;
-            put_right(&live, SAVED, Scope::Ours)?;
-            lock.let_go();
-        }
+        experiments_are_over(&live)?;
         let guard = Self::with(live, SAVED_BY_TESTS, Scope::Everything, None, Some(tests))?;
         nobody_holds_pages()?;
         Ok(guard)
@@ -256,6 +251,16 @@ fn put_right(live: &Live, saved: &str, scope: Scope) -> Result<(), Failure> {
     let Some(text) = live.text(saved)? else { return Ok(()) };
     restore(live, &mut from_text(&text), scope)?;
     live.remove_file(saved)
+}
+
+/// Waits for an experiment that is running, and puts right what one has left that was killed.
+fn experiments_are_over(live: &Live) -> Result<(), Skip> {
+    if live.text(SAVED)?.is_some() {
+        let lock = patiently(live)?;
+        put_right(live, SAVED, Scope::Ours)?;
+        lock.let_go();
+    }
+    Ok(())
 }
 
 fn live() -> Result<Live, Failure> {

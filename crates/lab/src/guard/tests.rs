@@ -75,7 +75,7 @@ fn only_one_experiment_at_a_time() {
 
 #[test]
 fn what_a_killed_experiment_has_left_is_put_right_before_a_test() {
-    let tests = require!(alone());
+    let _tests = require!(PoolGuard::take());
     let before = pages();
     let mut guard = require!(PoolGuard::beside_others());
     guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
@@ -89,8 +89,7 @@ fn what_a_killed_experiment_has_left_is_put_right_before_a_test() {
     fs::write(pool_file(PageSize::MIB_2, "nr_hugepages"), (before + 1).to_string()).unwrap();
     drop(guard);
     assert_eq!(pages(), before + 1);
-    tests.unlock().unwrap();
-    let _guard = require!(PoolGuard::take());
+    experiments_are_over(&Live::new().unwrap()).unwrap();
     assert_eq!(pages(), before);
     assert!(!Path::new(SAVED).exists());
 }
