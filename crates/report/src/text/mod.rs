@@ -70,13 +70,13 @@ mod tests {
         error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has
               room for 18.0 MiB of it
               cause  room: 17,411 pages needed, 9 available
-              chain  asked for  yes  use_large_pages=TRUE
-                                     (/u01/app/oracle/dbs/spfilePROD.ora)
-                     pool       yes  2 MiB: 3,200 pages
-                     room       NO   17,411 pages needed, 9 available
-                     limits     yes  CAP_IPC_LOCK
-                     cgroup     ?
-                     mapped     no   34.0 GiB on 4 KiB pages
+              chain  asked for   yes  use_large_pages=TRUE
+                                      (/u01/app/oracle/dbs/spfilePROD.ora)
+                     pool        yes  2 MiB: 3,200 pages
+                     room        NO   17,411 pages needed, 9 available
+                     permission  yes  CAP_IPC_LOCK
+                     cgroup      ?
+                     mapped      no   34.0 GiB on 4 KiB pages
               seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
               cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
               fix    # the pool for what runs here, until the next boot; ask for it soon
@@ -107,12 +107,12 @@ mod tests {
 
         error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it
               cause  room: 17,411 pages needed, 9 available
-              chain  asked for  yes  use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)
-                     pool       yes  2 MiB: 3,200 pages
-                     room       NO   17,411 pages needed, 9 available
-                     limits     yes  CAP_IPC_LOCK
-                     cgroup     ?
-                     mapped     no   34.0 GiB on 4 KiB pages
+              chain  asked for   yes  use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)
+                     pool        yes  2 MiB: 3,200 pages
+                     room        NO   17,411 pages needed, 9 available
+                     permission  yes  CAP_IPC_LOCK
+                     cgroup      ?
+                     mapped      no   34.0 GiB on 4 KiB pages
               seen   nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)
               cost   11.2 GiB of page tables now, 27.9 GiB at processes=1000
               fix    # the pool for what runs here, until the next boot; ask for it soon after a boot, as memory fragments
@@ -160,12 +160,12 @@ mod tests {
         postgresql 15/main  -           60         ?  unknown       ?          ?
 
         oracle PROD
-              chain  asked for  ?    /proc/4711/maps: denied
-                     pool       ?    /proc/4711/maps: denied
-                     room       ?    /proc/4711/maps: denied
-                     limits     ?    /proc/4711/maps: denied
-                     cgroup     ?    /proc/4711/maps: denied
-                     mapped     ?    /proc/4711/maps: denied
+              chain  asked for   ?    /proc/4711/maps: denied
+                     pool        ?    /proc/4711/maps: denied
+                     room        ?    /proc/4711/maps: denied
+                     permission  ?    /proc/4711/maps: denied
+                     cgroup      ?    /proc/4711/maps: denied
+                     mapped      ?    /proc/4711/maps: denied
 
         Nothing wrong was found in what could be read.
         Undecided: HW201 no-pool of oracle PROD (/proc/4711/maps: denied).
