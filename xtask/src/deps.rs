@@ -5,13 +5,14 @@ use serde_json::Value;
 use crate::{Failure, shell};
 
 /// The rooms, from the front door down: each may use only those below it.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "hugewise",
     "hugewise-serve",
     "hugewise-report",
     "hugewise-change",
     "hugewise-advice",
     "hugewise-lab",
+    "hugewise-system",
     "hugewise-incident",
     "hugewise-engines",
     "hugewise-host",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hugewise_system::{Busy, Failure, Unfit};
+
 use crate::diff::Difference;
 
 /// Why nothing was changed, or what could not be done.
@@ -23,11 +25,8 @@ pub enum Error {
         /// What to do instead.
         instead: String,
     },
-    /// Another apply or undo runs, or a command that a killed one has started.
-    Busy {
-        /// The lock that it holds.
-        lock: String,
-    },
+    /// Another process changes this host: an apply or undo, a command that a killed one has started, or the lab.
+    Busy(Busy),
     /// The plan is for another host.
     OtherHost {
         /// Host of the plan.
@@ -70,44 +69,23 @@ pub enum Error {
     Failed(Failure),
 }
 
-/// Something that could not be read or done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The file or program.
-    pub what: String,
-    /// What went wrong.
-    pub why: String,
-    /// What can be done about it.
-    pub advice: Option<String>,
-}
+const ON_THE_HOST: &str = "run hugewise apply on the host itself. hugewise plan --format shell (or ansible, cloud-init) \
+                           writes what is to be done there";
 
-impl Failure {
-    /// Without advice.
-    pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { what: what.into(), why: why.into(), advice: None }
-    }
-
-    /// With advice.
-    #[must_use]
-    pub fn advising(mut self, advice: impl Into<String>) -> Self {
-        self.advice = Some(advice.into());
-        self
+impl From<Unfit> for Error {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::NotRoot => Self::NotRoot,
+            Unfit::NotReal { path, is } => Self::NotReal { path, is },
+            Unfit::Confined { why } => Self::Confined { why, instead: ON_THE_HOST.into() },
+            Unfit::Failed(failure) => Self::Failed(failure),
+        }
     }
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)?;
-        match &self.advice {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
-        }
     }
 }
 
@@ -121,10 +99,7 @@ impl fmt::Display for Error {
                  host itself"
             ),
             Self::Confined { why, instead } => write!(f, "not here: {why}. Nothing was changed; {instead}"),
-            Self::Busy { lock } => write!(
-                f,
-                "another apply or undo runs, or a command that a killed one has started ({lock} is locked): wait for it"
-            ),
+            Self::Busy(busy) => busy.fmt(f),
             Self::OtherHost { plan, here } => {
                 write!(f, "the plan was made for {plan}, and this is {here}: make one here (hugewise plan)")
             }

@@ -17,7 +17,6 @@ pub mod outcome;
 pub mod plan;
 pub mod planner;
 mod restore;
-pub mod system;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -27,9 +26,9 @@ mod values;
 
 pub use apply::apply;
 pub use drift::prepare;
-pub use error::{Error, Failure};
+pub use error::Error;
+pub use hugewise_system::{Failure, Live, System};
 pub use kept::{Unkept, unkept};
 pub use outcome::{Applied, End, Event, Progress, Undone};
 pub use plan::{Change, Plan, Risk, Step, When};
-pub use system::{Live, System};
 pub use undo::{recover, undo, unfinished};

@@ -11,11 +11,11 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
+use hugewise_system::{Lock, Ran, Unfit};
 use tempfile::TempDir;
 
 use crate::plan::{Content, FileState};
-use crate::system::{Live, Lock, Ran};
-use crate::{Error, Failure, System};
+use crate::{Failure, Live, System};
 
 /// When in a call the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,7 @@ impl System for Machine {
     fn now(&self) -> i64 {
         1_700_000_000
     }
-    fn fit(&self) -> Result<(), Error> {
+    fn fit(&self) -> Result<(), Unfit> {
         self.live.fit()
     }
     fn text(&self, path: &str) -> Result<Option<String>, Failure> {

@@ -1,5 +1,7 @@
 //! Takes an apply back, and brings one that was killed to its end.
 
+use hugewise_system::Unfit;
+
 use crate::chain;
 use crate::journal::{self, Journal, Log, Record, Shelf, State, Summary, Unreadable};
 use crate::outcome::{Event, Progress, RestoreResult, Undone};
@@ -16,8 +18,8 @@ use crate::{Error, Failure, Risk, System};
 /// what was applied from there).
 pub fn undo(system: &dyn System, id: Option<&str>, force: bool, progress: &mut Progress<'_>) -> Result<Undone, Error> {
     match system.fit() {
-        Err(Error::Confined { .. }) if force => {}
-        Err(Error::Confined { why, .. }) => return Err(Error::Confined { why, instead: FROM_HERE.into() }),
+        Err(Unfit::Confined { .. }) if force => {}
+        Err(Unfit::Confined { why }) => return Err(Error::Confined { why, instead: FROM_HERE.into() }),
         fit => fit?,
     }
     let _lock = journal::lock(system)?;

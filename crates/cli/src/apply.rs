@@ -68,7 +68,7 @@ const PLANNING: [&str; 10] =
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let system = live()?;
-    system.fit().map_err(failed)?;
+    system.fit().map_err(|unfit| failed(unfit.into()))?;
     let source = outcome::open(None)?;
     let mut recovered = Vec::new();
     let (plan, host, unread) = match &arguments.plan {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use hugewise_change::plan::{Content, FileMode, FileState};
-use hugewise_change::system::{Lock, Ran};
-use hugewise_change::{Error, Failure, System};
+use hugewise_change::{Failure, System};
 use hugewise_host::Source;
 use hugewise_model::Observed;
+use hugewise_system::{Lock, Ran, Unfit};
 
 /// The host behind a source. What a capture does not keep, owners and permissions, is as usual for configuration:
 /// root's, and everybody may read it.
@@ -31,7 +31,7 @@ impl System for Captured<'_> {
         self.0.machine().read_at.get().unwrap_or_default()
     }
 
-    fn fit(&self) -> Result<(), Error> {
+    fn fit(&self) -> Result<(), Unfit> {
         Err(read_only("/").into())
     }
 

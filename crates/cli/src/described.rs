@@ -103,10 +103,22 @@ struct Raw {
     words: Vec<String>,
 }
 
-/// A size as people write it.
+/// A size as people write it. Whoever writes `34` means 34 GiB, not 34 bytes: a number alone is refused.
 pub(crate) fn size(text: &str) -> Result<Bytes, String> {
-    Bytes::parse(text)
+    let bytes = Bytes::parse(text)?;
+    let number = text.trim();
+    if !number.ends_with(|c: char| c.is_ascii_digit()) {
+        return Ok(bytes);
+    }
+    Err(match bytes.get() {
+        few @ ..KIB => format!("{few} bytes? write {number}G"),
+        some @ KIB..MIB => format!("{some} bytes? write {number}M, or {some}B where you mean bytes"),
+        many => format!("{many} bytes? write {many}B, or a size with a unit, such as 34G"),
+    })
 }
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 /// A server to describe, and the name that it is to get where the description has none.
 #[derive(Clone, Debug, PartialEq, Eq)]

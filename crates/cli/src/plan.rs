@@ -8,11 +8,12 @@ use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::{Assessment, assess, target};
 use hugewise_change::journal::{self, State, Summary, Unreadable};
 use hugewise_change::planner::{self, Options};
-use hugewise_change::{Error, Plan, System, prepare, unfinished};
+use hugewise_change::{Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
 use hugewise_host::Source;
 use hugewise_model::{Host, Instance, PageCount, PageSize, Unread};
 use hugewise_report::{Planned, formats};
+use hugewise_system::Unfit;
 
 use crate::captured::Captured;
 use crate::outcome::{self, Failure, Outcome};
@@ -224,7 +225,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
             Ok(unreadable.into_iter().map(unread).collect())
         }
         Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
-        Err(_) if matches!(system.fit(), Err(Error::NotRoot)) => Ok(vec![Unread {
+        Err(_) if matches!(system.fit(), Err(Unfit::NotRoot)) => Ok(vec![Unread {
             what: journal::FOLDER.into(),
             why: "only root may read it: whether an apply was interrupted is not known".into(),
         }]),

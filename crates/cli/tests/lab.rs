@@ -136,7 +136,7 @@ fn a_host_without_the_room_is_left_alone() {
     assert!(errors(&output).contains("are available, of which"), "{}", errors(&output));
     let planned = run(&["sort", "--rows", "4000000000", "--row-bytes", "60000", "--pages", "4k", "--plan"]);
     assert_eq!(planned.status.code(), Some(2), "a plan that is refused is no success");
-    let nonsense = run(&["sort", "--extents", "5000"]);
+    let nonsense = run(&["sort", "--extents", "5000B"]);
     assert_eq!(nonsense.status.code(), Some(2));
     assert_eq!(run(&["pool", "--pages", "4k"]).status.code(), Some(2));
     assert_eq!(run(&["sort", "--pages", "3m"]).status.code(), Some(2));

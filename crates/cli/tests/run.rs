@@ -21,6 +21,7 @@ use hugewise_model::{PageCount, PageSize};
 use serde_json::Value;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const OWN: &str = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
 
 fn hugewise(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hugewise"));
@@ -39,10 +40,16 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The switch of the usual size, which newer kernels have (Linux 6.8), obeys the one above all sizes.
+fn inherits(guard: &PoolGuard) -> Result<(), Skip> {
+    if Path::new(OWN).exists() { guard.set_switch(OWN, "inherit") } else { Ok(()) }
+}
+
 /// A guard with THP as most distributions have it: on request.
 fn madvise() -> Result<PoolGuard, Skip> {
     let guard = PoolGuard::take()?;
     guard.set_switch(THP, "madvise")?;
+    inherits(&guard)?;
     let _ = fs::write("/proc/sys/vm/compact_memory", "1");
     Ok(guard)
 }
@@ -129,6 +136,7 @@ fn exit_codes_and_output_are_the_programs() {
 
 #[test]
 fn a_report_that_can_go_nowhere_is_said_before_anything_runs() {
+    let _guard = require!(madvise());
     let folder = tempfile::tempdir().unwrap();
     let left = folder.path().join("left");
     let program = ["--", "touch", left.to_str().unwrap()];
@@ -229,13 +237,37 @@ fn a_pool_is_used_and_a_short_one_is_said_before_anything_runs() {
 fn thp_never_is_refused_with_what_to_do() {
     let guard = require!(PoolGuard::take());
     require!(guard.set_switch(THP, "never"));
-    let own = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
-    if Path::new(own).exists() {
-        require!(guard.set_switch(own, "inherit"));
-    }
+    require!(inherits(&guard));
     let refused = run(&["--", "true"]);
     assert_eq!(refused.status.code(), Some(125));
     assert!(errors(&refused).contains("THP is `never`") && errors(&refused).contains("echo madvise >"));
+    assert!(errors(&refused).contains(THP) && !errors(&refused).contains(OWN), "{}", errors(&refused));
+}
+
+#[test]
+fn the_switch_that_forbids_is_the_one_that_is_named() {
+    let guard = require!(madvise());
+    if !Path::new(OWN).exists() {
+        return Skip("this kernel has no switches of single sizes".into()).report();
+    }
+    for above in ["madvise", "always"] {
+        require!(guard.set_switch(THP, above));
+        require!(guard.set_switch(OWN, "never"));
+        let refused = run(&["--", "true"]);
+        assert_eq!(refused.status.code(), Some(125), "{above}");
+        let said = errors(&refused);
+        assert!(said.contains("THP is `never`") && said.contains(&format!("echo inherit > {OWN}")), "{said}");
+        assert!(!said.contains(THP), "{said}");
+        // What it says to do is enough.
+        require!(guard.set_switch(OWN, "inherit"));
+        assert_eq!(run(&["--quiet", "--", "true"]).status.code(), Some(0), "{above}");
+    }
+    // glibc's malloc looks at the switch above all sizes alone, and would ask for nothing.
+    require!(guard.set_switch(THP, "never"));
+    require!(guard.set_switch(OWN, "madvise"));
+    let refused = run(&["--", "true"]);
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(errors(&refused).contains(&format!("echo madvise > {THP}")), "{}", errors(&refused));
 }
 
 #[test]

@@ -20,6 +20,20 @@ const FLOOR_SHARE: u64 = 20;
 /// on a host with several cores must hold.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// A fact that the kernel does not tell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTold {
+    /// `MemAvailable` or `MemTotal`.
+    #[error("/proc/meminfo does not tell how much memory is available")]
+    Available,
+    /// `PageTables`.
+    #[error("no PageTables in /proc/meminfo")]
+    PageTables,
+    /// `VmPTE` of a process, which may be gone.
+    #[error("no VmPTE in /proc/{0}/status")]
+    PageTablesOf(u32),
+}
+
 /// Memory and processes that may be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -110,12 +124,12 @@ impl Gauge {
     ///
     /// # Errors
     /// Where the kernel does not say how much memory is available.
-    pub fn read(&self) -> Result<Room, String> {
+    pub fn read(&self) -> Result<Room, NotTold> {
         let mut door = Door::new(&self.source);
         let memory = meminfo::read(&mut door).into_known().map(|all| all.memory);
         let (total, available) = memory
             .and_then(|memory| Some((memory.total.into_known()?, memory.available.into_known()?)))
-            .ok_or("/proc/meminfo does not tell how much memory is available")?;
+            .ok_or(NotTold::Available)?;
         let mut room = Room { total, available, processes: None };
         for capped in &self.capped {
             let limit = door.parse(&capped.limit, cgroup_hugetlb::parse).into_known();
@@ -164,21 +178,21 @@ impl Gauge {
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn page_tables(&self) -> Result<Bytes, String> {
+    pub fn page_tables(&self) -> Result<Bytes, NotTold> {
         let mut door = Door::new(&self.source);
         let memory = meminfo::read(&mut door).into_known().map(|all| all.memory);
-        memory.and_then(|memory| memory.page_tables.into_known()).ok_or_else(|| "no PageTables in /proc/meminfo".into())
+        memory.and_then(|memory| memory.page_tables.into_known()).ok_or(NotTold::PageTables)
     }
 
     /// `VmPTE` of a process.
     ///
     /// # Errors
     /// Where it is gone, or the kernel does not tell.
-    pub fn process_page_tables(&self, pid: u32) -> Result<Bytes, String> {
+    pub fn process_page_tables(&self, pid: u32) -> Result<Bytes, NotTold> {
         let path = format!("/proc/{pid}/status");
         let mut door = Door::new(&self.source);
         let status = door.parse(&path, hugewise_host::process::status::parse).into_known();
-        status.and_then(|status| status.page_tables.into_known()).ok_or_else(|| format!("no VmPTE in {path}"))
+        status.and_then(|status| status.page_tables.into_known()).ok_or(NotTold::PageTablesOf(pid))
     }
 
     /// A small file of one number.
@@ -236,7 +250,7 @@ impl Watch {
                     cancel.stop(format!("only {} of memory are left, less than {limit}", room.available));
                 }
             }
-            Err(error) => cancel.stop(error),
+            Err(error) => cancel.stop(error.to_string()),
         })?;
         Ok(Self { lowest, _looking: looking })
     }

@@ -1,43 +1,32 @@
 //! Ending early: a signal from the keyboard, or memory that runs short.
 
-#![allow(unsafe_code, reason = "a signal's handler is set by a system call")]
-
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Set by the handler of the signals that ask a program to end.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// For those who never ask: nobody sets it.
-static NEVER: AtomicBool = AtomicBool::new(false);
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Why an experiment ends before its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Stopped(pub String);
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
 
 /// Asked between the steps of an experiment: may it go on?
 #[derive(Clone, Debug)]
 pub struct Cancel {
-    interrupted: &'static AtomicBool,
+    interrupted: Arc<AtomicBool>,
     reason: Arc<OnceLock<String>>,
 }
 
 impl Cancel {
     /// Never ends by itself; [`Cancel::stop`] ends it.
     pub fn never() -> Self {
-        Self { interrupted: &NEVER, reason: Arc::default() }
+        Self::on(Arc::default())
     }
 
     /// Ends when `interrupted` becomes true.
-    pub fn on(interrupted: &'static AtomicBool) -> Self {
+    pub fn on(interrupted: Arc<AtomicBool>) -> Self {
         Self { interrupted, reason: Arc::default() }
     }
 
@@ -47,22 +36,11 @@ impl Cancel {
     /// # Errors
     /// The kernel's.
     pub fn on_signals() -> io::Result<Self> {
-        extern "C" fn note(_: libc::c_int) {
-            INTERRUPTED.store(true, Ordering::Relaxed);
+        let interrupted = Arc::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
-        let handler: extern "C" fn(libc::c_int) = note;
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: sigaction is plain numbers, for which zero is a value: no flags, so that waiting calls return
-            // with EINTR.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = handler as libc::sighandler_t;
-            // SAFETY: the handler does nothing but store to an atomic, which is safe after any signal; `action` is a
-            // whole sigaction.
-            if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(Self::on(&INTERRUPTED))
+        Ok(Self::on(interrupted))
     }
 
     /// Ends it for this reason. The first reason stands.
@@ -125,10 +103,20 @@ mod tests {
 
     #[test]
     fn a_flag_from_outside_ends_it() {
-        static FLAG: AtomicBool = AtomicBool::new(false);
-        let cancel = Cancel::on(&FLAG);
+        let flag = Arc::new(AtomicBool::new(false));
+        let cancel = Cancel::on(Arc::clone(&flag));
         assert_eq!(cancel.check(), Ok(()));
-        FLAG.store(true, Ordering::Relaxed);
+        flag.store(true, Ordering::Relaxed);
         assert_eq!(cancel.check(), Err(Stopped("interrupted".to_owned())));
+    }
+
+    #[test]
+    fn each_signal_that_asks_a_program_to_end_ends_it() {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let cancel = Cancel::on_signals().unwrap();
+            assert_eq!(cancel.check(), Ok(()));
+            signal_hook::low_level::raise(signal).unwrap();
+            assert_eq!(cancel.check(), Err(Stopped("interrupted".to_owned())), "{signal}");
+        }
     }
 }

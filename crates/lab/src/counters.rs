@@ -35,6 +35,23 @@ const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
 const RESET: libc::c_ulong = 0x2403;
 
+/// Why there is no counter.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCounter {
+    /// As in most virtual machines.
+    #[error("this machine has no counter of them")]
+    Machine,
+    /// For users that are not root.
+    #[error("kernel.perf_event_paranoid keeps this user away")]
+    Denied,
+    /// It was built without.
+    #[error("this kernel has no perf events")]
+    Kernel,
+    /// Another error of the kernel's.
+    #[error(transparent)]
+    Other(#[from] io::Error),
+}
+
 /// Counts the misses of this thread's reads in the data TLB.
 #[derive(Debug)]
 pub struct TlbMisses(File);
@@ -45,7 +62,7 @@ impl TlbMisses {
     /// # Errors
     /// Why there is none: virtual machines often have no counters, and `kernel.perf_event_paranoid` may keep this
     /// user away.
-    pub fn open() -> Result<Self, String> {
+    pub fn open() -> Result<Self, NoCounter> {
         let attributes = Attributes {
             kind: CACHE,
             size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),
@@ -62,15 +79,12 @@ impl TlbMisses {
             Ok(descriptor) if descriptor >= 0 => Ok(Self(unsafe { File::from_raw_fd(descriptor) })),
             _ => {
                 let error = io::Error::last_os_error();
-                let why = match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-                        "this machine has no counter of them".into()
-                    }
-                    Some(libc::EACCES | libc::EPERM) => "kernel.perf_event_paranoid keeps this user away".to_owned(),
-                    Some(libc::ENOSYS) => "this kernel has no perf events".to_owned(),
-                    _ => error.to_string(),
-                };
-                Err(why)
+                Err(match error.raw_os_error() {
+                    Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => NoCounter::Machine,
+                    Some(libc::EACCES | libc::EPERM) => NoCounter::Denied,
+                    Some(libc::ENOSYS) => NoCounter::Kernel,
+                    _ => error.into(),
+                })
             }
         }
     }
@@ -112,7 +126,7 @@ mod tests {
                 misses.during(|| sum = memory.iter().step_by(4096).map(|byte| u64::from(*byte)).sum()).unwrap();
                 assert_eq!(sum, 16384);
             }
-            Err(reason) => assert!(!reason.is_empty()),
+            Err(reason) => assert!(!reason.to_string().is_empty()),
         }
     }
 }

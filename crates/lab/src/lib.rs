@@ -24,5 +24,6 @@ pub mod session;
 pub mod standin;
 pub mod thp;
 pub mod touch;
+mod values;
 pub mod variant;
 mod warden;

@@ -1,9 +1,11 @@
 //! What the host's processors did meanwhile: the run queue and the kernel's part of the time
 //! (/proc/stat, Documentation/filesystems/proc.rst).
 
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hugewise_host::ParseError;
 use hugewise_host::kernel::stat::{self, Stat};
 
 use crate::looking::Looking;
@@ -22,6 +24,20 @@ pub struct Load {
     pub busy: f64,
 }
 
+/// What the processors do cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum Unseen {
+    /// /proc/stat cannot be read.
+    #[error("/proc/stat: {0}")]
+    Unreadable(#[source] io::Error),
+    /// /proc/stat makes no sense.
+    #[error("/proc/stat: {0}")]
+    Malformed(#[source] ParseError),
+    /// No thread can be had that looks.
+    #[error("a thread that looks: {0}")]
+    NoThread(#[source] io::Error),
+}
+
 /// Watches until it is asked.
 #[derive(Debug)]
 pub struct Watcher {
@@ -31,9 +47,9 @@ pub struct Watcher {
 }
 
 #[allow(clippy::disallowed_methods, reason = "what this very machine does now; a captured one does nothing")]
-fn stat() -> Result<Stat, String> {
-    let bytes = std::fs::read("/proc/stat").map_err(|error| format!("/proc/stat: {error}"))?;
-    stat::parse(&bytes).map_err(|error| format!("/proc/stat: {error}"))
+fn stat() -> Result<Stat, Unseen> {
+    let bytes = std::fs::read("/proc/stat").map_err(Unseen::Unreadable)?;
+    stat::parse(&bytes).map_err(Unseen::Malformed)
 }
 
 impl Watcher {
@@ -41,7 +57,7 @@ impl Watcher {
     ///
     /// # Errors
     /// Where /proc/stat cannot be read, and where no thread can be had.
-    pub fn start() -> Result<Self, String> {
+    pub fn start() -> Result<Self, Unseen> {
         let before = stat()?;
         let longest = Arc::new(Mutex::new(0));
         let seen = Arc::clone(&longest);
@@ -51,7 +67,7 @@ impl Watcher {
                 *longest = stat.running.saturating_sub(1).max(*longest);
             }
         });
-        Ok(Self { before, longest, _looking: looking.map_err(|error| error.to_string())? })
+        Ok(Self { before, longest, _looking: looking.map_err(Unseen::NoThread)? })
     }
 
     /// What the processors did since the start.
@@ -59,7 +75,7 @@ impl Watcher {
     /// # Errors
     /// Where /proc/stat cannot be read.
     #[allow(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^52")]
-    pub fn end(self) -> Result<Load, String> {
+    pub fn end(self) -> Result<Load, Unseen> {
         let after = stat()?;
         let part = |now: u64, then: u64| {
             let all = after.all.saturating_sub(self.before.all);

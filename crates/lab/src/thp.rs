@@ -1,11 +1,9 @@
 //! What the switches of transparent huge pages must say for memory that asks by madvise
 //! (Documentation/admin-guide/mm/transhuge.rst).
 
-use std::path::Path;
-
 use hugewise_model::PageSize;
 
-use crate::guard::{self, folders};
+use crate::values::{sizes as folders, value, value_if_any};
 use crate::variant::Variant;
 
 /// Where the switches stand.
@@ -75,7 +73,7 @@ pub fn sizes(memory: Memory) -> Vec<PageSize> {
 
 /// The size of [`Variant::Thp`].
 pub fn large_size() -> PageSize {
-    guard::value_of(Path::new(&format!("{FOLDER}/hpage_pmd_size")))
+    value(&format!("{FOLDER}/hpage_pmd_size"))
         .ok()
         .and_then(|text| text.parse().ok())
         .and_then(PageSize::new)
@@ -85,17 +83,10 @@ pub fn large_size() -> PageSize {
 /// Every switch there is: what a guard must put back.
 pub fn paths() -> Vec<String> {
     let mut paths: Vec<_> = ["enabled", "shmem_enabled", "defrag"].map(|name| format!("{FOLDER}/{name}")).into();
-    for folder in folders(Path::new(FOLDER)).unwrap_or_default() {
-        if size_of(&folder).is_some() {
-            paths.extend(["enabled", "shmem_enabled"].map(|name| format!("{}/{name}", folder.display())));
-        }
+    for (_, folder) in folders(FOLDER) {
+        paths.extend(["enabled", "shmem_enabled"].map(|name| format!("{folder}/{name}")));
     }
     paths
-}
-
-fn size_of(folder: &Path) -> Option<PageSize> {
-    let kib = folder.file_name()?.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?;
-    kib.parse().ok().and_then(PageSize::from_kib)
 }
 
 impl Memory {
@@ -112,16 +103,14 @@ impl Switches {
         let name = memory.switch();
         let mut own = Vec::new();
         let no_own = memory == Memory::SystemV;
-        for folder in folders(Path::new(FOLDER)).unwrap_or_default() {
-            if no_own {
-                break;
-            }
-            let path = format!("{}/{name}", folder.display());
-            if let (Some(page), Ok(value)) = (size_of(&folder), guard::value_of(Path::new(&path))) {
+        for (page, folder) in folders(FOLDER).into_iter().filter(|_| !no_own) {
+            let path = format!("{folder}/{name}");
+            // A size without such a file is not to be had for such memory.
+            if let Ok(Some(value)) = value_if_any(&path) {
                 own.push(Own { page, path, value });
             }
         }
-        let top = guard::value_of(Path::new(&format!("{FOLDER}/{name}"))).ok();
+        let top = value(&format!("{FOLDER}/{name}")).ok();
         Self { memory, large: large_size(), top, own }
     }
 

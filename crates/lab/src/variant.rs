@@ -82,12 +82,17 @@ impl fmt::Display for Variant {
     }
 }
 
-impl FromStr for Variant {
-    type Err = String;
+/// A word that is no kind of pages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: no pages that an experiment knows; 4k, thp, thp-64k, 2m and 1g are some")]
+pub struct UnknownPages(pub String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Variant {
+    type Err = UnknownPages;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPages> {
         let lower = text.to_ascii_lowercase();
-        let unknown = || format!("{text}: no pages that an experiment knows; 4k, thp, thp-64k, 2m and 1g are some");
+        let unknown = || UnknownPages(text.to_owned());
         match lower.strip_prefix("thp") {
             Some("") => Ok(Self::Thp),
             Some(size) => size.strip_prefix('-').and_then(page_size).map(Self::Mthp).ok_or_else(unknown),
@@ -101,8 +106,8 @@ impl FromStr for Variant {
 }
 
 impl TryFrom<String> for Variant {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = UnknownPages;
+    fn try_from(text: String) -> Result<Self, UnknownPages> {
         text.parse()
     }
 }

@@ -288,7 +288,7 @@ pub(crate) fn committed(page: PageSize) -> Result<u64, Failure> {
 fn ask(hugewise: &Path, described: &[OsString], page: PageSize) -> Result<(u64, String), Failure> {
     let mut arguments: Vec<OsString> = ["--only-described"].map(OsString::from).to_vec();
     if described.iter().any(|argument| argument == "--segment") {
-        arguments.extend(["--page-size".into(), page.bytes().get().to_string().into()]);
+        arguments.extend(["--page-size".into(), format!("{}B", page.bytes().get()).into()]);
     }
     arguments.extend_from_slice(described);
     let sized = size(hugewise, &arguments)?;

@@ -66,7 +66,7 @@ impl Case for Segments {
     }
 
     fn describe(&self) -> Result<Vec<OsString>, Failure> {
-        Ok(self.sizes.iter().flat_map(|size| ["--segment".into(), size.to_string().into()]).collect())
+        Ok(self.sizes.iter().flat_map(|size| ["--segment".into(), format!("{size}B").into()]).collect())
     }
 
     fn start(&self, huge: bool) -> Result<Start, Failure> {

@@ -51,8 +51,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 evidence.push(format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled: always"));
                 sizes.push(size.page_size);
             }
-            Some("inherit") | None => inherits = true,
+            Some("inherit") => inherits = true,
             Some(_) => {}
+            // Only shared memory can have pages of a size without the file.
+            None => inherits |= !size.enabled.is_absent(),
         }
     }
     let always = (enabled == "always" && inherits) || !sizes.is_empty();
@@ -178,6 +180,23 @@ mod tests {
             summary(&case).unwrap(),
             "THP is never but always for 64 KiB; the advice for oracle PROD is madvise or never"
         );
+    }
+
+    /// Linux 6.18 lists hugepages-8kB without the file: no private memory can have such pages.
+    #[test]
+    fn a_size_without_the_file_does_not_inherit() {
+        let mut case = super::case("always");
+        let size = |kib: u64, enabled| ThpSize {
+            page_size: PageSize::from_kib(kib).unwrap(),
+            enabled,
+            shmem_enabled: Known("inherit".into()),
+        };
+        case.host.thp.sizes = vec![size(8, hugewise_model::Observed::Absent), size(2048, Known("never".into()))];
+        assert_eq!(summary(&case), None);
+        case.host.thp.sizes = vec![size(8, hugewise_model::Observed::Absent), size(2048, Known("inherit".into()))];
+        assert!(summary(&case).is_some());
+        case.host.thp.sizes = vec![size(2048, hugewise_model::Observed::Denied)];
+        assert!(summary(&case).is_some());
     }
 
     #[test]

@@ -9,11 +9,11 @@ mod shelf;
 use std::cell::Cell;
 use std::fmt;
 
+use hugewise_system::{Busy, LOCK, Lock, OURS};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plan::{FileState, Plan, PoolRef};
-use crate::system::Lock;
 use crate::{Error, Failure, System};
 
 pub(crate) use log::{Entry, Log};
@@ -22,9 +22,6 @@ pub(crate) use shelf::{Shelf, read};
 
 /// Where journals are.
 pub const FOLDER: &str = "/var/lib/hugewise/journal";
-const OURS: &str = "/var/lib/hugewise";
-/// What apply and undo hold while they work.
-pub(crate) const LOCK: &str = "/var/lib/hugewise/lock";
 
 const SCHEMA: &str = "hugewise.journal/1";
 const SUFFIX: &str = ".journal";
@@ -258,7 +255,8 @@ pub(crate) fn lock(system: &dyn System) -> Result<Box<dyn Lock>, Error> {
     for folder in [OURS, FOLDER] {
         system.make_folder(folder, true)?;
     }
-    system.lock(LOCK)?.ok_or_else(|| Error::Busy { lock: LOCK.into() })
+    let busy = || Error::Busy(Busy { lock: LOCK.into(), holders: system.holders(LOCK) });
+    system.lock(LOCK)?.ok_or_else(busy)
 }
 
 pub(crate) fn path(id: u64) -> String {

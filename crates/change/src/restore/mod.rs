@@ -210,7 +210,7 @@ impl<'a> Restorer<'a> {
 }
 
 /// An error where a command did not end well.
-pub(crate) fn succeeded(line: &str, ran: crate::system::Ran) -> Result<(), Failure> {
+pub(crate) fn succeeded(line: &str, ran: hugewise_system::Ran) -> Result<(), Failure> {
     if ran.success {
         return Ok(());
     }

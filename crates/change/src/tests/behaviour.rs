@@ -347,8 +347,8 @@ fn one_at_a_time_and_on_its_own_host() {
     let machine = machine();
     let plan = prepared(&machine);
     let lock = journal::lock(&machine).unwrap();
-    assert!(matches!(applied(&machine, &plan), Err(Error::Busy { .. })));
-    assert!(matches!(undone(&machine), Err(Error::Busy { .. })));
+    assert!(matches!(applied(&machine, &plan), Err(Error::Busy(_))));
+    assert!(matches!(undone(&machine), Err(Error::Busy(_))));
     drop(lock);
     machine.put("/etc/machine-id", "fedcba9876543210fedcba9876543210\n");
     assert!(matches!(applied(&machine, &plan), Err(Error::OtherHost { .. })));

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let pages = arguments.common.pages_or(all_pages());
     let mut experiment = match arguments.segment {
         Some(size) => Access::of(pages, size),
-        None => Access::new(pages, &Gauge::new().read().map_err(Failure::new)?),
+        None => Access::new(pages, &Gauge::new().read().map_err(|why| Failure::new(why.to_string()))?),
     };
     measure(&arguments.common, &mut experiment, &|_, _| Vec::new())
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(none) = pages.iter().find(|pages| pages.pool().is_none()) {
         return Err(Failure::new(format!("{none} come from no pool; 2m and 1g do")));
     }
-    let mut experiment = Pool::new(pages, &Gauge::new()).map_err(Failure::new)?;
+    let mut experiment = Pool::new(pages, &Gauge::new()).map_err(|why| Failure::new(why.to_string()))?;
     if let Some(size) = arguments.size {
         experiment.size = size;
     }

@@ -31,6 +31,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         extents: arguments.extents.iter().map(extent).collect(),
         variants: arguments.common.pages_or(usual.variants),
     };
-    let mut sort = Sort::new(settings).map_err(Failure::new)?;
+    let mut sort = Sort::new(settings).map_err(|why| Failure::new(why.to_string()))?;
     measure(&arguments.common, &mut sort, &|_, _| Vec::new())
 }

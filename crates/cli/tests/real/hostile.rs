@@ -267,9 +267,9 @@ fn two_applies_at_once() {
     let mut line = String::new();
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "held\n");
-    assert_refused(&before, &apply(&plan), &["another apply or undo runs"]);
+    assert_refused(&before, &apply(&plan), &["another process is changing this host"]);
     let undo = Command::new(harness::HUGEWISE).arg("undo").output().unwrap();
-    assert_refused(&before, &undo, &["another apply or undo runs"]);
+    assert_refused(&before, &undo, &["another process is changing this host"]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
 
@@ -285,7 +285,7 @@ fn two_applies_at_once() {
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         let code = child.wait().unwrap().code();
-        assert!(code == Some(0) || said.contains("another apply or undo runs"), "{code:?}: {said}");
+        assert!(code == Some(0) || said.contains("another process is changing this host"), "{code:?}: {said}");
         codes.push(code);
     }
     assert!(codes.contains(&Some(0)), "{codes:?}");

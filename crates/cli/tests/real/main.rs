@@ -26,6 +26,7 @@ mod hostile;
 mod jvm;
 mod mariadb;
 mod namespace;
+mod one_lock;
 mod oracle;
 mod plans;
 mod postgresql;

@@ -56,6 +56,8 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
              mount -t overlay -o lowerdir={folder},upperdir=$base/u{at},workdir=$base/w{at} overlay {folder}\n"
         ));
     }
+    // Of what was done on this machine itself a test begins without a trace.
+    mounts.push_str("if mountpoint -q /var/lib; then rm -rf /var/lib/hugewise; fi\n");
     // Two tests' servers take the same free port, and would meet at its socket.
     mounts.push_str(&format!(
         "if [ -d {SOCKETS} ]; then\n\

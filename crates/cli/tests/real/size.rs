@@ -113,7 +113,7 @@ fn a_mariadb_server() {
 #[test]
 fn a_segment_of_an_odd_size() {
     let guard = require!(PoolGuard::take());
-    let needed = pages(&["--segment", "314572801"]);
+    let needed = pages(&["--segment", "314572801B"]);
     // 300 MiB are 150 pages, and there is one byte more.
     assert_eq!(needed, 151);
     require!(guard.set_pool(PageSize::MIB_2, PageCount(needed)));

@@ -5,7 +5,6 @@ mod course;
 mod order;
 mod plan;
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -16,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use self::course::Course;
 pub use self::order::{Random, shuffled};
 pub use self::plan::{Plan, Planned, plan};
-use crate::budget::{Gauge, Watch};
+use crate::budget::{Gauge, NotTold, Watch};
 use crate::cancel::{Cancel, Stopped};
 use crate::guard::{PoolGuard, Skip};
+use crate::load::Unseen;
 use crate::results::{Ratio, Reading, Run};
 use crate::thp;
 use crate::variant::Variant;
@@ -39,20 +39,17 @@ pub struct Needs {
 }
 
 /// Why a measurement gave no readings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The whole experiment ends here; what was measured stands.
-    Stopped(Stopped),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// This variant cannot be had on this host now. The others go on without it.
+    #[error("{0}")]
     Unavailable(String),
     /// Something that should work did not.
+    #[error("{0}")]
     Failed(String),
-}
-
-impl From<Stopped> for Failure {
-    fn from(stopped: Stopped) -> Self {
-        Self::Stopped(stopped)
-    }
 }
 
 impl From<Skip> for Failure {
@@ -67,22 +64,23 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<String> for Failure {
-    fn from(what: String) -> Self {
-        Self::Failed(what)
+impl From<NotTold> for Failure {
+    fn from(fact: NotTold) -> Self {
+        Self::Failed(fact.to_string())
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped(stopped) => stopped.fmt(f),
-            Self::Unavailable(what) | Self::Failed(what) => f.pad(what),
-        }
+impl From<Unseen> for Failure {
+    fn from(unseen: Unseen) -> Self {
+        Self::Failed(unseen.to_string())
     }
 }
 
-impl std::error::Error for Failure {}
+impl From<hugewise_system::Failure> for Failure {
+    fn from(failure: hugewise_system::Failure) -> Self {
+        Self::Failed(failure.to_string())
+    }
+}
 
 /// What a measurement may use while it runs.
 #[derive(Debug)]

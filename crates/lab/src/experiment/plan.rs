@@ -115,7 +115,7 @@ pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Re
 /// Why a variant cannot be had, as far as can be told without asking the kernel for the pages.
 fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String> {
     if let Some(page) = pages.pool() {
-        let Some(available) = crate::guard::available(page) else {
+        let Some(available) = crate::values::available(page) else {
             return Some(format!("this kernel offers no pages of {page}"));
         };
         let wanted = page.pages_for(needs.huge);
@@ -139,7 +139,7 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
 pub(super) fn growth(pages: Variant, needs: &Needs) -> Bytes {
     pages.pool().map_or(Bytes::ZERO, |page| {
         let wanted = page.pages_for(needs.huge);
-        wanted.saturating_sub(crate::guard::available(page).unwrap_or_default()).of(page)
+        wanted.saturating_sub(crate::values::available(page).unwrap_or_default()).of(page)
     })
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hugewise_model::Bytes;
@@ -259,8 +258,7 @@ fn fork() -> io::Result<Duration> {
 
 /// The size of the processor's second cache as a power of two, or a mebibyte where nothing is known of it.
 fn second_cache() -> Bytes {
-    let path = Path::new("/sys/devices/system/cpu/cpu0/cache/index2/size");
-    let text = crate::guard::value_of(path).unwrap_or_default();
+    let text = crate::values::value("/sys/devices/system/cpu/cpu0/cache/index2/size").unwrap_or_default();
     let size = Bytes::parse(&text).unwrap_or(Bytes::from_mib(1)).get().next_power_of_two();
     Bytes(size.clamp(64 << 10, 64 << 20))
 }

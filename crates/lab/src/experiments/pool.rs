@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use super::server::processors;
-use crate::budget::Gauge;
+use crate::budget::{Gauge, NotTold};
 use crate::experiment::{Context, Experiment, Failure, Needs};
 use crate::fragment::Fragments;
 use crate::guard::PoolGuard;
@@ -38,7 +38,7 @@ impl Pool {
     ///
     /// # Errors
     /// Where the kernel does not tell how much memory there is.
-    pub fn new(variants: Vec<Variant>, gauge: &Gauge) -> Result<Self, String> {
+    pub fn new(variants: Vec<Variant>, gauge: &Gauge) -> Result<Self, NotTold> {
         let room = gauge.read()?;
         let size = room.spare().shared_by(4).unwrap_or_default().min(LARGEST);
         // A page cache is not to be driven out for it: free memory alone, and a pool's worth left for what happens.
@@ -96,7 +96,7 @@ impl Pool {
         context: &Context<'_>,
     ) -> Result<Vec<Reading>, Failure> {
         let wanted = PageCount(self.size.get() / page.bytes().get());
-        let free = crate::guard::available(page).unwrap_or_default();
+        let free = crate::values::available(page).unwrap_or_default();
         if page > PageSize::MIB_2 && guard.set_overcommit(page, wanted).is_err() {
             // Gigantic pages cannot be made on demand (mm/hugetlb.c).
             return Ok(Vec::new());
@@ -206,18 +206,15 @@ fn share(got: PageCount, wanted: PageCount) -> f64 {
 mod tests {
     use super::*;
     use crate::cancel::Cancel;
-    use crate::guard::value_of;
     use crate::require;
+    use crate::values::{pool_file, value};
 
     #[test]
     fn a_pool_grows_step_by_step_and_is_as_before() {
         let guard = require!(PoolGuard::take());
         let (cancel, gauge) = (Cancel::never(), Gauge::new());
         let context = Context { cancel: &cancel, gauge: &gauge, guard: Some(&guard), floor: Bytes::from_gib(1) };
-        let file = |name| {
-            let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
-            value_of(std::path::Path::new(&path)).unwrap()
-        };
+        let file = |name| value(&pool_file(PageSize::MIB_2, name)).unwrap();
         let before = [file("nr_hugepages"), file("nr_overcommit_hugepages")];
         let mut pool =
             Pool { variants: vec![Variant::MIB_2], size: Bytes::from_mib(64), fragments: Bytes::from_mib(64) };

@@ -58,23 +58,37 @@ pub struct Sort {
     memory: Vec<(Variant, u32, f64)>,
 }
 
+/// Settings of a sort that make no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Nonsense {
+    /// No row, or rows that hold no key.
+    #[error("at least one row, of at least {KEY} bytes")]
+    Rows,
+    /// An extent of so many bytes.
+    #[error("an extent of {0} bytes: powers of two from 4 KiB to 1 GiB that hold a row")]
+    Extent(u32),
+    /// None at all.
+    #[error("no size of extents")]
+    NoExtents,
+}
+
 impl Sort {
     /// With these settings.
     ///
     /// # Errors
     /// What of them makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, String> {
+    pub fn new(settings: Settings) -> Result<Self, Nonsense> {
         let key = u32::try_from(KEY).unwrap_or(u32::MAX);
         if settings.row_bytes < key || settings.rows == 0 {
-            return Err(format!("at least one row, of at least {KEY} bytes"));
+            return Err(Nonsense::Rows);
         }
         for extent in &settings.extents {
             if !extent.is_power_of_two() || *extent < 4096 || *extent < settings.row_bytes || *extent > 1 << 30 {
-                return Err(format!("an extent of {extent} bytes: powers of two from 4 KiB to 1 GiB that hold a row"));
+                return Err(Nonsense::Extent(*extent));
             }
         }
         if settings.extents.is_empty() {
-            return Err("no size of extents".into());
+            return Err(Nonsense::NoExtents);
         }
         Ok(Self { settings, memory: Vec::new() })
     }

@@ -1,53 +1,51 @@
 //! Takes the host's huge-page pools and switches for an experiment or a test, and gives them back as they were.
 //!
-//! Only one holder at a time: a lock file serialises them. What was there before, and what was made of it, is written
-//! beside the lock before each change, so that the next taker puts right what a killed run left behind.
+//! Only one holder at a time: an experiment holds the host's one lock, as apply and undo do, and a test that of the
+//! tests. What was there before, and what was made of it, is written down before each change, so that the next taker
+//! puts right what a killed run left behind.
 
-#![allow(clippy::disallowed_methods, reason = "the guard changes this machine; a captured one has nothing to guard")]
-
-mod files;
 mod skip;
 mod state;
 
-use std::fs::{self, File, TryLockError};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
+use hugewise_system::{Failure, Held, Live, NotTaken, System};
 
-use self::files::number_of;
-pub(crate) use self::files::{folders, value_of};
 pub use self::skip::Skip;
-use self::state::{Kept, Made, Scope, from_text, restore, save, state};
+use self::state::{Kept, Made, SHM_GROUP, Scope, from_text, restore, save, state};
 use crate::budget::Gauge;
 use crate::thp;
+pub use crate::values::available;
+use crate::values::{POOLS, is_there, number, pool_file, value};
 use crate::warden::Warden;
 
-/// How long others may take to give their pages back.
+/// How long others may take to give their pages back, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Tests alone take this one, and then the other: they may have a host all for themselves.
+/// Tests alone take this one: they may have a host all for themselves, and run what takes the host's lock.
 const TESTS: &str = "/run/lock/hugewise-test.lock";
 /// Gone with the next boot, as the kernel's settings are.
 const FOLDER: &str = "/run/hugewise";
-const LOCK: &str = "/run/hugewise/lab.lock";
+/// What experiments have found and made.
 const SAVED: &str = "/run/hugewise/lab.saved";
-const POOLS: &str = "/sys/kernel/mm/hugepages";
-const NODES: &str = "/sys/devices/system/node";
-const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
+/// What tests have.
+const SAVED_BY_TESTS: &str = "/run/hugewise/test.saved";
 
 /// Holds the lock; restores and verifies when dropped, after a panic too.
 #[derive(Debug)]
 pub struct PoolGuard {
+    live: Live,
     kept: Mutex<Vec<Kept>>,
-    saved: PathBuf,
+    saved: String,
     scope: Scope,
     /// Declared before the locks, so that it is gone when they are free.
     warden: Option<Warden>,
-    locks: Vec<File>,
+    lock: Option<Held>,
+    tests: Option<File>,
 }
 
 impl PoolGuard {
@@ -56,33 +54,24 @@ impl PoolGuard {
     /// # Errors
     /// Where this is no root, or a kernel without huge pages, and where others hold pages.
     pub fn take() -> Result<Self, Skip> {
-        may_write()?;
-        let mut locks = Vec::new();
-        for path in [TESTS, LOCK] {
-            let file = open_lock(path)?;
-            file.lock().map_err(|error| Skip(format!("{path}: {error}")))?;
-            locks.push(file);
-        }
-        let guard = Self::with_locks(locks, PathBuf::from(SAVED), Scope::Everything);
-        let guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        let tests = alone()?;
+        let live = live()?;
+        experiments_are_over(&live)?;
+        let guard = Self::with(live, SAVED_BY_TESTS, Scope::Everything, None, Some(tests))?;
         nobody_holds_pages()?;
         Ok(guard)
     }
 
-    /// For an experiment on a host where others work: what they hold and change stays as it is.
+    /// For an experiment on a host where others work: what they hold and change stays as it is. Nobody else changes
+    /// this host through hugewise meanwhile.
     ///
     /// # Errors
-    /// Where this is no root, a kernel without huge pages, or where another experiment is running.
+    /// Where this is no root, a kernel without huge pages, or where another process changes this host.
     pub fn beside_others() -> Result<Self, Skip> {
         may_write()?;
-        let lock = open_lock(LOCK)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Skip("another experiment is running on this host".to_owned())),
-            Err(TryLockError::Error(error)) => return Err(Skip(format!("{LOCK}: {error}"))),
-        }
-        let guard = Self::with_locks(vec![lock], PathBuf::from(SAVED), Scope::Ours);
-        let guard = guard.map_err(|error| Skip(format!("saving the pools: {error}")))?;
+        let live = live()?;
+        let lock = hugewise_system::take(&live).map_err(|why| Skip(why.to_string()))?;
+        let guard = Self::with(live, SAVED, Scope::Ours, Some(lock), None)?;
         // Where there can be no warden, the next one to take the guard puts right what a kill has left.
         Ok(guard.watched())
     }
@@ -91,7 +80,9 @@ impl PoolGuard {
     /// now, and ends with the guard: take it before there are pipes whose end somebody waits for.
     #[must_use]
     pub fn watched(mut self) -> Self {
-        self.warden = Warden::start(put_right).ok();
+        // Nothing is left to do after an ordinary end, which leaves no saved state.
+        let work = || drop(Live::new().and_then(|live| put_right(&live, &self.saved, Scope::Ours)));
+        self.warden = Warden::start(work).ok();
         self
     }
 
@@ -100,14 +91,12 @@ impl PoolGuard {
         may_write().is_ok()
     }
 
-    fn with_locks(locks: Vec<File>, saved: PathBuf, scope: Scope) -> io::Result<Self> {
-        if saved.exists() {
-            // A run was killed. What it had not touched is not in its file as touched, so nothing of others is lost.
-            restore(&mut from_text(&fs::read_to_string(&saved)?), scope)?;
-        }
+    fn with(live: Live, saved: &str, scope: Scope, lock: Option<Held>, tests: Option<File>) -> Result<Self, Failure> {
+        // A run was killed. What it had not touched is not in its file as touched, so nothing of others is lost.
+        put_right(&live, saved, scope)?;
         let kept = state()?;
-        save(&saved, &kept)?;
-        Ok(Self { kept: Mutex::new(kept), saved, scope, warden: None, locks })
+        save(&live, saved, &kept)?;
+        Ok(Self { live, kept: Mutex::new(kept), saved: saved.to_owned(), scope, warden: None, lock, tests })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -129,7 +118,7 @@ impl PoolGuard {
         let mut got = self.ask_once(page_size, pages)?;
         if got < pages {
             // Memory may be fragmented: once more after compaction.
-            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
+            let _ = self.live.write_value("/proc/sys/vm/compact_memory", "1");
             got = self.ask_once(page_size, pages)?;
         }
         Ok(got)
@@ -141,10 +130,9 @@ impl PoolGuard {
     /// Where the file cannot be written.
     pub fn ask_once(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
         let path = pool_file(page_size, "nr_hugepages");
-        self.changing(|| fs::write(&path, pages.get().to_string()), |kept| is_pool(&kept.path, page_size))
-            .and_then(|()| number_of(Path::new(&path)))
-            .map(PageCount)
-            .map_err(|error| Skip(format!("{path}: {error}")))
+        let write = || self.live.write_value(&path, &pages.get().to_string());
+        self.changing(write, |kept| is_pool(&kept.path, page_size))?;
+        Ok(PageCount(number(&path)?))
     }
 
     /// How large the pool is, surplus pages not counted.
@@ -152,8 +140,7 @@ impl PoolGuard {
     /// # Errors
     /// Where the kernel has no such page size.
     pub fn pool(&self, page_size: PageSize) -> Result<PageCount, Skip> {
-        let path = pool_file(page_size, "nr_hugepages");
-        number_of(Path::new(&path)).map(PageCount).map_err(|error| Skip(format!("{path}: {error}")))
+        Ok(PageCount(number(&pool_file(page_size, "nr_hugepages"))?))
     }
 
     /// Grows the pool until `pages` can be had from it, beside what others hold and have reserved.
@@ -168,19 +155,18 @@ impl PoolGuard {
         if missing == PageCount::ZERO {
             return Ok(());
         }
-        let room = Gauge::new().read().map_err(Skip)?.spare();
+        let room = Gauge::new().read().map_err(|why| Skip(why.to_string()))?.spare();
         if missing.of(page_size) > room {
             return Err(Skip(format!(
                 "{missing} more pages of {page_size} are wanted, and memory has room for {room}"
             )));
         }
-        let path = pool_file(page_size, "nr_hugepages");
-        let now = number_of(Path::new(&path)).map_err(|error| Skip(format!("{path}: {error}")))?;
-        let got = self.try_pool(page_size, PageCount(now) + missing)?.saturating_sub(PageCount(now));
+        let now = self.pool(page_size)?;
+        let got = self.try_pool(page_size, now + missing)?.saturating_sub(now);
         if got >= missing {
             return Ok(());
         }
-        self.give_back().map_err(|error| Skip(error.to_string()))?;
+        self.give_back()?;
         Err(Skip(format!("{missing} more pages of {page_size} were asked for, and the kernel could make {got}")))
     }
 
@@ -203,43 +189,44 @@ impl PoolGuard {
         self.set(path, value)
     }
 
-    fn set(&self, path: &str, value: &str) -> Result<(), Skip> {
-        if !self.lock().iter().any(|kept| kept.path == Path::new(path)) {
-            return Err(Skip(format!("{path} is not guarded")));
-        }
-        let write = || self.changing(|| fs::write(path, value), |kept| kept.path == Path::new(path));
-        match write().and_then(|()| value_of(Path::new(path))) {
-            Ok(got) if got == value => Ok(()),
-            Ok(got) => Err(Skip(format!("{path}: wrote {value}, reads {got}"))),
-            Err(error) => Err(Skip(format!("{path}: {error}"))),
-        }
+    fn set(&self, path: &str, wanted: &str) -> Result<(), Skip> {
+        self.changing(|| self.live.write_value(path, wanted), |kept| kept.path == path)?;
+        let got = value(path)?;
+        if got == wanted { Ok(()) } else { Err(Skip(format!("{path}: wrote {wanted}, reads {got}"))) }
     }
 
     /// Puts everything back as it was, and goes on holding the lock.
     ///
     /// # Errors
     /// Where a file does not take its value again.
-    pub fn give_back(&self) -> io::Result<()> {
+    pub fn give_back(&self) -> Result<(), Failure> {
         let mut kept = self.lock();
-        let restored = restore(&mut kept, self.scope);
-        save(&self.saved, &kept)?;
+        let restored = restore(&self.live, &mut kept, self.scope);
+        save(&self.live, &self.saved, &kept)?;
         restored
     }
 
     /// Writes down that the files of `which` are changing, lets `change` do it, and writes down what they read then.
-    fn changing(&self, change: impl FnOnce() -> io::Result<()>, which: impl Fn(&Kept) -> bool) -> io::Result<()> {
+    fn changing(
+        &self,
+        change: impl FnOnce() -> Result<(), Failure>,
+        which: impl Fn(&Kept) -> bool,
+    ) -> Result<(), Skip> {
         let mut kept = self.lock();
+        if !kept.iter().any(&which) {
+            return Err(Skip("this kernel has no such pool or switch".to_owned()));
+        }
         for one in kept.iter_mut().filter(|one| which(one)) {
             one.made = Made::Writing;
         }
-        save(&self.saved, &kept)?;
+        save(&self.live, &self.saved, &kept)?;
         let changed = change();
         for one in kept.iter_mut().filter(|one| which(one)) {
-            let now = value_of(&one.path)?;
+            let now = value(&one.path)?;
             one.made = if now == one.before { Made::Untouched } else { Made::Value(now) };
         }
-        save(&self.saved, &kept)?;
-        changed
+        save(&self.live, &self.saved, &kept)?;
+        Ok(changed?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -253,65 +240,67 @@ impl PoolGuard {
 /// Where this is no root.
 pub fn alone() -> Result<File, Skip> {
     may_write()?;
-    let file = open_lock(TESTS)?;
-    file.lock().map_err(|error| Skip(format!("{TESTS}: {error}")))?;
+    let failed = |error: std::io::Error| Skip(format!("{TESTS}: {error}; run as root"));
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(TESTS).map_err(failed)?;
+    file.lock().map_err(failed)?;
     Ok(file)
 }
 
-/// What the warden does: nothing after an ordinary end, which leaves no saved state.
-fn put_right() {
-    if let Ok(text) = fs::read_to_string(SAVED)
-        && restore(&mut from_text(&text), Scope::Ours).is_ok()
-    {
-        let _ = fs::remove_file(SAVED);
+/// What a run has left that was killed is put right.
+fn put_right(live: &Live, saved: &str, scope: Scope) -> Result<(), Failure> {
+    let Some(text) = live.text(saved)? else { return Ok(()) };
+    restore(live, &mut from_text(&text), scope)?;
+    live.remove_file(saved)
+}
+
+/// Waits for an experiment that is running, and puts right what one has left that was killed.
+fn experiments_are_over(live: &Live) -> Result<(), Skip> {
+    if live.text(SAVED)?.is_some() {
+        let lock = patiently(live)?;
+        put_right(live, SAVED, Scope::Ours)?;
+        lock.let_go();
     }
+    Ok(())
 }
 
-/// Pages of a pool that may be had now: free ones that are not promised to others. `None` where the kernel has no
-/// such page size.
-pub fn available(page_size: PageSize) -> Option<PageCount> {
-    let number = |name| number_of(Path::new(&pool_file(page_size, name))).ok().map(PageCount);
-    Some(number("free_hugepages")?.saturating_sub(number("resv_hugepages")?))
+fn live() -> Result<Live, Failure> {
+    let live = Live::new()?;
+    live.make_folder(FOLDER, false)?;
+    Ok(live)
 }
 
-fn pool_file(page_size: PageSize, name: &str) -> String {
-    format!("{POOLS}/hugepages-{}kB/{name}", page_size.bytes().get() >> 10)
+/// The host's lock, for which a test waits.
+fn patiently(live: &Live) -> Result<Held, Skip> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match hugewise_system::take(live) {
+            Ok(lock) => return Ok(lock),
+            Err(NotTaken::Busy(_)) if Instant::now() < until => std::thread::sleep(Duration::from_millis(50)),
+            Err(why) => return Err(Skip(why.to_string())),
+        }
+    }
 }
 
 /// Whether a file is a pool of that page size, of whichever node.
-fn is_pool(path: &Path, page_size: PageSize) -> bool {
-    path.ends_with(format!("hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10))
+fn is_pool(path: &str, page_size: PageSize) -> bool {
+    path.ends_with(&format!("/hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10))
 }
 
 fn may_write() -> Result<(), Skip> {
-    if !Path::new(POOLS).exists() {
+    if !is_there(POOLS) {
         return Err(Skip(format!("{POOLS}: this kernel has no huge pages")));
     }
-    let pool = format!("{POOLS}/hugepages-2048kB/nr_hugepages");
-    let pool = if Path::new(&pool).exists() { pool } else { "/proc/sys/vm/nr_hugepages".to_owned() };
+    let pool = pool_file(PageSize::MIB_2, "nr_hugepages");
+    let pool = if value(&pool).is_ok() { pool } else { "/proc/sys/vm/nr_hugepages".to_owned() };
     match File::options().write(true).open(&pool) {
         Ok(_) => Ok(()),
         Err(error) => Err(Skip(format!("{pool}: {error}; run as root"))),
     }
 }
 
-fn open_lock(path: &str) -> Result<File, Skip> {
-    let failed = |error: io::Error| Skip(format!("{path}: {error}; run as root"));
-    if path == LOCK {
-        match fs::DirBuilder::new().mode(0o755).create(FOLDER) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-            _ => {}
-        }
-    }
-    File::options().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)
-}
-
 /// A server that is still ending, or one that has nothing to do with us, would have a part of every pool we set.
 fn nobody_holds_pages() -> Result<(), Skip> {
-    let number = |name: &str| {
-        let text = fs::read_to_string(format!("{POOLS}/hugepages-2048kB/{name}")).unwrap_or_default();
-        text.trim().parse::<u64>().unwrap_or(0)
-    };
+    let number = |name: &str| number(&pool_file(PageSize::MIB_2, name)).unwrap_or(0);
     let until = Instant::now() + PATIENCE;
     loop {
         let held = number("nr_hugepages").saturating_sub(number("free_hugepages")) + number("resv_hugepages");
@@ -328,18 +317,21 @@ fn nobody_holds_pages() -> Result<(), Skip> {
 impl Drop for PoolGuard {
     #[allow(clippy::panic, clippy::print_stderr, reason = "a host that is not as before must not go unnoticed")]
     fn drop(&mut self) {
-        let restored = restore(&mut self.lock(), self.scope);
+        let restored = restore(&self.live, &mut self.lock(), self.scope);
         let finish = |guard: &mut Self| {
             guard.warden = None;
             // A process that was forked meanwhile and has not ended yet has these files open too: closing ours would
             // leave them locked.
-            for lock in &guard.locks {
-                let _ = lock.unlock();
+            if let Some(tests) = &guard.tests {
+                let _ = tests.unlock();
+            }
+            if let Some(lock) = guard.lock.take() {
+                lock.let_go();
             }
         };
         match restored {
             Ok(()) => {
-                let _ = fs::remove_file(&self.saved);
+                let _ = self.live.remove_file(&self.saved);
                 finish(self);
             }
             Err(error) if std::thread::panicking() || self.scope == Scope::Ours => {

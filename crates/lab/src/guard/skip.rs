@@ -1,5 +1,7 @@
 //! What cannot run here, and why.
 
+use hugewise_system::Failure;
+
 /// Why an experiment or a test cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip(pub String);
@@ -16,6 +18,12 @@ impl Skip {
             panic!("required, and not here: {reason}");
         }
         eprintln!("SKIP: {reason}");
+    }
+}
+
+impl From<Failure> for Skip {
+    fn from(failure: Failure) -> Self {
+        Self(failure.to_string())
     }
 }
 

@@ -1,20 +1,20 @@
 //! What is guarded, on the disk and in memory: files with what they were and what was made of them.
 
-#![allow(clippy::disallowed_methods, reason = "the guard changes this machine; a captured one has nothing to guard")]
-
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{NODES, POOLS, SHM_GROUP, folders, value_of};
+use hugewise_system::{Content, Failure, FileMode, FileState, System};
+
 use crate::thp;
+use crate::values::{NODES, POOLS, nodes, sizes, value, value_if_any};
+
+/// Whose members may take pages of a pool for System V segments.
+pub(super) const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
 
 /// One file that is guarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    pub(super) path: PathBuf,
+    pub(super) path: String,
     /// What it was.
     pub(super) before: String,
     /// What we made of it.
@@ -42,29 +42,29 @@ pub(super) enum Scope {
 }
 
 /// What is guarded, in the order in which it is restored: files and their values.
-pub(super) fn state() -> io::Result<Vec<Kept>> {
-    let mut paths = Vec::new();
-    for pool in folders(Path::new(POOLS))? {
-        paths.push(pool.join("nr_overcommit_hugepages"));
-    }
+///
+/// # Errors
+/// A value that cannot be read.
+pub(super) fn state() -> Result<Vec<Kept>, Failure> {
+    const OVERCOMMIT: &str = "nr_overcommit_hugepages";
+    let file = |name| move |(_, folder): (_, String)| format!("{folder}/{name}");
+    let mut paths: Vec<String> = sizes(POOLS).into_iter().map(file(OVERCOMMIT)).collect();
     // Node by node: writing the sum would spread the pages anew.
-    let mut pools = Vec::new();
-    for node in folders(Path::new(NODES)).unwrap_or_default() {
-        pools.extend(folders(&node.join("hugepages")).unwrap_or_default());
-    }
+    let mut pools: Vec<_> = nodes().iter().flat_map(|node| sizes(&format!("{node}/hugepages"))).collect();
     if pools.is_empty() {
-        pools = folders(Path::new(POOLS))?;
+        pools = sizes(POOLS);
     }
-    paths.extend(pools.iter().map(|pool| pool.join("nr_hugepages")));
-    paths.extend(thp::paths().into_iter().map(PathBuf::from));
-    paths.push(PathBuf::from(SHM_GROUP));
+    paths.extend(pools.into_iter().map(file("nr_hugepages")));
+    paths.extend(thp::paths());
+    paths.push(SHM_GROUP.to_owned());
     let mut values = Vec::new();
     for path in paths {
-        match value_of(&path) {
-            Ok(before) => values.push(Kept { path, before, made: Made::Untouched }),
+        match value_if_any(&path) {
+            Ok(Some(before)) => values.push(Kept { path, before, made: Made::Untouched }),
+            Ok(None) => {}
             // A size that offers no overcommit refuses to be read on some kernels.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {}
-            Err(error) => return Err(error),
+            Err(_) if path.ends_with(OVERCOMMIT) => {}
+            Err(failure) => return Err(failure),
         }
     }
     Ok(values)
@@ -72,7 +72,10 @@ pub(super) fn state() -> io::Result<Vec<Kept>> {
 
 /// Writes every value that differs and reads it back. The memory of a server that is just ending may still
 /// hold pages, so a few seconds' patience belongs to it.
-pub(super) fn restore(kept: &mut [Kept], scope: Scope) -> io::Result<()> {
+///
+/// # Errors
+/// A file that does not take its value again; the others are restored all the same.
+pub(super) fn restore(system: &dyn System, kept: &mut [Kept], scope: Scope) -> Result<(), Failure> {
     let until = Instant::now() + Duration::from_secs(10);
     let mut failed = Ok(());
     for one in kept {
@@ -80,35 +83,40 @@ pub(super) fn restore(kept: &mut [Kept], scope: Scope) -> io::Result<()> {
             Made::Untouched => scope == Scope::Ours,
             Made::Writing => false,
             // Somebody has changed it after us, and shall have it so.
-            Made::Value(made) => scope == Scope::Ours && value_of(&one.path).is_ok_and(|now| now != *made),
+            Made::Value(made) => scope == Scope::Ours && value(&one.path).is_ok_and(|now| now != *made),
         };
-        let restored = if theirs { Ok(()) } else { restore_one(&one.path, &one.before, until) };
+        let restored = if theirs { Ok(()) } else { restore_one(system, &one.path, &one.before, until) };
         match restored {
             Ok(()) => one.made = Made::Untouched,
-            Err(error) => failed = Err(io::Error::other(format!("{}: {error}", one.path.display()))),
+            Err(failure) => failed = Err(failure),
         }
     }
     failed
 }
 
-fn restore_one(path: &Path, value: &str, until: Instant) -> io::Result<()> {
-    while value_of(path)? != value {
+fn restore_one(system: &dyn System, path: &str, before: &str, until: Instant) -> Result<(), Failure> {
+    while value(path)? != before {
         if Instant::now() > until {
-            return Err(io::Error::other(format!("is {}, not {value}", value_of(path)?)));
+            return Err(Failure::new(path, format!("is {}, not {before}", value(path)?)));
         }
-        fs::write(path, value)?;
-        if value_of(path)? != value {
-            std::thread::sleep(Duration::from_millis(50));
+        system.write_value(path, before)?;
+        if value(path)? != before {
+            system.pause(Duration::from_millis(50));
         }
     }
     Ok(())
 }
 
 /// Whole or not at all: a run may be killed in the middle of it.
-pub(super) fn save(path: &Path, kept: &[Kept]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, to_text(kept))?;
-    fs::rename(&new, path)
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn save(system: &dyn System, path: &str, kept: &[Kept]) -> Result<(), Failure> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let content = Content::Text(to_text(kept));
+    let state = FileState { content, mode: FileMode(0o600), uid, gid, labels: Vec::new() };
+    system.write_file(path, &format!("{name}.new"), &state)
 }
 
 fn to_text(kept: &[Kept]) -> String {
@@ -119,7 +127,7 @@ fn to_text(kept: &[Kept]) -> String {
             Made::Writing => "\t?".to_owned(),
             Made::Value(value) => format!("\t={value}"),
         };
-        let _ = writeln!(text, "{}\t{}{made}", one.path.display(), one.before);
+        let _ = writeln!(text, "{}\t{}{made}", one.path, one.before);
     }
     text
 }
@@ -137,7 +145,7 @@ pub(super) fn from_text(text: &str) -> Vec<Kept> {
             None => Made::Untouched,
             Some(made) => made.strip_prefix('=').map_or(Made::Writing, |value| Made::Value(value.to_owned())),
         };
-        Some(Kept { path: PathBuf::from(path), before: before.to_owned(), made })
+        Some(Kept { path: path.to_owned(), before: before.to_owned(), made })
     };
     text.lines().filter_map(parse).collect()
 }
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_saved_state_survives_its_text() {
-        let kept = |path: &str, before: &str, made| Kept { path: PathBuf::from(path), before: before.to_owned(), made };
+        let kept = |path: &str, before: &str, made| Kept { path: path.to_owned(), before: before.to_owned(), made };
         let state = vec![
             kept("/sys/kernel/mm/hugepages/a", "0", Made::Value("7".to_owned())),
             kept("/sys/kernel/mm/transparent_hugepage/enabled", "madvise", Made::Writing),

@@ -1,8 +1,11 @@
+use std::fs;
+use std::path::Path;
+
 use super::*;
 use crate::require;
 
 fn pages() -> u64 {
-    value_of(Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")).unwrap().parse().unwrap()
+    number(&pool_file(PageSize::MIB_2, "nr_hugepages")).unwrap()
 }
 
 #[test]
@@ -11,7 +14,7 @@ fn the_pool_is_as_before_after_use_panic_and_a_killed_run() {
     let before = pages();
     guard.set_pool(PageSize::MIB_2, PageCount(before + 3)).unwrap();
     assert_eq!(pages(), before + 3);
-    assert!(Path::new(SAVED).exists());
+    assert!(Path::new(SAVED_BY_TESTS).exists());
     drop(guard);
 
     // Between two takes another run may have the host: look only while holding it.
@@ -28,8 +31,8 @@ fn the_pool_is_as_before_after_use_panic_and_a_killed_run() {
     guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
     // As a killed run leaves it: the saved state stands, and nothing was restored.
     guard.lock().clear();
-    let saved = std::mem::replace(&mut guard.saved, PathBuf::from("/run/lock/hugewise-test.none"));
-    assert!(saved.exists());
+    let saved = std::mem::replace(&mut guard.saved, "/run/hugewise/test.none".to_owned());
+    assert!(Path::new(&saved).exists());
     drop(guard);
     let _guard = require!(PoolGuard::take());
     assert_eq!(pages(), before);
@@ -42,7 +45,8 @@ fn beside_others_what_they_changed_stays() {
     let before = pages();
     let with = |changes: &dyn Fn(&PoolGuard)| {
         let saved = tempfile::tempdir().unwrap();
-        let guard = PoolGuard::with_locks(Vec::new(), saved.path().join("saved"), Scope::Ours).unwrap();
+        let saved = saved.path().join("saved");
+        let guard = PoolGuard::with(Live::new().unwrap(), saved.to_str().unwrap(), Scope::Ours, None, None).unwrap();
         changes(&guard);
         drop(guard);
         pages()
@@ -60,9 +64,34 @@ fn beside_others_what_they_changed_stays() {
 
 #[test]
 fn only_one_experiment_at_a_time() {
-    let _guard = require!(PoolGuard::take());
+    let _alone = require!(alone());
+    let guard = require!(PoolGuard::beside_others());
     let Skip(reason) = PoolGuard::beside_others().unwrap_err();
-    assert!(reason.contains("another experiment"), "{reason}");
+    let ours = format!("process {} (", std::process::id());
+    assert!(reason.contains(&ours) && reason.contains("/var/lib/hugewise/lock"), "{reason}");
+    drop(guard);
+    drop(require!(PoolGuard::beside_others()));
+}
+
+#[test]
+fn what_a_killed_experiment_has_left_is_put_right_before_a_test() {
+    let _tests = require!(PoolGuard::take());
+    let before = pages();
+    let mut guard = require!(PoolGuard::beside_others());
+    guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
+    // As a killed run leaves it whose warden was killed, too.
+    guard.lock().clear();
+    guard.saved = "/run/hugewise/lab.none".to_owned();
+    let warden = guard.warden.take();
+    fs::copy(SAVED, "/run/hugewise/lab.copy").unwrap();
+    drop(warden);
+    fs::rename("/run/hugewise/lab.copy", SAVED).unwrap();
+    fs::write(pool_file(PageSize::MIB_2, "nr_hugepages"), (before + 1).to_string()).unwrap();
+    drop(guard);
+    assert_eq!(pages(), before + 1);
+    experiments_are_over(&Live::new().unwrap()).unwrap();
+    assert_eq!(pages(), before);
+    assert!(!Path::new(SAVED).exists());
 }
 
 #[test]

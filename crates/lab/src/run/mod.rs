@@ -5,3 +5,4 @@ pub mod launch;
 pub mod memory;
 pub mod plan;
 pub mod program;
+mod thp;

@@ -4,6 +4,7 @@ use hugewise_model::host::Thp;
 use hugewise_model::{Bytes, PageCount, PageSize, Pool};
 
 use super::program::{Allocator, CLibrary, Program, Runtime};
+use super::thp;
 
 /// The pages that are wished for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,8 @@ pub struct Plan {
 }
 
 /// Why it cannot be done, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Refusal(pub String);
 
 /// Works out how `program` is told. `variable` reads its environment.
@@ -66,12 +68,15 @@ pub fn plan(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Plan, Refusal> {
     let mut plan = Plan::default();
-    let always = match wish.pages {
-        Pages::Thp => thp(there.thp)?,
+    let (always, silent) = match wish.pages {
+        Pages::Thp => {
+            let given = thp::given(there.thp)?;
+            (given.always, (!given.glibc_asks).then(|| thp::glibc_is_silent(there.thp)))
+        }
         Pages::Huge(page) => {
             let line = room(page, wish.need, there.pools)?;
             plan.done.push(line);
-            false
+            (false, None)
         }
     };
     if program.privileged {
@@ -83,12 +88,12 @@ pub fn plan(
     if always {
         plan.done.push("the host gives transparent huge pages to every program (THP is `always`)".into());
     }
-    let mut hand = Hand { plan, always, program, pages: wish.pages, variable };
+    let mut hand = Hand { plan, always, silent, program, pages: wish.pages, variable };
     let reached = hand.memory();
-    if let Err(why) = reached
+    if let Err(refusal) = reached
         && !always
     {
-        return Err(Refusal(why));
+        return Err(refusal);
     }
     if wish.text {
         hand.text();
@@ -112,6 +117,8 @@ const TERMINATED: (u16, u16) = (2, 38);
 struct Hand<'a> {
     plan: Plan,
     always: bool,
+    /// Why glibc's malloc would not ask for transparent huge pages.
+    silent: Option<String>,
     program: &'a Program,
     pages: Pages,
     variable: &'a dyn Fn(&str) -> Option<String>,
@@ -119,14 +126,14 @@ struct Hand<'a> {
 
 impl Hand<'_> {
     /// Sets what the allocator or runtime reads, or says why there is nothing to set.
-    fn memory(&mut self) -> Result<(), String> {
+    fn memory(&mut self) -> Result<(), Refusal> {
         let name = self.program.runs.display().to_string();
         match self.program.runtime {
             Some(Runtime::Java) => {
                 self.java();
                 return Ok(());
             }
-            Some(Runtime::Go) => return Err(format!("{name} is a Go program: its runtime takes no such setting")),
+            Some(Runtime::Go) => return Err(Refusal(format!("{name} is a Go program: its runtime takes no such setting"))),
             Some(Runtime::Python) => self.python(),
             Some(Runtime::Node) => self.plan.caveats.push(
                 "node: the JavaScript heap comes from V8's own allocator, which has no such setting; buffers and native \
@@ -142,30 +149,33 @@ impl Hand<'_> {
                 self.plan.variables.push(("MIMALLOC_LARGE_OS_PAGES", "1".into()));
                 self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
                 match self.pages {
-                    Pages::Huge(PageSize::GIB_1) => {
-                        Err("mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
+                    Pages::Huge(PageSize::GIB_1) => Err(Refusal(
+                        "mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
                          MIMALLOC_RESERVE_HUGE_OS_PAGES=N yourself"
-                            .into())
-                    }
+                            .into(),
+                    )),
                     _ => Ok(()),
                 }
             }
             (Some(Allocator::Tcmalloc), _) => {
-                Err(format!("{name} uses tcmalloc, which takes no such setting at its start"))
+                Err(Refusal(format!("{name} uses tcmalloc, which takes no such setting at its start")))
             }
-            (None, CLibrary::Glibc { tunable: true, release }) => {
-                self.glibc(*release);
-                Ok(())
-            }
-            (None, CLibrary::Glibc { tunable: false, .. }) => Err(format!(
+            (None, CLibrary::Glibc { tunable: true, release }) => match self.silent.take().filter(|_| !self.always) {
+                Some(why) => Err(Refusal(why)),
+                None => {
+                    self.glibc(*release);
+                    Ok(())
+                }
+            },
+            (None, CLibrary::Glibc { tunable: false, .. }) => Err(Refusal(format!(
                 "{name} uses a glibc without the tunable glibc.malloc.hugetlb (it came with 2.35); an allocator that \
                  knows huge pages can be preloaded: LD_PRELOAD=libjemalloc.so.2"
-            )),
-            (None, CLibrary::Musl) => {
-                Err(format!("{name} uses musl, whose malloc knows no huge pages; preload jemalloc or mimalloc"))
-            }
+            ))),
+            (None, CLibrary::Musl) => Err(Refusal(format!(
+                "{name} uses musl, whose malloc knows no huge pages; preload jemalloc or mimalloc"
+            ))),
             (None, CLibrary::Other) => {
-                Err(format!("{name} is linked statically with an allocator that is not known here"))
+                Err(Refusal(format!("{name} is linked statically with an allocator that is not known here")))
             }
         }
     }
@@ -206,9 +216,9 @@ impl Hand<'_> {
         }
     }
 
-    fn jemalloc(&mut self, variable: &'static str) -> Result<(), String> {
+    fn jemalloc(&mut self, variable: &'static str) -> Result<(), Refusal> {
         if let Pages::Huge(page) = self.pages {
-            return Err(format!("jemalloc takes no pages of a pool ({page}); --pages thp reaches it"));
+            return Err(Refusal(format!("jemalloc takes no pages of a pool ({page}); --pages thp reaches it")));
         }
         let before = (self.variable)(variable).unwrap_or_default();
         if before.split(',').any(|part| part.starts_with("thp:")) {
@@ -271,23 +281,6 @@ pub const fn java_flags(pages: Pages) -> &'static [&'static str] {
         Pages::Thp => &["-XX:+UseTransparentHugePages"],
         Pages::Huge(PageSize::GIB_1) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"],
         Pages::Huge(_) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"],
-    }
-}
-
-/// Whether THP comes without being asked for; an error where asking is useless.
-fn thp(thp: &Thp) -> Result<bool, Refusal> {
-    let todo = "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
-    let Some(top) = thp.enabled.known() else {
-        return Err(Refusal("this kernel has no transparent huge pages; --pages 2M takes them from a pool".into()));
-    };
-    let of_size = thp.pmd_size.get().and_then(|pmd| thp.sizes.iter().find(|size| size.page_size == pmd));
-    let chosen = of_size.and_then(|size| size.enabled.known()).filter(|word| *word != "inherit").unwrap_or(top);
-    match chosen.as_str() {
-        "always" => Ok(true),
-        "madvise" => Ok(false),
-        _ => Err(Refusal(format!(
-            "THP is `{chosen}` on this host: whatever a program asks for, it gets none; {todo}, or take --pages 2M"
-        ))),
     }
 }
 

@@ -66,7 +66,7 @@ impl Server {
     /// # Errors
     /// [`Failure::Unavailable`] with the server's sentence where it cannot start.
     pub fn start(program: &Path, settings: &Settings, cancel: &Cancel) -> Result<Self, Failure> {
-        let settings = serde_json::to_string(settings).map_err(|error| error.to_string())?;
+        let settings = serde_json::to_string(settings).map_err(io::Error::from)?;
         let mut child = Command::new(program)
             .arg0("hugewise: stand-in server")
             .env(SETTINGS, settings)

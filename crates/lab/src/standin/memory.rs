@@ -5,9 +5,9 @@ use std::io;
 use hugewise_model::{Bytes, PageSize};
 
 use super::{Policy, PreTouch, Settings};
-use crate::guard;
 use crate::segment::{Kind, Pages, Segment};
 use crate::touch::Touch;
+use crate::values;
 use crate::variant::base_page;
 
 /// One piece of the server's memory.
@@ -32,7 +32,7 @@ impl Memory {
     pub(super) fn create(settings: &Settings, threads: usize) -> Result<Self, String> {
         let page = settings.page;
         let wanted = page.pages_for(settings.size);
-        let available = guard::available(page).unwrap_or_default();
+        let available = values::available(page).unwrap_or_default();
         let huge = match settings.policy {
             Policy::False => Bytes::ZERO,
             Policy::Only if available < wanted => {

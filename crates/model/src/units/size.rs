@@ -8,7 +8,7 @@ const DIGITS: usize = 12;
 
 pub(super) fn parse(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
-    let no_size = || format!("{text:?} is no size; write it as 34G, 512M, 1.5GiB or 8192 (bytes)");
+    let no_size = || format!("{text:?} is no size; write it as 34G, 512M, 1.5GiB or 8192B");
     if let Some(positive) = trimmed.strip_prefix(['-', '\u{2212}']) {
         return Err(match parse(positive) {
             Ok(_) => format!("{text:?} is negative; a size is more than 0"),

@@ -50,7 +50,7 @@ pub const fn name(link: LinkName) -> &'static str {
         LinkName::Asked => "asked for",
         LinkName::Pool => "pool",
         LinkName::Room => "room",
-        LinkName::Permission => "limits",
+        LinkName::Permission => "permission",
         LinkName::Cgroup => "cgroup",
         LinkName::Mapped => "mapped",
     }

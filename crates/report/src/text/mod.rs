@@ -144,12 +144,12 @@ mod tests {
         postgresql 15/main     60         ?  ?    ?        ?            ?          ?
 
         oracle PROD
-              chain  asked for  ?    /proc/4711/maps: denied
-                     pool       ?    /proc/4711/maps: denied
-                     room       ?    /proc/4711/maps: denied
-                     limits     ?    /proc/4711/maps: denied
-                     cgroup     ?    /proc/4711/maps: denied
-                     mapped     ?    /proc/4711/maps: denied
+              chain  asked for   ?    /proc/4711/maps: denied
+                     pool        ?    /proc/4711/maps: denied
+                     room        ?    /proc/4711/maps: denied
+                     permission  ?    /proc/4711/maps: denied
+                     cgroup      ?    /proc/4711/maps: denied
+                     mapped      ?    /proc/4711/maps: denied
 
         Nothing wrong was found in what could be read.
         Undecided: HW201 no-pool of oracle PROD (/proc/4711/maps: denied).

@@ -343,7 +343,7 @@ fn two_who_undo_at_once_do_not_meet() {
         let both = [undo("1"), undo("2")];
         for child in both {
             let output = child.wait_with_output().unwrap();
-            let busy = said(&output).contains("another apply or undo runs");
+            let busy = said(&output).contains("another process is changing this host");
             assert!(output.status.code() == Some(0) || busy, "{}", said(&output));
         }
         while hugewise(&["undo"]).status.code() == Some(0) {}

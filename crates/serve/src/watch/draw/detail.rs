@@ -29,10 +29,10 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
             for link in &chain.links {
                 let state = chain::state(chain, link);
                 let line = Spans::new()
-                    .add(Role::Text, &format!("  {:10}", chain::name(link.name)))
+                    .add(Role::Text, &format!("  {:12}", chain::name(link.name)))
                     .add(chain::role(link.state), &format!("{state:4}"))
                     .add(if link.state == LinkState::Broken { Role::Text } else { Role::Quiet }, &link.evidence);
-                lines.push((TEXT + 4, line));
+                lines.push((TEXT + 6, line));
             }
         }
     }

@@ -5,10 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::Failure;
-
-/// What is kept about applies lies here. Above it links are root's own affair: /var/lib may be one.
-const OURS: &str = "/var/lib/hugewise";
+use crate::{Failure, OURS};
 
 /// An open folder and a name in it.
 pub(super) struct Place {

@@ -6,7 +6,6 @@ use hugewise_lab::guard::Skip;
 use rustix::fs::{CWD, Mode, OFlags, XattrFlags, fsetxattr, openat};
 
 use super::*;
-use crate::plan::{Content, FileMode};
 
 fn state(text: &str) -> FileState {
     let mode = FileMode(0o644);
@@ -48,7 +47,7 @@ fn what_cannot_be_written_leaves_everything_as_it_was() {
     let why = live.write_file("/none/x", ".x.new", &state("")).unwrap_err().to_string();
     assert_eq!(why, "/none/x: its folder is not there");
     // No file system has such a label: everything before it was done already, on the temporary file.
-    let label = crate::plan::Label { name: "nowhere.x".into(), value: vec![1] };
+    let label = Label { name: "nowhere.x".into(), value: vec![1] };
     let why = live.write_file("/x", ".x.new", &FileState { labels: vec![label], ..state("x") }).unwrap_err();
     assert!(why.to_string().starts_with("/x: "), "{why}");
     assert_eq!(names(root.path()), ["folder"]);
@@ -161,4 +160,65 @@ fn a_command_holds_the_lock_while_it_runs_but_a_server_that_it_starts_does_not()
     while Live::new().unwrap().lock(&path).unwrap().is_none() {
         assert!(begun.elapsed().as_secs() < 60, "the lock is still held");
     }
+}
+
+#[test]
+fn who_holds_the_lock_is_named_and_nobody_who_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lock").to_str().unwrap().to_owned();
+    let live = Live::beneath(Path::new("/")).unwrap();
+    live.hold(&path).unwrap().unwrap().let_go();
+    assert_eq!(live.holders(&path), []);
+    let script = "sleep 600 & echo held; wait";
+    let mut holder = std::process::Command::new("flock")
+        .args([path.as_str(), "sh", "-c", script])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.take().unwrap()), &mut line).unwrap();
+    assert!(live.hold(&path).unwrap().is_none());
+    // Its shell and the program of that have the lock from it.
+    let flock = Holder { pid: holder.id(), command: Some(format!("flock {path} sh -c {script}")) };
+    assert_eq!(live.holders(&path), [flock]);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    // What it has started holds the lock now.
+    let [shell] = live.holders(&path).try_into().unwrap();
+    assert_eq!(shell.command.as_deref(), Some(format!("sh -c {script}").as_str()));
+    let kill = |pid: u32| {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    };
+    kill(shell.pid);
+    let begun = std::time::Instant::now();
+    let held = loop {
+        if let Some(held) = live.hold(&path).unwrap() {
+            break held;
+        }
+        for sleeper in live.holders(&path).iter().filter(|it| it.command.as_deref() == Some("sleep 600")) {
+            kill(sleeper.pid);
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", live.holders(&path));
+    };
+    held.let_go();
+    assert_eq!(live.holders(&path), []);
+}
+
+#[test]
+fn whoever_is_refused_hears_what_to_do() {
+    let busy = |holders: &[(u32, &str)]| {
+        let holder = |(pid, command): &(u32, &str)| Holder { pid: *pid, command: Some((*command).to_owned()) };
+        Busy { lock: LOCK.into(), holders: holders.iter().map(holder).collect() }.to_string()
+    };
+    let lab = busy(&[(7, "/usr/bin/hugewise lab logins")]);
+    assert!(lab.contains("process 7 (/usr/bin/hugewise lab logins) holds /var/lib/hugewise/lock"), "{lab}");
+    assert!(lab.contains("end it early (kill 7;"), "{lab}");
+    // Nobody is told to end an apply in the middle of it, nor a program that has `lab` among its words.
+    for command in ["hugewise apply lab", "/usr/sbin/update-grub", "laboratory lab"] {
+        let said = busy(&[(7, command), (8, "sh")]);
+        assert!(said.contains("and process 8 (sh) hold") && said.contains("wait for it to end"), "{said}");
+        assert!(!said.contains("kill"), "{said}");
+    }
+    assert!(busy(&[]).contains("cannot be seen from here"));
 }

@@ -1,7 +1,13 @@
-//! The one door through which the machine is changed.
+//! The one door through which the machine is changed, and the one lock before it.
+//!
+//! Whatever changes a host, an apply, an undo or an experiment of the lab, does so through [`System`], and holds
+//! [`LOCK`] from before its first change until after its last: so two of them never have the same pool in hand.
 
+mod failure;
+mod file;
 mod files;
 mod live;
+mod lock;
 mod place;
 
 #[cfg(test)]
@@ -9,10 +15,10 @@ mod tests;
 
 use std::time::Duration;
 
+pub use failure::{Failure, Unfit};
+pub use file::{Base64, Content, FileMode, FileState, Label};
 pub use live::Live;
-
-use crate::Failure;
-use crate::plan::FileState;
+pub use lock::{Busy, Held, Holder, LOCK, NotTaken, OURS, take};
 
 /// How a command ended, and the beginning of what it said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +42,8 @@ pub trait System {
     /// Whether this can change a host: it is root, /proc and /sys are the kernel's own, and it is no container.
     ///
     /// # Errors
-    /// [`crate::Error::NotRoot`], [`crate::Error::NotReal`] and [`crate::Error::Confined`].
-    fn fit(&self) -> Result<(), crate::Error>;
+    /// Why it cannot.
+    fn fit(&self) -> Result<(), Unfit>;
 
     /// A small file's text, of the kernel or the configuration; `None` where it is not there.
     ///
@@ -131,6 +137,11 @@ pub trait System {
     /// # Errors
     /// The lock's file cannot be made.
     fn lock(&self, path: &str) -> Result<Option<Box<dyn Lock>>, Failure>;
+
+    /// Who holds the lock now, as far as can be seen from here.
+    fn holders(&self, _path: &str) -> Vec<Holder> {
+        Vec::new()
+    }
 
     /// Waits, so that the kernel can move pages.
     fn pause(&self, time: Duration);

@@ -10,8 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::place::{At, Place, failure, find};
-use crate::Failure;
-use crate::plan::{Content, FileMode, FileState, Label};
+use crate::{Content, Failure, FileMode, FileState, Label};
 
 /// More than any configuration file or journal has.
 const LONGEST: usize = 64 << 20;

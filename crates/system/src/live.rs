@@ -1,9 +1,8 @@
 //! The running machine, or for tests a folder that stands for its root.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use hugewise_engines::connect::client::{Account, Client};
@@ -15,9 +14,8 @@ use rustix::fs::{
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::place::{self, At, failure, find};
-use super::{Lock, Ran, System, files};
-use crate::plan::FileState;
-use crate::{Error, Failure};
+use super::{Held, Holder, Lock, Ran, System, Unfit, files, lock};
+use crate::{Failure, FileState};
 
 /// How long a command may take: making boot loader's files anew asks every disk on some hosts.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -27,22 +25,13 @@ const PROC: rustix::fs::FsWord = 0x9fa0;
 /// statfs(2).
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-const ON_THE_HOST: &str = "run hugewise apply on the host itself. hugewise plan --format shell (or ansible, cloud-init) \
-                           writes what is to be done there";
-
 /// The machine.
 #[derive(Debug)]
 pub struct Live {
     root: OwnedFd,
     real: bool,
-    lock: RefCell<Weak<OwnedFd>>,
+    lock: Mutex<Weak<OwnedFd>>,
 }
-
-struct Held {
-    _file: Rc<OwnedFd>,
-}
-
-impl Lock for Held {}
 
 impl Live {
     /// The running machine.
@@ -65,7 +54,23 @@ impl Live {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(CWD, root, flags, Mode::empty());
         let root = opened.map_err(|error| failure(&root.display().to_string(), error))?;
-        Ok(Self { root, real, lock: RefCell::default() })
+        Ok(Self { root, real, lock: Mutex::default() })
+    }
+
+    /// Takes a lock, which only one process on the machine can hold; `None` where another one does.
+    ///
+    /// # Errors
+    /// Its file cannot be made.
+    pub fn hold(&self, path: &str) -> Result<Option<Held>, Failure> {
+        let file = Arc::new(self.ours(path, OFlags::RDWR)?);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
+                Ok(Some(Held::of(file)))
+            }
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(failure(path, error)),
+        }
     }
 
     /// Opens a file of ours to write, and the folder that it lies in.
@@ -100,25 +105,25 @@ impl System for Live {
         since.ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
     }
 
-    fn fit(&self) -> Result<(), Error> {
+    fn fit(&self) -> Result<(), Unfit> {
         if !self.real {
             return Ok(());
         }
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::NotRoot);
+            return Err(Unfit::NotRoot);
         }
         for (path, magic) in [("/proc", PROC), ("/sys", SYSFS)] {
             match rustix::fs::statfs(path) {
                 Ok(stat) if stat.f_type == magic => {}
                 Ok(stat) => {
-                    return Err(Error::NotReal { path: path.into(), is: format!("file system {:#x}", stat.f_type) });
+                    return Err(Unfit::NotReal { path: path.into(), is: format!("file system {:#x}", stat.f_type) });
                 }
-                Err(error) => return Err(Error::NotReal { path: path.into(), is: failure(path, error).why }),
+                Err(error) => return Err(Unfit::NotReal { path: path.into(), is: failure(path, error).why }),
             }
         }
         let source = hugewise_host::source::Live::new();
         match hugewise_host::confined::read(&source, true, &source.machine().own_root) {
-            Some(why) => Err(Error::Confined { why, instead: ON_THE_HOST.into() }),
+            Some(why) => Err(Unfit::Confined { why }),
             None => Ok(()),
         }
     }
@@ -244,7 +249,7 @@ impl System for Live {
         // A command that outlives us holds the lock in our stead, so that nothing is taken back under its hands;
         // not a server that it starts, which would hold it for good.
         let starts = arguments.iter().any(|word| word == "start" || word == "restart");
-        let lock = self.lock.borrow().upgrade().filter(|_| !starts);
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).upgrade().filter(|_| !starts);
         let inherit = |flags: FdFlags| lock.as_ref().map_or(Ok(()), |lock| fcntl_setfd(lock, flags));
         inherit(FdFlags::empty()).map_err(|error| failure(program, error))?;
         let ran = client.run_to_end(arguments, PATIENCE);
@@ -281,15 +286,11 @@ impl System for Live {
     }
 
     fn lock(&self, path: &str) -> Result<Option<Box<dyn Lock>>, Failure> {
-        let file = Rc::new(self.ours(path, OFlags::RDWR)?);
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                *self.lock.borrow_mut() = Rc::downgrade(&file);
-                Ok(Some(Box::new(Held { _file: file })))
-            }
-            Err(Errno::AGAIN) => Ok(None),
-            Err(error) => Err(failure(path, error)),
-        }
+        Ok(self.hold(path)?.map(|held| Box::new(held) as Box<dyn Lock>))
+    }
+
+    fn holders(&self, path: &str) -> Vec<Holder> {
+        self.ours(path, OFlags::RDWR).map(|file| lock::holders(&file)).unwrap_or_default()
     }
 
     fn pause(&self, time: Duration) {
