@@ -1,6 +1,6 @@
 //! Page tables large against memory, or growing with sessions.
 
-use hugewise_model::Bytes;
+use hugewise_model::page_tables;
 
 use super::later;
 use super::rows::{Rows, bytes};
@@ -9,14 +9,13 @@ use crate::baseline::{MOST_POINTS, Slope, median, slope};
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
 
-/// Parts of memory from which page tables are worth a word, clear and strong. Some twelve hosts without the trouble had
-/// 0.03 to 0.76 %; hosts that were in it 9 to 24 %.
-pub(crate) const NOTICE: f64 = 0.02;
+/// Parts of memory from which page tables are worth a word, clear and strong.
+pub(crate) const NOTICE: f64 = page_tables::NOTE;
 /// See [`NOTICE`].
-pub(crate) const CLEAR: f64 = 0.05;
-const STRONG: f64 = 0.10;
+pub(crate) const CLEAR: f64 = page_tables::WARN;
+const STRONG: f64 = page_tables::ERROR;
 /// Amounts that are worth a word whatever the memory, and that are clear from [`NOTICE`] on: 5 % of an 80 GiB host.
-const NOTICE_BYTES: f64 = 1_073_741_824.0;
+const NOTICE_BYTES: f64 = page_tables::NOTE_BYTES.as_f64();
 const CLEAR_BYTES: f64 = 4.0 * NOTICE_BYTES;
 /// A slope is told where the count explains this part of the growth, and a session costs at least this much: an empty
 /// process has some 100 KiB of page tables.
@@ -29,14 +28,6 @@ const MAPPED: f64 = 512.0;
 pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
     let told = sight.rows.iter().filter_map(|rows| of(sight.history, rows, sight.memory));
     told.chain(captured(sight.history, sight.memory)).collect()
-}
-
-/// MemTotal, from whichever source has it.
-pub(crate) fn memory(history: &History) -> Option<f64> {
-    let of = |column: &Column| column.iter().next().map(|(_, total)| total);
-    let told = history.series.iter().filter_map(|series| of(series.column(Metric::MemTotal)?));
-    let captured = history.facts.as_ref().and_then(|facts| facts.memory).map(Bytes::as_f64);
-    told.chain(captured).find(|total| *total > 0.0)
 }
 
 /// What was read when the host was captured, where no collector has it.
