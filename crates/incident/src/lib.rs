@@ -9,6 +9,7 @@ mod gather;
 pub mod investigate;
 pub mod join;
 pub mod metric;
+mod page;
 pub mod readers;
 pub mod rotation;
 pub mod series;

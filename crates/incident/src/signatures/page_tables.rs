@@ -22,11 +22,9 @@ const CLEAR_BYTES: f64 = 4.0 * NOTICE_BYTES;
 const EXPLAINS: f64 = 0.8;
 const LEAST_SLOPE: f64 = 512.0 * 1024.0;
 const ONE_READING: &str = "one reading: whether it is so always is not told";
-/// A table of 4 KiB maps 2 MiB with base pages of 4 KiB.
-const MAPPED: f64 = 512.0;
 
 pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    let told = sight.rows.iter().filter_map(|rows| of(sight.history, rows, sight.memory));
+    let told = sight.rows.iter().filter_map(|rows| of(sight, rows));
     told.chain(captured(sight.history, sight.memory)).collect()
 }
 
@@ -70,7 +68,8 @@ fn words(tables: f64, total: Option<f64>) -> String {
     }
 }
 
-fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signature> {
+fn of(sight: &Sight<'_>, rows: &Rows<'_>) -> Option<Signature> {
+    let total = sight.memory;
     let tables = rows.column(Metric::PageTables)?;
     let (mut first, mut last, mut largest, mut many) = (None, (0, 0.0), (0, 0.0), 0usize);
     for (row, value) in tables.iter().filter(|(_, value)| strength(*value, total).is_some()) {
@@ -92,7 +91,7 @@ fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signatur
         caveats.push(format!("{many} of {readings} readings are as large as that"));
     }
     if let Some((by, slope)) = growth(rows, tables) {
-        evidence.push(rows.evidence(last.0, slope_words(history, by, slope)));
+        evidence.push(rows.evidence(last.0, slope_words(sight, by, slope)));
     }
     Some(Signature {
         kind: Kind::PageTables,
@@ -117,19 +116,19 @@ pub(crate) fn growth(rows: &Rows<'_>, tables: &Column) -> Option<(Metric, Slope)
 }
 
 /// What a slope means: the segment that each session would have touched, and the one there is.
-pub(crate) fn slope_words(history: &History, by: Metric, slope: Slope) -> String {
+pub(crate) fn slope_words(sight: &Sight<'_>, by: Metric, slope: Slope) -> String {
     let each = match by {
         Metric::Sessions => "a session",
         Metric::Processes => "a process",
         _ => "a task",
     };
-    let touched = slope.each * MAPPED;
-    let mut words = format!(
-        "page tables grow by {} {each}, what {} of memory on 4 KiB pages take",
-        bytes(slope.each),
-        bytes(touched)
-    );
-    if let Some((name, segment)) = segment(history) {
+    let mut words = format!("page tables grow by {} {each}", bytes(slope.each));
+    let (page, touched) = sight.page.mapped_by(slope.each);
+    words += &format!(", what {} of memory on {page} pages take", bytes(touched));
+    if !sight.page.known() {
+        words += ", if those are its pages: the archive does not tell";
+    }
+    if let Some((name, segment)) = segment(sight.history) {
         let part = touched / segment * 100.0;
         words += &format!("; {name} {}, of which each touched about {part:.0} %", bytes(segment));
     }

@@ -6,6 +6,7 @@ use hugewise_model::Bytes;
 
 use super::late;
 use super::rows::Rows;
+use crate::page::Page;
 use crate::series::Column;
 use crate::{History, Metric, Moment};
 
@@ -16,14 +17,18 @@ pub(crate) struct Sight<'a> {
     pub(crate) rows: Vec<Rows<'a>>,
     /// MemTotal.
     pub(crate) memory: Option<f64>,
+    /// The base page of the host.
+    pub(crate) page: Page,
     late: OnceCell<Vec<(Moment, i64)>>,
 }
 
 impl<'a> Sight<'a> {
     pub(crate) fn of(history: &'a History) -> Self {
+        let page = Page::of_host(history);
         Self {
             history,
-            rows: history.series.iter().map(Rows::of).collect(),
+            rows: history.series.iter().map(|series| Rows::of(series, page)).collect(),
+            page,
             memory: memory(history),
             late: OnceCell::new(),
         }
