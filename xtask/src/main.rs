@@ -19,6 +19,7 @@ mod incident;
 mod shell;
 mod test;
 mod tour;
+mod unused;
 mod vm;
 
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Command {
     },
     /// Check that crates depend only on those below them.
     Deps,
+    /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
+    Unused,
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Test { arguments } => test::run(&arguments),
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
+        Command::Unused => unused::run(),
         Command::Bench { what: Bench::Check { processes, rounds } } => bench::check(processes, rounds),
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),

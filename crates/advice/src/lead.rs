@@ -57,7 +57,7 @@ impl Lead {
 }
 
 /// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.
-pub(crate) const PAGE_TABLES_HURT: f64 = 0.05;
+pub(crate) const PAGE_TABLES_HURT: f64 = hugewise_model::page_tables::WARN;
 
 /// A rest on base pages below this part of an instance is no finding: servers keep small areas there.
 const SMALL_REST: f64 = 0.05;

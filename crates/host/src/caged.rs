@@ -219,6 +219,8 @@ fn processes(user: u32) -> Vec<u32> {
 mod tests {
     use std::io::{Read, Write};
 
+    use hugewise_lab::guard::Skip;
+
     use super::*;
 
     const BOUNDS: Bounds = Bounds { seconds: 60, memory: 1 << 30, file: 0, descriptors: 32, processes: 8 };
@@ -265,8 +267,7 @@ mod tests {
     #[test]
     fn all_that_it_has_started_ends_with_it() {
         if !geteuid().is_root() {
-            eprintln!("skipped: only root finds what has left its session");
-            return;
+            return Skip("only root finds what has left its session".into()).report();
         }
         let arguments = ["-c".to_owned(), "setsid sleep 600 & sleep 600 & wait".to_owned()];
         let cage = Cage::new();

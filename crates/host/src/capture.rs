@@ -6,6 +6,7 @@
 mod boot_loader;
 mod processes;
 mod redact;
+mod settings;
 pub mod shape;
 mod words;
 

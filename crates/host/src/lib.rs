@@ -15,6 +15,9 @@ pub mod kernel;
 pub mod process;
 pub mod source;
 pub mod sys;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod testing;
 pub mod tlb;
 pub mod trust;
 

@@ -1,44 +1,12 @@
 //! From paths to what happened: gathered, looked through for signatures, joined into incidents.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+pub use crate::asked::{Error, Options, Progress};
 use crate::gather::{self, Gathered, Rows};
-use crate::{History, Investigation, Source, join};
-
-/// What is asked.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The zone of wall clocks: an IANA name, or an offset such as `+02:00`.
-    pub zone: Option<String>,
-    /// Nothing before: RFC 3339, `2026-11-21 08:00`, or `08:00` of the last day.
-    pub from: Option<String>,
-    /// Nothing after.
-    pub to: Option<String>,
-}
-
-/// How far it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Files read.
-    pub read: usize,
-    /// Files found so far.
-    pub found: usize,
-}
-
-/// Why nothing could be investigated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(pub String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
+use crate::{History, Investigation, Source, join, signatures};
 
 /// Reads what is at the paths (files, folders, tars, sosreports; where collectors of this host usually write, without
 /// any), and tells what happened.
@@ -50,7 +18,7 @@ pub fn investigate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Investigation, Error> {
-    Ok(told(gather::gather(paths, options, progress, None)?))
+    Ok(told(gather::gather(paths, options, progress, &signatures::find, None)?))
 }
 
 /// The same, and hands on all rows on the way, a host's in the order of time: the investigation keeps a part of them where
@@ -64,7 +32,7 @@ pub fn with_rows(
     progress: &(dyn Fn(Progress) + Sync),
     rows: &Mutex<Rows<'_>>,
 ) -> Result<Investigation, Error> {
-    Ok(told(gather::gather(paths, options, progress, Some(rows))?))
+    Ok(told(gather::gather(paths, options, progress, &signatures::find, Some(rows))?))
 }
 
 /// Names in each row of evidence the file that it is in, where its series is of several.

@@ -3,19 +3,22 @@
 //! Readers, one file or folder a format, make [`Series`] of what a collector wrote; signatures look for
 //! one kind of trouble each; what meets in time is joined into incidents.
 
+mod asked;
 mod baseline;
 mod gather;
 pub mod investigate;
 pub mod join;
 pub mod metric;
+mod page;
 pub mod readers;
 pub mod rotation;
 pub mod series;
 pub mod signatures;
 pub mod verdict;
 
+pub use asked::{Error, Options, Progress};
 pub use gather::Rows;
-pub use investigate::{Error, Options, Progress, investigate};
+pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};

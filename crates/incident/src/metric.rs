@@ -131,7 +131,7 @@ metrics! {
     SwapUsed "swap_used_bytes" Bytes;
     /// SwapCached.
     SwapCached "swap_cached_bytes" Bytes;
-    /// Pages of base size swapped in. `vmstat` prints KiB: a fourth of them where the base page is 4 KiB.
+    /// Pages of base size swapped in. `vmstat` prints KiB: of it these are pages of 4 KiB, whatever the host has.
     SwapIn "swap_in_pages_per_second" PerSecond;
     /// Pages of base size swapped out.
     SwapOut "swap_out_pages_per_second" PerSecond;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use hugewise_model::Bytes;
+use hugewise_model::{Bytes, PageSize};
 
 use crate::Metric;
 
@@ -171,6 +171,10 @@ pub struct Series {
     pub version: Option<String>,
     /// Which clock its moments are of.
     pub clock: Clock,
+    /// The base page, where the source says it.
+    pub base_page: Option<PageSize>,
+    /// The page that its rates of pages are of where that is not the host's: its reader made pages of bytes.
+    pub counted_in: Option<PageSize>,
     /// The default huge page size, where the source says it.
     pub huge_page: Option<Bytes>,
     /// Restarts and comments, in the source's order.
@@ -322,6 +326,8 @@ impl Series {
         self.kernel = part.kernel.or(self.kernel.take());
         self.architecture = part.architecture.or(self.architecture.take());
         self.version = part.version.or(self.version.take());
+        self.base_page = part.base_page.or(self.base_page);
+        self.counted_in = part.counted_in.or(self.counted_in);
         self.huge_page = part.huge_page.or(self.huge_page);
         skipped
     }

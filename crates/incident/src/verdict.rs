@@ -230,6 +230,8 @@ pub struct Facts {
     pub memory: Option<Bytes>,
     /// PageTables at that moment.
     pub page_tables: Option<Bytes>,
+    /// The base page.
+    pub base_page: Option<PageSize>,
     /// The page size of what asks for huge pages without naming one.
     pub huge_page: Option<PageSize>,
     /// Pools of every size that the kernel offers; `None` where they could not be read.

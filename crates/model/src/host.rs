@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::{Bytes, Configuration, Limit, Observed, PageCount, PageSize, Process, Unread};
 
+#[cfg(test)]
+mod tests;
+
 /// A host: live, captured, or a sosreport. Clock, page size and processor count are here and
 /// nowhere else, so that a captured arm64 host reads right on an x86-64 laptop.
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,7 @@ pub mod finding;
 pub mod host;
 pub mod instance;
 pub mod observed;
+pub mod page_tables;
 pub mod process;
 pub mod remedy;
 pub mod units;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use unicode_width::UnicodeWidthChar;
+
 use crate::Layout;
 use crate::palette::Role;
 use crate::plain::clean;
@@ -60,8 +62,7 @@ impl Spans {
                         lines.next();
                     }
                     let room = width.saturating_sub(lines.at).max(1);
-                    let cut = rest.char_indices().nth(room).map_or(rest.len(), |(byte, _)| byte);
-                    let (now, later) = rest.split_at(cut);
+                    let (now, later) = rest.split_at(fitting(rest, room));
                     lines.put(*role, now);
                     rest = later;
                 }
@@ -135,7 +136,7 @@ struct Word {
 
 impl Word {
     fn put(&mut self, role: Role, character: char) {
-        self.width += 1;
+        self.width += width(character);
         match self.pieces.last_mut() {
             Some((last, text)) if *last == role => text.push(character),
             _ => self.pieces.push((role, character.into())),
@@ -143,9 +144,24 @@ impl Word {
     }
 }
 
-/// Columns of a text.
+/// Columns of a text: a terminal gives two to a character of Chinese, Japanese or Korean, and none to an accent that combines
+/// (Unicode Standard Annex #11).
 pub fn columns(text: &str) -> usize {
-    text.chars().count()
+    text.chars().map(width).sum()
+}
+
+fn width(character: char) -> usize {
+    character.width().unwrap_or(0)
+}
+
+/// How many bytes of a text fit into so many columns; those of its first character if nothing does.
+pub fn fitting(text: &str, room: usize) -> usize {
+    let mut taken = 0;
+    let over = |(at, character): &(usize, char)| {
+        taken += width(*character);
+        taken > room && *at > 0
+    };
+    text.char_indices().find(over).map_or(text.len(), |(at, _)| at)
 }
 
 /// Where lines are written.

@@ -33,6 +33,7 @@ pub(crate) fn series(midnight: i64, (rows, step): (i64, i64), storm: i64, lasts:
     let mut series = Series::new("/var/log/sa/sa02", "sysstat");
     series.host = Some("db7".into());
     series.version = Some("12.5.4".into());
+    series.architecture = Some("x86_64".into());
     for row in 1..=rows {
         let second = row * step;
         let in_storm = second > storm && second <= storm + lasts;

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::palette::Role;
 use crate::plain::clean;
-use crate::screen::{Screen, Spans, columns};
+use crate::screen::{Screen, Spans, columns, fitting};
 
 /// A column.
 pub struct Column {
@@ -108,15 +108,40 @@ pub fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
-    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept.push('…');
-    kept
+    let room = width.saturating_sub(1);
+    let kept = text.get(..fitting(text, room)).filter(|kept| columns(kept) <= room).unwrap_or_default();
+    format!("{kept}…")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Layout;
+
+    /// Widths as terminals have them: xterm, and `wc -L` of coreutils, which asks wcwidth(3).
+    #[test]
+    fn wide_characters_take_two_columns_and_accents_none() {
+        for (text, width) in [("db1", 3), ("データ", 6), ("数据库-1", 8), ("한국", 4), ("cafe\u{301}", 4), ("é", 1)]
+        {
+            assert_eq!(columns(text), width, "{text}");
+        }
+        assert_eq!((cut("データベース", 7), cut("データベース", 6)), ("データ…".into(), "デー…".into()));
+        assert_eq!((cut("データ", 6), cut("データ", 1)), ("データ".into(), "…".into()));
+        let table = [
+            Column { heading: "instance", short: "instance", right: false, least: Some(10) },
+            Column { heading: "tables", short: "tables", right: true, least: None },
+        ];
+        let row = |name: &str| vec![Cell::new(Role::Strong, name), Cell::new(Role::Text, "64 KiB")];
+        let mut out = Vec::new();
+        write(&mut Screen::new(&mut out, Layout::plain(40)), &table, &[row("oracle 本番"), row("oracle prod")])
+            .unwrap();
+        let expected = "\
+instance     tables
+oracle 本番  64 KiB
+oracle prod  64 KiB
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
 
     #[test]
     fn names_give_way_and_numbers_do_not() {

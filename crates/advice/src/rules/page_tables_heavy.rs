@@ -1,18 +1,11 @@
 use hugewise_model::instance::SessionModel;
+use hugewise_model::page_tables::{ERROR, NOTE, NOTE_BYTES, WARN};
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Remedy};
 
 use crate::lead;
 use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, forecast, need};
 
-/// From this part of memory on, page tables are worth a note: healthy hosts measured 0.03 to 0.76 %.
-const NOTE: f64 = 0.02;
-/// Or from this much on, however large the host is.
-const NOTE_BYTES: Bytes = Bytes::from_gib(1);
-/// From here on they displace what the host is for.
-const WARN: f64 = 0.05;
-/// From here on a log-in storm can bring the host down.
-const ERROR: f64 = 0.10;
 /// So many instances are named.
 const NAMED: usize = 3;
 

@@ -27,6 +27,10 @@ const COPIED: [&str; 1] = ["/etc"];
 /// Larger ones: what the test writes there goes to a tmpfs.
 const OVERLAID: [&str; 4] = ["/boot", "/var/lib", "/var/log", "/usr/sbin"];
 
+/// What hugewise has kept on this machine, should it have been used here: no test's business, in either direction.
+const KEPT: &str = "hugewise";
+const KEPT_IN: &str = "/var/lib";
+
 /// Where PostgreSQL's sockets are on Debian: an empty folder of the test's own.
 const SOCKETS: &str = "/run/postgresql";
 
@@ -48,12 +52,21 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     let mut mounts =
         String::from("set -eu\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n");
     for (at, folder) in COPIED.iter().enumerate() {
-        mounts.push_str(&format!("cp -a {folder} $base/c{at}\nmount --bind $base/c{at} {folder}\n"));
+        // Files that an earlier use of hugewise has left have its name in theirs.
+        mounts.push_str(&format!(
+            "cp -a {folder} $base/c{at}\n\
+             find $base/c{at} -depth -name '*hugewise*' -exec rm -rf {{}} +\n\
+             mount --bind $base/c{at} {folder}\n"
+        ));
     }
     for (at, folder) in OVERLAID.iter().filter(|folder| Path::new(folder).is_dir()).enumerate() {
+        mounts.push_str(&format!("mkdir $base/u{at} $base/w{at}\n"));
+        if *folder == KEPT_IN {
+            // A whiteout, as overlayfs has it for what was removed: the folder below is out of sight.
+            mounts.push_str(&format!("mknod $base/u{at}/{KEPT} c 0 0\n"));
+        }
         mounts.push_str(&format!(
-            "mkdir $base/u{at} $base/w{at}\n\
-             mount -t overlay -o lowerdir={folder},upperdir=$base/u{at},workdir=$base/w{at} overlay {folder}\n"
+            "mount -t overlay -o lowerdir={folder},upperdir=$base/u{at},workdir=$base/w{at} overlay {folder}\n"
         ));
     }
     // Of what was done on this machine itself a test begins without a trace.

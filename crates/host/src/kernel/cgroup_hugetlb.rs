@@ -279,11 +279,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..128), name in ".{0,20}") {
-            let _ = parse(&bytes);
-            let _ = parse_events(&bytes);
-            let _ = size_name(&name);
-            let _ = size_name(&format!("hugetlb.{name}"));
+        fn what_is_written_is_read(bytes in 0..UNLIMITED, hits: u64, shift in 12..40_u32, file in "[a-z_.]{1,12}") {
+            prop_assert_eq!(parse(format!("{bytes}\n").as_bytes()), Ok(Limit::At(Bytes(bytes))));
+            prop_assert_eq!(parse_events(format!("low 3\nmax {hits}\n").as_bytes()), Ok(hits));
+            let page = PageSize::new(1 << shift).unwrap();
+            let name = match 1_u64 << shift {
+                size if size >= 1 << 30 => format!("{}GB", size >> 30),
+                size if size >= 1 << 20 => format!("{}MB", size >> 20),
+                size => format!("{}KB", size >> 10),
+            };
+            let (whole, bare) = (format!("hugetlb.{name}.{file}"), format!("{name}.{file}"));
+            prop_assert_eq!((size_name(&whole), size_name(&bare)), (Some((&*name, page)), None));
         }
 
         #[test]

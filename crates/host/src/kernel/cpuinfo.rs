@@ -122,16 +122,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
-        fn cut_anywhere(end in 0..X86.len()) {
-            let _ = parse(&X86.as_bytes()[..end]);
-        }
-
-        #[test]
         fn processors_are_counted(count in 1..300usize) {
             let all = parse("processor\t: 7\n\n".repeat(count).as_bytes()).unwrap();
             prop_assert_eq!(all.processors, Observed::Known(u64::try_from(count).unwrap()));

@@ -100,11 +100,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
         fn what_is_written_is_read(shift in 12..50u32) {
             let bytes = 1_u64 << shift;
             let name = format!("hugepages-{}kB", bytes >> 10);

@@ -177,16 +177,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
-        fn cut_anywhere(end in 0..RHEL7.len()) {
-            let _ = parse(&RHEL7.as_bytes()[..end]);
-        }
-
-        #[test]
         fn the_order_of_lines_is_nothing(turn in 0..21usize) {
             let mut lines: Vec<_> = RHEL7.lines().collect();
             lines.rotate_left(turn);

@@ -145,18 +145,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&bytes);
+        fn whole_lines_of_a_torn_file_are_kept(end in 0..INFO.len()) {
+            crate::testing::rows_before_a_cut(INFO, end, 0, parse);
         }
 
         #[test]
-        fn cut_anywhere(end in 0..INFO.len()) {
-            let _ = parse(&INFO.as_bytes()[..end]);
-        }
-
-        #[test]
-        fn any_page_size_text(text in ".{0,24}") {
-            let _ = page_size(&text);
+        fn what_has_no_unit_of_the_kernels_is_no_size(number in 0..1_000_000_u64, unit in "[^0-9KkMmGg]{1,4}|[KMG][a-zA-Z]{1,3}") {
+            prop_assert_eq!(page_size(&format!("{number}{unit}")), None);
         }
 
         #[test]

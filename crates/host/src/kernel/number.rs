@@ -29,11 +29,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
         fn what_is_written_is_read(number: u64) {
             prop_assert_eq!(parse(format!("{number}\n").as_bytes()), Ok(number));
         }

@@ -71,13 +71,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = parse(&bytes);
+        fn kinds_of_time_are_summed(ticks in proptest::collection::vec(0..1_u64 << 40, 4..11), running: u64, own in 0..1_u64 << 40) {
+            let words: Vec<_> = ticks.iter().map(ToString::to_string).collect();
+            let text = format!("cpu  {}\ncpu0 {own} 1 2 3\nprocs_running {running}\n", words.join(" "));
+            let of = |places: &[usize]| places.iter().filter_map(|place| ticks.get(*place)).sum::<u64>();
+            let expected =
+                Stat { all: of(&[0, 1, 2, 3, 4, 5, 6, 7]), system: of(&[2, 5, 6]), idle: of(&[3, 4]), running };
+            prop_assert_eq!(parse(text.as_bytes()), Ok(expected));
         }
 
         #[test]
-        fn truncated_real_input_never_panics(length in 0..TEXT.len()) {
-            let _ = parse(&TEXT.as_bytes()[..length]);
+        fn a_torn_file_has_no_run_queue(length in 0..TEXT.find("procs_running ").unwrap()) {
+            prop_assert!(parse(&TEXT.as_bytes()[..length]).is_err());
         }
     }
 }

@@ -99,13 +99,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&[REAL.lines().next().unwrap().as_bytes(), b"\n", &bytes].concat());
-        }
-
-        #[test]
-        fn cut_anywhere(end in 0..REAL.len()) {
-            let _ = parse(&REAL.as_bytes()[..end]);
+        fn whole_lines_of_a_torn_file_are_kept(end in 0..REAL.len()) {
+            crate::testing::rows_before_a_cut(REAL, end, 1, parse);
         }
 
         #[test]

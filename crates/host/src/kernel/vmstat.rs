@@ -43,16 +43,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
-        fn cut_anywhere(end in 0..REAL.len()) {
-            let _ = parse(&REAL.as_bytes()[..end]);
-        }
-
-        #[test]
         fn what_is_written_is_read(counters in prop::collection::btree_map("[a-z_0-9]{1,12}", any::<u64>(), 1..20)) {
             let text: String = counters.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
             prop_assert_eq!(parse(text.as_bytes()), Ok(counters));

@@ -29,10 +29,11 @@ mod tests {
 
     use super::*;
 
+    const BOTH: &str = "4:cpu,cpuacct:/\n3:name=systemd:/x\n0::/system.slice/docker-1:2.scope\n";
+
     #[test]
     fn both_versions_stand_side_by_side() {
-        let text = "4:cpu,cpuacct:/\n3:name=systemd:/x\n0::/system.slice/docker-1:2.scope\n";
-        let memberships = parse(text.as_bytes()).unwrap();
+        let memberships = parse(BOTH.as_bytes()).unwrap();
         assert_eq!(memberships[0].controllers, ["cpu", "cpuacct"]);
         assert_eq!(memberships[1].controllers, ["name=systemd"]);
         assert_eq!(memberships[2].path, "/system.slice/docker-1:2.scope");
@@ -42,13 +43,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = parse(&bytes);
+        fn what_is_written_is_read(hierarchy: u32, controllers in proptest::collection::vec("[a-z_=]{1,8}", 0..3), path in "/[ -~]{0,30}") {
+            let text = format!("{hierarchy}:{}:{path}\n", controllers.join(","));
+            prop_assert_eq!(parse(text.as_bytes()), Ok(vec![CgroupMembership { hierarchy, controllers, path }]));
         }
 
         #[test]
-        fn never_panics_on_a_torn_file(at in 0_usize..30) {
-            let _ = parse(&b"4:cpu,cpuacct:/\n0::/system.sl"[..at]);
+        fn whole_lines_of_a_torn_file_are_kept(at in 0..BOTH.len()) {
+            crate::testing::rows_before_a_cut(BOTH, at, 0, parse);
         }
     }
 }

@@ -46,16 +46,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = parse(&bytes);
-        }
-
-        #[test]
-        fn never_panics_on_a_torn_file(at in 0..REAL.len()) {
-            let _ = parse(&REAL.as_bytes()[..at]);
-        }
-
-        #[test]
         fn any_two_numbers_come_back(soft: u64, hard: u64) {
             let line = format!("Max locked memory         {soft:<20} {hard:<20} bytes\n");
             let expected = SoftHard { soft: Limit::At(Bytes(soft)), hard: Limit::At(Bytes(hard)) };

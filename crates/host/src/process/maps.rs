@@ -191,16 +191,26 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = parse(&bytes);
+        fn whole_lines_of_a_torn_file_are_kept(at in 0..REAL.len()) {
+            crate::testing::rows_before_a_cut(REAL, at, 0, |bytes| parse_kept(bytes, |_| true));
         }
 
         #[test]
-        fn never_panics_on_a_torn_file(at in 0..REAL.len(), byte: u8) {
-            let _ = parse(&REAL.as_bytes()[..at]);
+        fn a_bent_line_is_refused_by_its_number_or_bends_no_other(at in 0..REAL.len(), byte: u8) {
             let mut bent = REAL.as_bytes().to_vec();
+            prop_assume!(byte != b'\n' && bent[at] != b'\n');
             bent[at] = byte;
-            let _ = parse(&bent);
+            let line = REAL[..at].matches('\n').count();
+            let mut whole = parse_kept(REAL.as_bytes(), |_| true).unwrap();
+            match parse_kept(&bent, |_| true) {
+                Err(error) => prop_assert_eq!(error.line, line as u64 + 1),
+                Ok(mut rows) => {
+                    prop_assert_eq!(rows.len(), whole.len());
+                    rows.remove(line);
+                    whole.remove(line);
+                    prop_assert_eq!(rows, whole);
+                }
+            }
         }
 
         #[test]

@@ -65,13 +65,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>, start: u64) {
-            let _ = page_size_at(&bytes, start);
+        fn each_mapping_has_its_own_size(starts in proptest::collection::btree_set(0..1_u64 << 47, 1..12), shifts in proptest::collection::vec(12..31_u32, 12), other in 0..1_u64 << 47) {
+            let mappings: Vec<_> = starts.iter().copied().zip(shifts).collect();
+            let text: String = mappings
+                .iter()
+                .map(|(start, shift)| format!("{start:08x} default file=/a\\040b huge N0=1 kernelpagesize_kB={}\n", 1_u64 << shift >> 10))
+                .collect();
+            for (start, shift) in &mappings {
+                prop_assert_eq!(page_size_at(text.as_bytes(), *start), Ok(Some(Told::Size(PageSize::new(1 << shift).unwrap()))));
+            }
+            prop_assume!(!starts.contains(&other));
+            prop_assert_eq!(page_size_at(text.as_bytes(), other), Ok(None));
         }
 
         #[test]
-        fn never_panics_on_a_torn_file(at in 0..REAL.len()) {
-            let _ = page_size_at(&REAL.as_bytes()[..at], 0x7f10_0000_0000);
+        fn a_mapping_beyond_the_tear_is_not_there(at in 0..REAL.find("7f40").unwrap()) {
+            prop_assert_eq!(page_size_at(&REAL.as_bytes()[..at], 0x7f40_0000_0000), Ok(None));
         }
     }
 }

@@ -79,15 +79,26 @@ VmFlags: rd wr sh mr mw me ms de ht sd
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>, start: u64) {
-            let _ = page_size_at(&bytes, start);
-            let _ = smallest_page(&bytes);
+        fn each_mapping_has_its_own_size(starts in proptest::collection::btree_set(0..1_u64 << 47, 1..12), shifts in proptest::collection::vec(12..31_u32, 12)) {
+            let mappings: Vec<_> = starts.iter().copied().zip(shifts).collect();
+            let text: String = mappings
+                .iter()
+                .map(|(start, shift)| {
+                    let page = 1_u64 << shift >> 10;
+                    format!("{start:08x}-{:08x} rw-s 00000000 00:0f 3 /a-b\nRss: 4 kB\nKernelPageSize: {page:>8} kB\n", start + 1)
+                })
+                .collect();
+            let page = |shift: u32| PageSize::new(1 << shift);
+            for (start, shift) in &mappings {
+                prop_assert_eq!(page_size_at(text.as_bytes(), *start), Ok(page(*shift)));
+            }
+            let smallest = mappings.iter().map(|(_, shift)| *shift).min().unwrap();
+            prop_assert_eq!(smallest_page(text.as_bytes()), Ok(page(smallest)));
         }
 
         #[test]
-        fn never_panics_on_a_torn_file(at in 0..REAL.len()) {
-            let _ = page_size_at(&REAL.as_bytes()[..at], 0x7f10_0000_0000);
-            let _ = smallest_page(&REAL.as_bytes()[..at]);
+        fn a_mapping_beyond_the_tear_is_not_there(at in 0..REAL.find("KernelPageSize:     2048").unwrap()) {
+            prop_assert_eq!(page_size_at(&REAL.as_bytes()[..at], 0x7f10_0000_0000), Ok(None));
         }
     }
 }

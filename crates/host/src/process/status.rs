@@ -188,16 +188,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = parse(&bytes);
+        fn amounts_are_told_apart(amounts in proptest::collection::vec(0..1_u64 << 50, 7), uid: u32, name in "[a-zA-Z0-9:() -]{1,15}") {
+            let names = ["VmSize", "VmPTE", "HugetlbPages", "RssShmem", "RssAnon", "VmSwap", "VmLck"];
+            let lines: String =
+                names.iter().zip(&amounts).map(|(name, kib)| format!("{name}:\t{kib:>8} kB\nX{name}:\t1 kB\n")).collect();
+            let status = parse(format!("Name:\t{name}\n{lines}Uid:\t7\t{uid}\t8\t9\n").as_bytes()).unwrap();
+            prop_assert_eq!((status.real_uid, status.uid, &*status.name), (7, uid, name.trim()));
+            let found =
+                [status.size, status.page_tables, status.hugetlb, status.rss_shmem, status.rss_anon, status.swap, status.locked];
+            prop_assert_eq!(found.to_vec(), amounts.iter().map(|kib| Observed::Known(Bytes(kib * 1024))).collect::<Vec<_>>());
         }
 
         #[test]
-        fn never_panics_on_a_torn_file(at in 0..REAL.len(), byte: u8) {
-            let _ = parse(&REAL.as_bytes()[..at]);
-            let mut bent = REAL.as_bytes().to_vec();
-            bent[at] = byte;
-            let _ = parse(&bent);
+        fn what_is_torn_off_is_absent(at in 0..REAL.find("VmPTE").unwrap()) {
+            if let Ok(status) = parse(&REAL.as_bytes()[..at]) {
+                prop_assert!(at > REAL.find("Uid:").unwrap());
+                prop_assert_eq!((status.page_tables, status.hugetlb), (Observed::Absent, Observed::Absent));
+            }
         }
     }
 }

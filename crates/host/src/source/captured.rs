@@ -338,7 +338,6 @@ fn parse_page_sizes(bytes: &[u8]) -> BTreeMap<(u32, u64), PageSize> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
     use crate::source::tree::Tree;
@@ -417,19 +416,5 @@ mod tests {
         assert_eq!(captured(&[(NOTE, "{")]).problems().len(), 1);
         assert_eq!(captured(&[(NOTE, "{\"schema\":\"other/9\"}")]).problems().len(), 1);
         assert_eq!(captured(&[(NOTE, "{\"schema\":\"hugewise.capture/1\"}")]).problems(), []);
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics(note: Vec<u8>, sizes: Vec<u8>, ps: Vec<u8>) {
-            let mut tree = Tree::default();
-            tree.put_file(NOTE, Observed::Known(note));
-            tree.put_file(PAGE_SIZES, Observed::Known(sizes));
-            tree.put_file("/sos_commands/process/ps_auxwww", Observed::Known(ps.clone()));
-            tree.put_file("/date", Observed::Known(ps.clone()));
-            tree.put_file("/uname", Observed::Known(ps));
-            let host = Captured::new(tree);
-            let _ = (host.machine(), host.read("/proc/1/cmdline"), host.mapping_page_size(1, 1));
-        }
     }
 }

@@ -19,7 +19,8 @@ use self::reading::{Found, What};
 use self::scratch::Scratch;
 use self::setup::Setup;
 use self::windows::Bounds;
-use crate::investigate::{Error, Options, Progress};
+pub(crate) use self::windows::Look;
+use crate::asked::{Error, Options, Progress};
 use crate::verdict::Source;
 use crate::{Clock, History, Series};
 
@@ -46,11 +47,12 @@ struct Passed {
     packed: usize,
 }
 
-/// Reads everything, and looks for signatures.
+/// Reads everything, and looks through it window by window with `look`.
 pub(crate) fn gather(
     paths: &[PathBuf],
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
+    look: Look<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
 ) -> Result<Gathered, Error> {
     let zone = options.zone.as_deref().map(clock::zone).transpose().map_err(Error)?;
@@ -88,7 +90,7 @@ pub(crate) fn gather(
     // A collector that ran without a sample is a source, and no host's history.
     hosts.retain(|host| host.facts.is_some() || host.pieces.iter().any(|placed| placed.span.is_some()));
     let load = |wanted: &[&Placed]| again(wanted, &jobs, &scratch);
-    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, rows);
+    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, look, rows);
     Ok(Gathered { sources, hosts, passed_over: passed_over(&passed, &places.links), unknown: Vec::new() })
 }
 

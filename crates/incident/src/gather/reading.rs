@@ -15,7 +15,7 @@ use hugewise_host::source::{Archive, Folder, tarred};
 use super::places::{Job, Where};
 use super::scratch::Scratch;
 use super::setup::{self, Setup};
-use crate::investigate::Progress;
+use crate::asked::Progress;
 use crate::readers::pcp::{self, Parts};
 use crate::readers::{self, HEAD, Promise};
 use crate::{Refused, Series};

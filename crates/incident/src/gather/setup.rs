@@ -51,6 +51,7 @@ pub(crate) fn read(source: &dyn Source, label: &str) -> Setup {
         kernel: host.kernel.known().map(|kernel| kernel.text.clone()),
         memory: host.memory.total.get(),
         page_tables: host.memory.page_tables.get(),
+        base_page: host.base_page.get(),
         huge_page: host.default_huge_page.get(),
         pools,
         thp: host.thp.enabled.known().cloned(),

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Rows;
 use super::hosts::{Host, Placed};
-use crate::{History, Moment, Problem, Series, Signature, rotation, signatures};
+use crate::{History, Moment, Problem, Series, Signature, rotation};
 
 /// Rows of a window, in bytes.
 const WINDOW: usize = 40 << 20;
@@ -33,15 +33,24 @@ pub(crate) struct Bounds {
 /// Where rows come from that were not kept.
 pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
 
-/// Makes the histories, with their signatures; thinned where not all rows could be kept.
-pub(crate) fn histories(hosts: Vec<(Host, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
-    of_windows(hosts, WINDOW, load, rows)
+/// Looks for signatures in a window of a host: what does not fit in memory is never there at once.
+pub(crate) type Look<'a> = &'a (dyn Fn(&History) -> Vec<Signature> + Sync);
+
+/// Makes the histories, with the signatures that `look` finds; thinned where not all rows could be kept.
+pub(crate) fn histories(
+    hosts: Vec<(Host, Bounds)>,
+    load: Load<'_>,
+    look: Look<'_>,
+    rows: Option<&Mutex<Rows<'_>>>,
+) -> Vec<History> {
+    of_windows(hosts, WINDOW, load, look, rows)
 }
 
 fn of_windows(
     mut hosts: Vec<(Host, Bounds)>,
     most: usize,
     load: Load<'_>,
+    look: Look<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
 ) -> Vec<History> {
     // A host that does not fit is read window by window; what was kept of it would only be in the way.
@@ -70,7 +79,7 @@ fn of_windows(
                 // Evidence of all windows is of one series.
                 whole.iter_mut().for_each(|series| series.source = sources(host, series));
             }
-            let last = look(host, whole, window, thin, rows);
+            let last = seen(host, whole, window, thin, look, rows);
             found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
         }
     };
@@ -258,10 +267,17 @@ struct Found {
     signatures: Vec<Signature>,
 }
 
-fn look(host: &Host, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
+fn seen(
+    host: &Host,
+    series: Vec<Series>,
+    window: &Window,
+    thin: bool,
+    look: Look<'_>,
+    rows: Option<&Mutex<Rows<'_>>>,
+) -> Found {
     let mut history = empty(host);
     history.series = series;
-    let mut signatures = signatures::find(&history);
+    let mut signatures = look(&history);
     let mut series = history.series;
     let (from, to) = window.own;
     signatures.retain(|found| from.is_none_or(|from| found.to >= from) && to.is_none_or(|to| found.from < to));
@@ -320,7 +336,7 @@ mod tests {
     use super::super::hosts::{Piece, sort};
     use super::*;
     use crate::series::Offset;
-    use crate::{Clock, Evidence, Kind, Metric, Strength, join};
+    use crate::{Clock, Evidence, Kind, Metric, Strength, join, signatures};
 
     const DAY: i64 = 86_400_000;
     /// 2026-11-01T00:00:00Z.
@@ -368,7 +384,7 @@ mod tests {
             wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
         };
         let bounds = Bounds::default();
-        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, rows).remove(0);
+        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, &signatures::find, rows).remove(0);
         join::incidents(&mut history);
         history
     }

@@ -118,7 +118,8 @@ fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
         && !facts.clear(Kind::Reclaim)
     {
         against.push(format!(
-            "scans were counted and low: {direct:.0} pages a second by processes themselves, {kswapd:.0} by kswapd"
+            "scans were counted and low: {:.0} pages a second by processes themselves, {:.0} by kswapd",
+            direct.pages, kswapd.pages
         ));
     }
     if facts.no_scans && matches!(verdict, Verdict::KernelCpu | Verdict::Starved) {

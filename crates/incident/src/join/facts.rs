@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::page::Page;
 use crate::signatures::rows::{MINUTE, Rows, apart};
 use crate::signatures::sight::Sight;
 use crate::signatures::{kernel_cpu, page_tables};
@@ -38,11 +39,25 @@ pub(super) struct Pool {
     pub(super) available: f64,
 }
 
+/// Pages a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    pub(super) pages: f64,
+    page: Page,
+}
+
+impl Rate {
+    /// As an amount of memory.
+    pub(super) fn words(self) -> String {
+        self.page.words(self.pages)
+    }
+}
+
 /// What is known of scans.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scans {
     /// Counted; the highest rates of processes themselves and of kswapd.
-    Counted { direct: f64, kswapd: f64 },
+    Counted { direct: Rate, kswapd: Rate },
     /// Not counted, but how many allocations a second had to reclaim, at the highest.
     Stalls(f64),
     /// Counters that are there and false, with the reason.
@@ -73,7 +88,7 @@ pub(super) struct Facts<'a> {
     /// Percent of the time in which all tasks waited for memory, at its highest.
     pub(super) pressure: Option<f64>,
     /// Pages a second out to swap and back, at their highest.
-    pub(super) swap: Option<(f64, f64)>,
+    pub(super) swap: Option<(Rate, Rate)>,
     /// Sessions, or tasks, at the window's begin and at their highest or lowest.
     pub(super) count: Option<(&'static str, f64, f64)>,
     /// Page tables at the window's begin and at their highest.
@@ -117,6 +132,12 @@ impl Window<'_> {
             .values(metric)
             .filter(|(series, row, _)| series.samples().get(*row).is_some_and(|sample| sample.at > self.from));
         inside.max_by(|one, other| one.2.total_cmp(&other.2))
+    }
+
+    /// The highest rate of a counter of pages.
+    fn rate(&self, metric: Metric) -> Option<Rate> {
+        let (series, _, pages) = self.highest(metric)?;
+        Some(Rate { pages, page: Page::of(series, self.sight.page) })
     }
 
     fn system(&self) -> Option<(f64, Option<f64>)> {
@@ -180,11 +201,10 @@ impl Window<'_> {
     }
 
     fn scans(&self) -> Scans {
-        let highest = |metric| self.highest(metric).map(|(.., rate)| rate);
-        if let Some((direct, kswapd)) = highest(Metric::ScanDirect).zip(highest(Metric::ScanKswapd)) {
+        if let Some((direct, kswapd)) = self.rate(Metric::ScanDirect).zip(self.rate(Metric::ScanKswapd)) {
             return Scans::Counted { direct, kswapd };
         }
-        if let Some(stalls) = highest(Metric::AllocStall) {
+        if let Some((.., stalls)) = self.highest(Metric::AllocStall) {
             return Scans::Stalls(stalls);
         }
         let mut lies = self.history.series.iter().flat_map(|series| &series.untrusted);
@@ -244,12 +264,9 @@ impl<'a> Facts<'a> {
             tables_read: history.series.iter().any(|one| one.column(Metric::PageTables).is_some()) || captured(),
             pool: window.pool(),
             scans: window.scans(),
-            no_scans: matches!(wider.scans(), Scans::Counted { direct, kswapd } if direct + kswapd < 1.0),
+            no_scans: matches!(wider.scans(), Scans::Counted { direct, kswapd } if direct.pages + kswapd.pages < 1.0),
             pressure: window.highest(Metric::PressureMemoryFull).map(|(.., percent)| percent.min(100.0)),
-            swap: window
-                .highest(Metric::SwapOut)
-                .zip(window.highest(Metric::SwapIn))
-                .map(|((.., out), (.., back))| (out, back)),
+            swap: window.rate(Metric::SwapOut).zip(window.rate(Metric::SwapIn)),
             count: window.count(),
             grown: window.extremes(Metric::PageTables),
             load: window.load(),

@@ -66,7 +66,7 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     }
     let slope = sight.rows.iter().find_map(|rows| page_tables::growth(rows, rows.column(Metric::PageTables)?));
     if let Some((by, slope)) = slope {
-        summary = format!("{summary}; {}", page_tables::slope_words(sight.history, by, slope));
+        summary = format!("{summary}; {}", page_tables::slope_words(sight, by, slope));
     }
     let readings = sight.history.series.iter().filter_map(|series| series.column(Metric::PageTables));
     let readings = readings.map(|column| column.iter().count()).sum::<usize>();

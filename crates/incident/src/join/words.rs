@@ -5,8 +5,6 @@ use super::facts::{Facts, Pool, Scans, Tables};
 use crate::signatures::rows::bytes;
 use crate::{Kind, Verdict};
 
-/// Pages of 4 KiB.
-const PAGE: f64 = 4096.0;
 /// Part of a pool from which on it is called unused.
 const UNUSED: f64 = 0.5;
 /// Samples farther apart than this hide much, in milliseconds.
@@ -86,10 +84,9 @@ fn scans(facts: &Facts<'_>) -> Vec<String> {
     if facts.strength(Kind::Reclaim).is_none() {
         return Vec::new();
     }
-    let rate = |pages: f64| bytes(pages * PAGE);
     let counted = match facts.scans {
         Scans::Counted { direct, kswapd } => {
-            Some(format!("processes themselves scanned up to {} a second, kswapd {}", rate(direct), rate(kswapd)))
+            Some(format!("processes themselves scanned up to {} a second, kswapd {}", direct.words(), kswapd.words()))
         }
         Scans::Stalls(stalls) => Some(format!("up to {stalls:.0} allocations a second had to reclaim first")),
         Scans::Untrusted(_) | Scans::Absent => None,
@@ -101,7 +98,7 @@ fn scans(facts: &Facts<'_>) -> Vec<String> {
 
 fn swap(verdict: Verdict, facts: &Facts<'_>) -> Option<String> {
     let (out, back) = facts.swap.filter(|_| verdict == Verdict::SwapStorm || facts.clear(Kind::Swap))?;
-    Some(format!("up to {} a second went to swap and {} came back", bytes(out * PAGE), bytes(back * PAGE)))
+    Some(format!("up to {} a second went to swap and {} came back", out.words(), back.words()))
 }
 
 fn sessions(facts: &Facts<'_>) -> Vec<String> {

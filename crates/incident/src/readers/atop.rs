@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hugewise_host::caged::Cage;
-use hugewise_model::Bytes;
+use hugewise_model::{Bytes, PageSize};
 
 use super::calendar::{midnight, time_of_day};
 use super::lines;
@@ -238,6 +238,7 @@ impl Fields {
 
     fn memory(&self, series: &mut Series) {
         let Some(page) = self.get(0) else { return };
+        series.base_page = whole(page).and_then(PageSize::new);
         for (metric, place) in [
             (Metric::MemTotal, 1),
             (Metric::MemFree, 2),

@@ -1,31 +1,23 @@
 //! Dates and times of day, as collectors print them.
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
+
 /// Seconds of a day.
 pub(super) const DAY: i64 = 86_400;
 
-/// Year, month and day of seconds since the epoch: the civil calendar, in eras of 400 years that begin in March.
-pub(super) fn date(seconds: i64) -> (i64, i64, i64) {
-    let days = seconds.div_euclid(DAY) + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day)
+/// Year, month and day in UTC of seconds since the epoch; `None` in years that no calendar here has.
+pub(super) fn date(seconds: i64) -> Option<(i64, i64, i64)> {
+    let day = Offset::UTC.to_datetime(Timestamp::from_second(seconds).ok()?).date();
+    Some((day.year().into(), day.month().into(), day.day().into()))
 }
 
 /// The seconds since the epoch at which a day of the civil calendar begins, from 1970 to 2199.
 pub(super) fn midnight(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1970..2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years begin in March, so that the day that leap years have is their last.
-    let (year, month_of) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month_of + 2) / 5 + day - 1 - 719_468;
-    let seconds = days * DAY;
-    (date(seconds).1 == month && date(seconds).2 == day).then_some(seconds)
+    let year = i16::try_from(year).ok().filter(|year| (1970..2200).contains(year))?;
+    let day = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    Some(Offset::UTC.to_timestamp(day.at(0, 0, 0, 0)).ok()?.as_second())
 }
 
 /// Midnight of `2026-11-21`.
@@ -60,7 +52,7 @@ mod tests {
             (1_709_164_799, (2024, 2, 28)),
             (1_735_689_599, (2024, 12, 31)),
         ] {
-            assert_eq!(date(seconds), day);
+            assert_eq!(date(seconds), Some(day));
             assert_eq!(midnight(day.0, day.1, day.2), Some(seconds - seconds % DAY));
         }
         for (year, month, day) in [
@@ -74,6 +66,10 @@ mod tests {
         ] {
             assert_eq!(midnight(year, month, day), None);
         }
+        // `date -u -d 2199-12-31 +%s`, and the year behind it.
+        assert_eq!((midnight(2199, 12, 31), midnight(2200, 1, 1)), (Some(7_258_032_000), None));
+        assert_eq!((midnight(1970, 1, 1), midnight(1969, 12, 31)), (Some(0), None));
+        assert_eq!((date(i64::MAX), date(i64::MIN)), (None, None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use hugewise_model::{Bytes, KernelRelease};
 
 use super::calendar::{midnight, time_of_day};
 use super::lines::{self, End};
+use crate::page;
 use crate::series::Moment;
 use crate::{Clock, Metric, Refused, Series};
 
@@ -107,7 +108,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
 #[derive(Default)]
 struct Reader {
     series: Series,
-    /// The base page, where the architecture has but one.
+    /// The base page, where architecture and kernel tell it.
     page: Option<f64>,
     /// Of each section the column's place and its place in [`COLUMNS`].
     sections: HashMap<&'static str, Vec<(usize, usize)>>,
@@ -178,8 +179,8 @@ impl Reader {
                 self.series.kernel = rest.get(1).map(|word| (*word).to_owned());
                 let architecture = rest.last().filter(|word| rest.len() > 2 && !word.contains(' '));
                 self.series.architecture = architecture.map(|word| (*word).to_owned());
-                self.page =
-                    architecture.filter(|word| matches!(**word, "x86_64" | "i686" | "i386" | "s390x")).map(|_| 4096.0);
+                let page = page::of_kernel(self.series.architecture.as_deref(), self.series.kernel.as_deref(), None);
+                self.page = page.map(|page| page.bytes().as_f64());
             }
             _ => {}
         }

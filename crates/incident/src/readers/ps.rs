@@ -140,7 +140,8 @@ mod tests {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let table = table(&text);
             assert_eq!(usize::try_from(table.lines).unwrap(), text.lines().count() - 1, "{text}");
-            assert_eq!(table.commands.get("ps"), text.contains(" ps ").then_some(&1), "{text}");
+            // This one, and those of whoever else looks just then.
+            assert_eq!(table.commands.contains_key("ps"), text.contains(" ps "), "{text}");
         }
     }
 }

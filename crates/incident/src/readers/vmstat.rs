@@ -7,6 +7,8 @@
 use std::io::{BufRead, BufReader, Read};
 
 use super::calendar;
+use hugewise_model::PageSize;
+
 use crate::series::{Moment, Offset};
 use crate::{Clock, Metric, Refused, Series};
 
@@ -24,7 +26,7 @@ const COLUMNS: &[(&str, Metric, f64, bool)] = &[
     ("buff", Metric::Buffers, 1024.0, false),
     ("inact", Metric::Inactive, 1024.0, false),
     ("active", Metric::Active, 1024.0, false),
-    // KiB, of which a page of base size has four.
+    // KiB: made pages of 4 KiB, whatever the host has.
     ("si", Metric::SwapIn, 0.25, true),
     ("so", Metric::SwapOut, 0.25, true),
     ("bi", Metric::PagedIn, 1024.0, true),
@@ -109,6 +111,7 @@ const STANDS_STILL: u64 = 10;
 
 /// Puts a line's values into the row begun last, with its rates where it is of an interval.
 pub(super) fn set(series: &mut Series, columns: &[String], values: &[f64], rates: bool) {
+    series.counted_in = Some(PageSize::KIB_4);
     let guests = columns.iter().zip(values).find(|(column, _)| *column == "gu").map_or(0.0, |(_, value)| *value);
     for (column, value) in columns.iter().zip(values) {
         let known = COLUMNS.iter().find(|(name, ..)| name == column);

@@ -27,6 +27,8 @@ impl Series {
             format: self.format,
             version: self.version.clone(),
             clock: self.clock.clone(),
+            base_page: self.base_page,
+            counted_in: self.counted_in,
             huge_page: self.huge_page,
             problems: self.problems.clone(),
             untrusted: self.untrusted.clone(),

@@ -6,6 +6,7 @@
 mod compaction;
 mod free_memory;
 pub(crate) mod kernel_cpu;
+mod late;
 mod logins;
 pub(crate) mod page_tables;
 mod pool;

@@ -1,6 +1,6 @@
 //! Page tables large against memory, or growing with sessions.
 
-use hugewise_model::Bytes;
+use hugewise_model::page_tables;
 
 use super::later;
 use super::rows::{Rows, bytes};
@@ -9,34 +9,23 @@ use crate::baseline::{MOST_POINTS, Slope, median, slope};
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
 
-/// Parts of memory from which page tables are worth a word, clear and strong. Some twelve hosts without the trouble had
-/// 0.03 to 0.76 %; hosts that were in it 9 to 24 %.
-pub(crate) const NOTICE: f64 = 0.02;
+/// Parts of memory from which page tables are worth a word, clear and strong.
+pub(crate) const NOTICE: f64 = page_tables::NOTE;
 /// See [`NOTICE`].
-pub(crate) const CLEAR: f64 = 0.05;
-const STRONG: f64 = 0.10;
+pub(crate) const CLEAR: f64 = page_tables::WARN;
+const STRONG: f64 = page_tables::ERROR;
 /// Amounts that are worth a word whatever the memory, and that are clear from [`NOTICE`] on: 5 % of an 80 GiB host.
-const NOTICE_BYTES: f64 = 1_073_741_824.0;
+const NOTICE_BYTES: f64 = page_tables::NOTE_BYTES.as_f64();
 const CLEAR_BYTES: f64 = 4.0 * NOTICE_BYTES;
 /// A slope is told where the count explains this part of the growth, and a session costs at least this much: an empty
 /// process has some 100 KiB of page tables.
 const EXPLAINS: f64 = 0.8;
 const LEAST_SLOPE: f64 = 512.0 * 1024.0;
 const ONE_READING: &str = "one reading: whether it is so always is not told";
-/// A table of 4 KiB maps 2 MiB with base pages of 4 KiB.
-const MAPPED: f64 = 512.0;
 
 pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    let told = sight.rows.iter().filter_map(|rows| of(sight.history, rows, sight.memory));
+    let told = sight.rows.iter().filter_map(|rows| of(sight, rows));
     told.chain(captured(sight.history, sight.memory)).collect()
-}
-
-/// MemTotal, from whichever source has it.
-pub(crate) fn memory(history: &History) -> Option<f64> {
-    let of = |column: &Column| column.iter().next().map(|(_, total)| total);
-    let told = history.series.iter().filter_map(|series| of(series.column(Metric::MemTotal)?));
-    let captured = history.facts.as_ref().and_then(|facts| facts.memory).map(Bytes::as_f64);
-    told.chain(captured).find(|total| *total > 0.0)
 }
 
 /// What was read when the host was captured, where no collector has it.
@@ -79,7 +68,8 @@ fn words(tables: f64, total: Option<f64>) -> String {
     }
 }
 
-fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signature> {
+fn of(sight: &Sight<'_>, rows: &Rows<'_>) -> Option<Signature> {
+    let total = sight.memory;
     let tables = rows.column(Metric::PageTables)?;
     let (mut first, mut last, mut largest, mut many) = (None, (0, 0.0), (0, 0.0), 0usize);
     for (row, value) in tables.iter().filter(|(_, value)| strength(*value, total).is_some()) {
@@ -101,7 +91,7 @@ fn of(history: &History, rows: &Rows<'_>, total: Option<f64>) -> Option<Signatur
         caveats.push(format!("{many} of {readings} readings are as large as that"));
     }
     if let Some((by, slope)) = growth(rows, tables) {
-        evidence.push(rows.evidence(last.0, slope_words(history, by, slope)));
+        evidence.push(rows.evidence(last.0, slope_words(sight, by, slope)));
     }
     Some(Signature {
         kind: Kind::PageTables,
@@ -126,19 +116,19 @@ pub(crate) fn growth(rows: &Rows<'_>, tables: &Column) -> Option<(Metric, Slope)
 }
 
 /// What a slope means: the segment that each session would have touched, and the one there is.
-pub(crate) fn slope_words(history: &History, by: Metric, slope: Slope) -> String {
+pub(crate) fn slope_words(sight: &Sight<'_>, by: Metric, slope: Slope) -> String {
     let each = match by {
         Metric::Sessions => "a session",
         Metric::Processes => "a process",
         _ => "a task",
     };
-    let touched = slope.each * MAPPED;
-    let mut words = format!(
-        "page tables grow by {} {each}, what {} of memory on 4 KiB pages take",
-        bytes(slope.each),
-        bytes(touched)
-    );
-    if let Some((name, segment)) = segment(history) {
+    let mut words = format!("page tables grow by {} {each}", bytes(slope.each));
+    let (page, touched) = sight.page.mapped_by(slope.each);
+    words += &format!(", what {} of memory on {page} pages take", bytes(touched));
+    if !sight.page.known() {
+        words += ", if those are its pages: the archive does not tell";
+    }
+    if let Some((name, segment)) = segment(sight.history) {
         let part = touched / segment * 100.0;
         words += &format!("; {name} {}, of which each touched about {part:.0} %", bytes(segment));
     }

@@ -3,23 +3,24 @@
 //! What is much depends on the memory that there is, not on what is usual: a host that scans all its memory every few
 //! minutes is in trouble even where it always does.
 
+use hugewise_model::Bytes;
+
 use super::hides;
-use super::rows::{Rows, bytes};
+use super::rows::{Rows, whole};
 use super::sight::Sight;
+use crate::page::Page;
 use crate::{Kind, Metric, Signature, Strength};
 
-/// Counters are of base pages; where those are larger than this, the thresholds are reached later.
-const PAGE: f64 = 4096.0;
-/// Pages where the source does not say how much memory there is: 4 GiB of them.
-const PAGES: f64 = 1_048_576.0;
+/// Memory where the source does not say how much there is.
+const MEMORY: Bytes = Bytes::from_gib(4);
 /// Processes' own scans that go once through all memory in an hour. A busy desktop whose disks fill its cache was at a
 /// twentieth of it.
 const DIRECT: f64 = 1.0 / 3600.0;
 /// And in ten minutes.
 const DIRECT_STRONG: f64 = 1.0 / 600.0;
-/// The part of memory, or the pages (1 GiB), that has to be scanned altogether: bursts of a second are usual.
+/// The part of memory, or the amount, that has to be scanned altogether: bursts of a second are usual.
 const SCANNED: f64 = 0.02;
-const SCANNED_PAGES: f64 = 262_144.0;
+const SCANNED_BYTES: Bytes = Bytes::from_gib(1);
 /// kswapd's scans that go through all memory in ten minutes, and what it has to scan altogether. It does so whenever
 /// disks are read fast through the page cache, so it speaks weakly.
 const KSWAPD: f64 = 1.0 / 600.0;
@@ -38,6 +39,12 @@ pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
     sight.rows.iter().flat_map(of).collect()
 }
 
+/// `1536 pages a second (6.0 MiB/s)`
+fn scanned(rate: f64, page: Page) -> String {
+    let amount = if page.known() { format!(" ({}/s)", page.words(rate)) } else { String::new() };
+    format!("{rate:.0} pages a second{amount}")
+}
+
 /// One counter with what is clear and what is strong in it.
 struct Rule {
     metric: Metric,
@@ -46,20 +53,24 @@ struct Rule {
     sum: f64,
     strength: Strength,
     strong: f64,
-    words: fn(f64) -> String,
+    /// Whether it counts pages.
+    pages: bool,
+    words: fn(f64, Page) -> String,
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let total = rows.column(Metric::MemTotal).and_then(|total| total.iter().last()).map(|(_, total)| total);
-    let pages = total.map_or(PAGES, |total| total / PAGE);
+    let pages = total.map_or(rows.page.pages(MEMORY), |total| rows.page.pages(Bytes(whole(total).unsigned_abs())));
+    let enough = rows.page.pages(SCANNED_BYTES);
     let rules = [
         Rule {
             metric: Metric::ScanDirect,
             least: DIRECT * pages,
-            sum: (SCANNED * pages).min(SCANNED_PAGES),
+            sum: (SCANNED * pages).min(enough),
             strength: Strength::Clear,
             strong: DIRECT_STRONG * pages,
-            words: |rate| format!("processes themselves scanned {rate:.0} pages a second ({}/s)", bytes(rate * PAGE)),
+            pages: true,
+            words: |rate, page| format!("processes themselves scanned {}", scanned(rate, page)),
         },
         Rule {
             metric: Metric::ScanKswapd,
@@ -67,7 +78,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             sum: KSWAPD_SCANNED * pages,
             strength: Strength::Weak,
             strong: f64::INFINITY,
-            words: |rate| format!("kswapd scanned {rate:.0} pages a second ({}/s)", bytes(rate * PAGE)),
+            pages: true,
+            words: |rate, page| format!("kswapd scanned {}", scanned(rate, page)),
         },
         Rule {
             metric: Metric::KswapdCpu,
@@ -75,7 +87,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             sum: 0.0,
             strength: Strength::Clear,
             strong: f64::INFINITY,
-            words: |percent| format!("kswapd took {percent:.0} % of a processor"),
+            pages: false,
+            words: |percent, _| format!("kswapd took {percent:.0} % of a processor"),
         },
         Rule {
             metric: Metric::PressureMemoryFull,
@@ -83,7 +96,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             sum: PRESSURE_EXCESS,
             strength: Strength::Clear,
             strong: PRESSURE_STRONG,
-            words: |percent| format!("all tasks waited for memory in {percent:.0} % of the time"),
+            pages: false,
+            words: |percent, _| format!("all tasks waited for memory in {percent:.0} % of the time"),
         },
         Rule {
             metric: Metric::AllocStall,
@@ -91,7 +105,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             sum: STALLED,
             strength: Strength::Clear,
             strong: f64::INFINITY,
-            words: |rate| format!("{rate:.0} allocations a second had to reclaim first"),
+            pages: false,
+            words: |rate, _| format!("{rate:.0} allocations a second had to reclaim first"),
         },
     ];
     rules.iter().flat_map(|rule| rule.find(rows)).collect()
@@ -111,9 +126,9 @@ impl Rule {
                 evidence: spike
                     .rows()
                     .into_iter()
-                    .filter_map(|row| Some(rows.evidence(row, (self.words)(column.get(row)?))))
+                    .filter_map(|row| Some(rows.evidence(row, (self.words)(column.get(row)?, rows.page))))
                     .collect(),
-                caveats: hides(rows.usual).into_iter().collect(),
+                caveats: hides(rows.usual).into_iter().chain(rows.page.caveat().filter(|_| self.pages)).collect(),
             })
             .collect()
     }

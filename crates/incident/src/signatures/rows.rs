@@ -5,6 +5,7 @@ use std::ops::Range;
 use hugewise_model::Bytes;
 
 use crate::baseline::{Baseline, median};
+use crate::page::Page;
 use crate::series::{Column, MarkKind, Sample};
 use crate::{Evidence, Metric, Moment, Series};
 
@@ -29,13 +30,16 @@ pub(crate) struct Rows<'a> {
     pub(crate) series: &'a Series,
     /// The usual time between two rows in milliseconds; 0 for fewer than two.
     pub(crate) usual: i64,
+    /// What its counters of pages count.
+    pub(crate) page: Page,
     restarts: Vec<Moment>,
     /// Whether intervals reach back to the row before, as sysstat's do and those of `vmstat 1 3` every 30 s don't.
     continuous: bool,
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn of(series: &'a Series) -> Self {
+    /// `host` is the base page as other sources of the host tell it.
+    pub(crate) fn of(series: &'a Series, host: Page) -> Self {
         let samples = series.samples();
         let pairs = || samples.iter().zip(samples.iter().skip(1));
         let mut between: Vec<f64> = pairs().map(|(one, next)| apart(one.at, next.at) as f64).collect();
@@ -50,6 +54,7 @@ impl<'a> Rows<'a> {
         Self {
             series,
             usual: median(&mut between).map_or(0, whole).clamp(0, LONGEST),
+            page: Page::of(series, host),
             restarts,
             continuous: median(&mut covered).is_some_and(|part| part > 0.9),
         }

@@ -1,30 +1,12 @@
 //! The collector itself came late, left holes, or wrote empty blocks.
-//!
-//! A collector on a schedule (cron, a timer) is late by the phase that its file shows, and its next sample is on time
-//! again: late, then short. A loop of work and sleep drifts, so only its own usual pace tells a hole. Times between rows
-//! decide, not the intervals that rows state: `vmstat 1 3` every 30 seconds states two.
 
-use std::ops::Range;
-
-use super::rows::{MINUTE, Rows, SECOND, whole};
+use super::late::{Late, late};
+use super::rows::{Rows, whole};
 use super::sight::Sight;
 use super::{stronger, weaker};
-use crate::baseline::{FEWEST, median};
+use crate::baseline::FEWEST;
 use crate::{Kind, Metric, Moment, Signature, Strength};
 
-/// Samples of cron were up to 3 s late, those of systemd's timers 9, on hosts at ease.
-const TOLERANCE: i64 = 15 * SECOND;
-/// Or so many median deviations, where a timer is lax.
-const DEVIATIONS: i64 = 6;
-/// Rows that must keep the phase for it to be a schedule.
-const KEEP: f64 = 0.75;
-/// As late as this is clear.
-const LATE: i64 = MINUTE;
-/// A loop's hole: this many times its usual pace, and a moment.
-const HOLE: f64 = 1.5;
-const MOMENT: i64 = 5 * SECOND;
-/// A longer hole is a collector that was off.
-const OFF: i64 = 120 * MINUTE;
 /// %steal with which the hypervisor explains it.
 const STEAL: f64 = 20.0;
 /// Part of the rows from which gaps are this collector's way.
@@ -56,16 +38,6 @@ fn family(format: &str) -> &str {
     }
 }
 
-/// A row that came late, and since when it was due.
-struct Late {
-    row: usize,
-    /// Milliseconds.
-    by: i64,
-    strength: Strength,
-    what: String,
-    caveat: Option<&'static str>,
-}
-
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let late = late(rows);
     let empty = empty(rows, &late);
@@ -93,136 +65,6 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
         }
     })
     .collect()
-}
-
-/// When rows came late, and by how many seconds.
-pub(super) fn lateness(rows: &Rows<'_>) -> Vec<(Moment, i64)> {
-    late(rows).into_iter().map(|late| (rows.at(late.row), late.by / SECOND)).collect()
-}
-
-/// Rows that came late.
-fn late(rows: &Rows<'_>) -> Vec<Late> {
-    let mut found = Vec::new();
-    for (judged, learnt) in rows.days() {
-        let mut apart: Vec<f64> =
-            learnt.clone().filter_map(|row| rows.since_before(row)).map(|apart| apart as f64).collect();
-        if apart.len() < FEWEST {
-            continue;
-        }
-        let period = median(&mut apart).map_or(0, whole).clamp(0, OFF);
-        let schedule = Schedule::of(rows, learnt, period);
-        for row in judged {
-            found.extend(match &schedule {
-                Some(schedule) => schedule.late(rows, row),
-                None => hole(rows, row, period),
-            });
-        }
-    }
-    found
-}
-
-struct Schedule {
-    period: i64,
-    phase: i64,
-    tolerance: i64,
-}
-
-impl Schedule {
-    /// The phase that most rows keep, where there is one. Schedules are of whole minutes; their samples are not, by a second
-    /// or two.
-    fn of(rows: &Rows<'_>, learnt: Range<usize>, period: i64) -> Option<Self> {
-        let told = period;
-        let period = (period + MINUTE / 2) / MINUTE * MINUTE;
-        if period < MINUTE || (period - told).abs() > MOMENT {
-            return None;
-        }
-        const BINS: i64 = 60;
-        let mut counts = [0u32; 60];
-        let places = || learnt.clone().map(|row| rows.at(row).0.rem_euclid(period));
-        for place in places() {
-            if let Some(count) = usize::try_from(place * BINS / period).ok().and_then(|bin| counts.get_mut(bin)) {
-                *count += 1;
-            }
-        }
-        let (fullest, _) = (0i64..).zip(counts).max_by_key(|(_, count)| *count)?;
-        let center = fullest * period / BINS + period / BINS / 2;
-        let off = |place: i64| (place - center + period / 2).rem_euclid(period) - period / 2;
-        let mut offs: Vec<f64> = places().map(|place| off(place) as f64).collect();
-        let middle = median(&mut offs)?;
-        offs.iter_mut().for_each(|off| *off = (*off - middle).abs());
-        let tolerance = TOLERANCE.max(DEVIATIONS * whole(median(&mut offs)?));
-        let kept = offs.iter().filter(|off| **off <= tolerance as f64).count();
-        let keeps = kept as f64 >= KEEP * offs.len() as f64 && tolerance <= period / 4;
-        keeps.then(|| Self { period, phase: (center + whole(middle)).rem_euclid(period), tolerance })
-    }
-
-    fn late(&self, rows: &Rows<'_>, row: usize) -> Option<Late> {
-        let apart = rows.since_before(row)?;
-        let at = rows.at(row).0;
-        // The row before may have been late itself, and is of the slot before it.
-        let before = at.saturating_sub(apart).saturating_add(self.tolerance - self.phase);
-        let due =
-            before.div_euclid(self.period).saturating_add(1).saturating_mul(self.period).saturating_add(self.phase);
-        let by = at.saturating_sub(due);
-        if by <= self.tolerance {
-            return None;
-        }
-        let next = rows.since_before(row + 1);
-        let on_time = by.rem_euclid(self.period);
-        let missed = on_time.min(self.period - on_time) <= self.tolerance && by >= self.period - self.tolerance;
-        if missed {
-            let missing = by.saturating_add(self.tolerance) / self.period;
-            return Some(Late {
-                row,
-                by,
-                strength: Strength::Weak,
-                what: format!(
-                    "{missing} samples on the schedule of {} s are missing before this one",
-                    self.period / SECOND
-                ),
-                caveat: Some("samples that are missing altogether may have been switched off"),
-            });
-        }
-        let short = next.map(|next| next <= self.period - on_time / 2);
-        let after = next.filter(|_| short == Some(true));
-        let after = after.map(|next| format!("; the next came after {} s, on time again", next / SECOND));
-        Some(Late {
-            row,
-            by,
-            strength: if by >= LATE && short != Some(false) { Strength::Clear } else { Strength::Weak },
-            what: format!(
-                "the sample came {} s late on a schedule of {} s{}",
-                by / SECOND,
-                self.period / SECOND,
-                after.unwrap_or_default()
-            ),
-            caveat: (short == Some(false))
-                .then_some("the next sample was not nearer for it: somebody may have moved the schedule"),
-        })
-    }
-}
-
-/// A hole in a loop that drifts.
-fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
-    let apart = rows.since_before(row)?;
-    if apart <= whole(HOLE * period as f64) + MOMENT {
-        return None;
-    }
-    let by = apart - period;
-    let (command, why) = match rows.series.format {
-        // OSWatcher runs these in its loop; each of the others has a lock of its own, and is left out while it hangs.
-        "oswatcher meminfo" | "oswatcher slabinfo" => (false, "the loop itself did not come round"),
-        format if format.starts_with("oswatcher") => (true, "that command hung, or the loop did"),
-        _ => (false, "the loop did not come round"),
-    };
-    let clear = by >= (2 * period).clamp(TOLERANCE, LATE) && apart <= OFF && !command;
-    Some(Late {
-        row,
-        by,
-        strength: if clear { Strength::Clear } else { Strength::Weak },
-        what: format!("nothing for {} s, usually every {} s: {why}", apart / SECOND, period / SECOND),
-        caveat: (apart > OFF).then_some("so long a hole is rather a collector that was off"),
-    })
 }
 
 /// Dates with nothing behind them: the command could not be started.

@@ -1,20 +1,20 @@
 //! Pages going out to swap and coming back.
 
+use hugewise_model::Bytes;
+
 use super::hides;
 use super::rows::{MINUTE, Rows, Spike, apart, bytes};
 use super::sight::Sight;
 use crate::{Kind, Metric, Signature, Strength};
 
-/// Pages of 4 KiB.
-const PAGE: f64 = 4096.0;
-/// Pages a second in one direction that are clear: 4 MiB a second, what kswapd moves of idle programs at leisure is less.
-const CLEAR: f64 = 1024.0;
+/// A second, in one direction, that is clear: what kswapd moves of idle programs at leisure is less.
+const CLEAR: Bytes = Bytes::from_mib(4);
 /// The other direction's part that makes it a storm: what goes out was needed.
 const BACK: f64 = 0.1;
-/// Pages a second both ways together that are strong: 40 MiB a second is most of what one disk does at random.
-const STRONG: f64 = 10_240.0;
-/// Altogether: 64 MiB.
-const MOVED: f64 = 16_384.0;
+/// A second, both ways together, that is strong: it is most of what one disk does at random.
+const STRONG: Bytes = Bytes::from_mib(40);
+/// Altogether.
+const MOVED: Bytes = Bytes::from_mib(64);
 /// Part of memory by which swap in use grows within [`SOON`] where rates are not told.
 const GROWN: f64 = 0.05;
 const SOON: i64 = 10 * MINUTE;
@@ -28,8 +28,9 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
         return grown(rows);
     };
     let both = |row: usize| Some(to.get(row)? + back.get(row)?);
-    let spikes = rows.above(both, CLEAR);
-    spikes.iter().filter(|spike| spike.excess >= MOVED).map(|spike| signature(rows, spike)).collect()
+    let moved = rows.page.pages(MOVED);
+    let spikes = rows.above(both, rows.page.pages(CLEAR));
+    spikes.iter().filter(|spike| spike.excess >= moved).map(|spike| signature(rows, spike)).collect()
 }
 
 fn signature(rows: &Rows<'_>, spike: &Spike) -> Signature {
@@ -38,8 +39,8 @@ fn signature(rows: &Rows<'_>, spike: &Spike) -> Signature {
         .map(|row| (of(Metric::SwapOut, row), of(Metric::SwapIn, row)))
         .fold((0.0_f64, 0.0_f64), |most, now| (most.0.max(now.0), most.1.max(now.1)));
     let both_ways = to.min(back) >= BACK * to.max(back);
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
-    let strength = match (both_ways, spike.peak >= STRONG) {
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(rows.page.caveat()).collect();
+    let strength = match (both_ways, spike.peak >= rows.page.pages(STRONG)) {
         (true, true) => Strength::Strong,
         (true, false) => Strength::Clear,
         (false, true) if to > back => Strength::Clear,
@@ -49,7 +50,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike) -> Signature {
         caveats.push("it went one way: what goes out and stays there was not needed".to_owned());
     }
     let evidence = spike.rows().into_iter().map(|row| {
-        let rate = |metric| bytes(of(metric, row) * PAGE);
+        let rate = |metric| rows.page.words(of(metric, row));
         rows.evidence(row, format!("swap: {}/s out, {}/s back", rate(Metric::SwapOut), rate(Metric::SwapIn)))
     });
     Signature {

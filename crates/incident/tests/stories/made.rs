@@ -72,6 +72,8 @@ pub(crate) fn every(interval: i64, from: i64, to: i64) -> Vec<i64> {
 pub(crate) fn seen(host: &dyn Fn(i64) -> Second, moments: &[i64], keeps: Keeps) -> Series {
     let mut series = Series::new("/var/log/sa/sa21", "sysstat");
     series.version = Some("12.6.1".to_owned());
+    // As the head of every file of sysstat has it.
+    series.architecture = Some("x86_64".to_owned());
     let mut before: Option<i64> = None;
     for at in moments {
         let mut sum = Second::default();

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use hugewise_incident::series::MarkKind;
 use hugewise_incident::{Metric, Series};
+use hugewise_lab::{guard::Skip, require};
 use serde_json::Value;
 
 use super::file::File;
@@ -200,14 +201,10 @@ fn what_a_version_does_not_store_is_absent() {
     }
 }
 
-/// The sadf of this machine; without one the test is skipped, or fails where all must run.
-pub(super) fn sadf() -> Option<Command> {
-    if Command::new("sadf").arg("-V").output().is_ok() {
-        return Some(Command::new("sadf"));
-    }
-    assert!(std::env::var_os("HUGEWISE_REQUIRE_REAL").is_none_or(|value| value != "1"), "sadf is not installed");
-    eprintln!("SKIP: sadf (Debian: sysstat) is not installed");
-    None
+/// Whether this machine has a sadf.
+pub(super) fn sadf() -> Result<(), Skip> {
+    let said = Command::new("sadf").arg("-V").output();
+    said.map(drop).map_err(|_| Skip("sadf (Debian: sysstat) is not installed".into()))
 }
 
 /// What `sadf -j -- -A` says of a file.
@@ -261,9 +258,7 @@ pub(super) fn written(folder: &Path, name: &str, bytes: &[u8]) -> std::path::Pat
 
 #[test]
 fn every_value_is_what_the_sadf_of_this_machine_prints() {
-    if sadf().is_none() {
-        return;
-    }
+    require!(sadf());
     let folder = tempfile::tempdir().unwrap();
     let mut read_by_it = 0;
     for version in versions() {
@@ -316,9 +311,7 @@ fn unlike(has: bool, metric: Metric, said: &BTreeMap<i64, Words>) -> bool {
 /// Files that no collector would write on a healthy host, made of one that it did.
 #[test]
 fn what_is_rare_is_read_as_sadf_reads_it() {
-    if sadf().is_none() {
-        return;
-    }
+    require!(sadf());
     let folder = tempfile::tempdir().unwrap();
     let whole = File::parse(&fixture("12.6.1.xz"));
     let mut away = whole.clone();

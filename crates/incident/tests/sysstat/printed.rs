@@ -4,6 +4,7 @@ use std::process::Command;
 
 use hugewise_incident::series::MarkKind;
 use hugewise_incident::{Clock, Metric, Refused, Series, readers};
+use hugewise_lab::require;
 
 use super::text::same;
 use super::{fixture, oracle, read};
@@ -25,9 +26,7 @@ fn heads(series: &Series) -> (Option<&str>, Option<&str>, Option<&str>, Vec<Mark
 
 #[test]
 fn xml_and_json_of_this_machine_say_what_the_file_says() {
-    if oracle::sadf().is_none() {
-        return;
-    }
+    require!(oracle::sadf());
     let folder = tempfile::tempdir().unwrap();
     let bytes = fixture("12.6.1.xz");
     let path = oracle::written(folder.path(), "sa01", &bytes);

@@ -64,7 +64,8 @@ fn no_file_is_written_where_a_stranger_says() {
 struct Systemctl(PathBuf);
 
 impl Systemctl {
-    fn install() -> Self {
+    fn install() -> Result<Self, Skip> {
+        harness::program(&["/usr/bin/systemctl"])?;
         let log = PathBuf::from("/etc/systemctl.log");
         let script = format!("#!/bin/sh\necho \"$@\" >>{}\n", log.display());
         let made = Path::new("/etc/systemctl-stand-in");
@@ -75,7 +76,7 @@ impl Systemctl {
         {
             harness::must(Command::new("mount").arg("--bind").arg(made).arg(place));
         }
-        Self(log)
+        Ok(Self(log))
     }
 
     fn said(&self) -> String {
@@ -124,7 +125,7 @@ fn no_unit_is_restarted_that_a_stranger_has_chosen() {
     let guard = require!(PoolGuard::take());
     require!(guard.set_pool(hugewise_model::PageSize::MIB_2, hugewise_model::PageCount(600)));
     let attacker = require!(Attacker::new());
-    let systemctl = Systemctl::install();
+    let systemctl = require!(Systemctl::install());
     let data = attacker.postgresql("15/main", "shared_buffers = 600MB\nhuge_pages = try\n");
     for cgroup in [
         // A manager of his own, in which he names units as he likes.
@@ -165,7 +166,7 @@ fn a_plan_from_elsewhere_restarts_no_other_unit() {
         return;
     }
     let _guard = require!(PoolGuard::take());
-    let systemctl = Systemctl::install();
+    let systemctl = require!(Systemctl::install());
     let folder = harness::folder();
     let path = folder.path().join("plan.json");
     let before = State::etc();

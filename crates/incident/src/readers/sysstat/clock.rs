@@ -30,7 +30,7 @@ impl Offsets {
         let last = self.offsets.last().map(|offset| i64::from(offset.seconds));
         let chosen = candidates.min_by_key(|ahead| match last {
             Some(last) => (ahead - last).abs(),
-            None => i64::from(self.day.is_some_and(|day| date(self.began + ahead) != day)) * DAY + ahead.abs(),
+            None => i64::from(self.day.is_some_and(|day| date(self.began + ahead) != Some(day))) * DAY + ahead.abs(),
         });
         let Some(seconds) = chosen.and_then(|seconds| i32::try_from(seconds).ok()) else { return };
         if self.offsets.last().is_none_or(|last| last.seconds != seconds) {

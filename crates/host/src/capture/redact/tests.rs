@@ -1,0 +1,152 @@
+//! What a capture keeps of each kind of file, and what it does not.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn kept(path: &str, text: &str) -> String {
+    let keeps = Keeps { settings: vec!["huge_pages", "cacheSizeGB", "sga_target"], ..Keeps::default() };
+    String::from_utf8(redact(path, text.as_bytes(), &keeps).unwrap()).unwrap()
+}
+
+#[test]
+fn boot_loaders_keep_what_brings_huge_pages() {
+    assert_eq!(
+        kept("/boot/loader/entries/a.conf", "title A\noptions root=x $kernelopts hugepages=3 k=S3 $tuned_params\n"),
+        "title A\noptions $kernelopts hugepages=3 $tuned_params\n"
+    );
+    assert_eq!(
+        kept(
+            "/boot/grub2/grubenv",
+            "# GRUB Environment Block\nsaved_entry=a\nkernelopts=root=x hugepages=3 S3\nother=S3\n"
+        ),
+        "# GRUB Environment Block\nsaved_entry=a\nkernelopts=hugepages=3\n\n"
+    );
+    let entry =
+        "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz root=x hugepages=3 S3\n\tinitrd /i\n}\n";
+    assert_eq!(
+        kept("/boot/grub/grub.cfg", entry),
+        "set default=\"0\"\nmenuentry 'A' --class x {\n\tlinux /vmlinuz hugepages=3\n\n}\n"
+    );
+}
+
+#[test]
+fn servers_files_keep_settings_and_their_line_numbers() {
+    assert_eq!(
+        kept(
+            "/etc/postgresql/15/main/postgresql.conf",
+            "# S3\nhuge_pages = on # S3\nprimary_conninfo = 'password=S3'\ninclude_dir 'conf.d'"
+        ),
+        "\nhuge_pages = on\n\ninclude_dir 'conf.d'"
+    );
+    assert_eq!(
+        kept("/etc/mongod.conf", "security:\n  keyFile: S3\nstorage:\n  engineConfig:\n    cacheSizeGB: 2\n"),
+        "x:\n\nx:\n  x:\n    cacheSizeGB: 2\n"
+    );
+    assert_eq!(kept("/u01/dbs/initPROD.ora", "*.sga_target=1g\n*.other='S3'\n"), "*.sga_target=1g\n\n");
+    let text = format!("*.other='S3'{}\n*.sga_target=1g\n", "x".repeat(468));
+    let blocks = text.as_bytes().chunks(488).map(|part| {
+        let mut block = [b"C\"".as_slice(), &[0; 18], part].concat();
+        block.resize(512, 0);
+        block
+    });
+    let blocks: Vec<u8> = blocks.flatten().collect();
+    let keeps = Keeps { settings: vec!["sga_target"], ..Keeps::default() };
+    let spfile = String::from_utf8(redact("/u01/dbs/spfilePROD.ora", &blocks, &keeps).unwrap()).unwrap();
+    assert_eq!(spfile, "*.sga_target=1g\n");
+}
+
+#[test]
+fn a_path_inside_a_container_counts_as_the_path_that_it_is() {
+    assert_eq!(redact("/proc/7/root/etc/shadow", b"a:S3", &Keeps::default()), None);
+    assert_eq!(redact("/proc/7/environ", b"S3", &Keeps::default()), None);
+    assert_eq!(redact("/proc/7/root/proc/8/environ", b"S3", &Keeps::default()), None);
+}
+
+#[test]
+fn of_what_mysql_persists_only_settings_that_rules_look_at_stay() {
+    let keeps = Keeps { settings: vec!["max_connections"], ..Keeps::default() };
+    let file = br#"{"Version":2,"mysql_static_variables":{"secret":{"Value":"S3"},"b":{"max_connections":{"Value":"8","Metadata":{"User":"S3"}}}}}"#;
+    let kept = |bytes: &[u8]| redact("/d/mysqld-auto.cnf", bytes, &keeps).unwrap();
+    assert_eq!(kept(file), br#"{"max_connections":{"Value":"8"}}"#);
+    assert_eq!(kept(&file[..40]), b"?");
+}
+
+#[test]
+fn comments_hold_secrets_and_go() {
+    for (path, text, left) in [
+        ("/etc/x.conf", "huge_pages = 'on'\t# S3 'x'", "huge_pages = 'on'"),
+        ("/etc/x.conf", "huge_pages = 'on'# S3 'x'", "huge_pages = 'on'"),
+        ("/etc/x.conf", "huge_pages = 'a # b' # S3", "huge_pages = '?'"),
+        ("/etc/x.conf", "huge_pages = 'it''s # b' # S3", "huge_pages = '?'"),
+        ("/etc/x.conf", "huge_pages = on 'S3'", "huge_pages = on ?"),
+        ("/etc/x.conf", "huge_pages = 'on' S3", "huge_pages = '?' ?"),
+        ("/etc/x.conf", "huge_pages = S3", "huge_pages = ?"),
+        ("/etc/x.conf", "[mysqld;S3]", "[-]"),
+        ("/etc/x.conf", "[mysqld] S3", "[mysqld]"),
+        ("/etc/sysctl.d/a.conf", "vm.nr_hugepages = 8 ; S3", "vm.nr_hugepages = ?"),
+        ("/etc/security/limits.conf", "* soft memlock 8 S3", "* soft memlock 8"),
+        ("/etc/security/limits.conf", "* soft memlock S3", "* soft memlock ?"),
+        ("/etc/x.conf", "huge_pages = on # it's S3", "huge_pages = on"),
+        ("/etc/x.conf", "huge_pages = 'on # S3", "huge_pages = '?"),
+        ("/etc/sysctl.d/a.conf", "vm.nr_hugepages = 8 # S3", "vm.nr_hugepages = 8 #"),
+        (
+            "/etc/tmpfiles.d/a.conf",
+            "w /proc/sys/vm/nr_hugepages - - - - 8 # S3",
+            "w /proc/sys/vm/nr_hugepages - - - - 8 #",
+        ),
+        ("/etc/tuned/a/tuned.conf", "transparent_hugepages=never # S3", "transparent_hugepages=never #"),
+        ("/etc/tuned/a/tuned.conf", "#transparent_hugepages=S3", ""),
+        ("/etc/tuned/a/tuned.conf", "cpuinfo_regex=${x_cpuinfo_regex}", "cpuinfo_regex=${x_cpuinfo_regex}"),
+        ("/etc/tuned/a/tuned.conf", "x_cpuinfo_regex=CPU part # S3", "x_cpuinfo_regex=CPU part #"),
+        ("/var/log/dmesg", "[0] Command line: hugepages=8 luks.key=S3", ""),
+        ("/var/log/kern.log", "Jan 1 db1 S3: Out of memory: S3", "Out of memory"),
+        ("/var/log/dmesg", "[0] Unknown kernel command line parameters \"hugepages=8 key=S3\"", ""),
+        ("/var/log/dmesg", "[0] HugeTLB: registered 2.00 MiB", "[0] HugeTLB: registered 2.00 MiB"),
+    ] {
+        assert_eq!(kept(path, text), left, "{path}");
+    }
+}
+
+#[test]
+fn a_link_to_a_secret_by_the_name_of_a_servers_file_gives_nothing_away() {
+    let shadow = "root:$6$S3:1:2:3:::\nbin:*:1:2:3:::\n";
+    for path in ["/d/PG_VERSION", "/d/postmaster.pid", "/d/mysql_upgrade_info", "/d/postmaster.opts", "/d/my.cnf"] {
+        assert!(matches!(kept(path, shadow).trim(), "" | "?"), "{path}");
+    }
+    let real = "4242\n/var/lib/postgresql/15/main\n1700000000\n5432\n/var/run/postgresql\nlocalhost\n  5432001         7\nready   \n";
+    assert_eq!(kept("/d/postmaster.pid", real), "4242\n\n\n5432\n/var/run/postgresql\n*\n");
+    assert_eq!(kept("/d/PG_VERSION", "15\n"), "15\n");
+    assert_eq!(kept("/d/mysql_upgrade_info", "10.11.6-MariaDB"), "10.11.6-MariaDB\n");
+    for path in ["/proc/thread-self/environ", "/proc/7/environ", "/proc/kallsyms", "/sys/firmware/x"] {
+        assert_eq!(redact(path, b"S3", &Keeps::default()), None, "{path}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_stands_around_it_a_secret_goes(before: Vec<u8>, after: Vec<u8>, kind in 0_usize..8) {
+        let paths = [
+            "/etc/systemd/system/a.service", "/boot/grub/grub.cfg", "/etc/passwd", "/etc/group", "/etc/sysctl.conf",
+            "/etc/tuned/a/tuned.conf", "/etc/my.cnf", "/etc/tmpfiles.d/a.conf",
+        ];
+        let text = [&before[..], b"\npassword = S3cret\nsecret=S3cret S3cret\n", &after].concat();
+        let kept = redact(paths[kind], &text, &Keeps::default()).unwrap_or_default();
+        prop_assert!(!String::from_utf8_lossy(&kept).contains("S3cret"), "{kept:?}");
+    }
+
+    #[test]
+    fn what_a_sosreport_has_of_sysctl_keeps_what_is_read(name in "[a-z_]{1,9}") {
+        let text = format!("kernel.osrelease = 5.4.17\nnet.{name} = S3cret\nvm.nr_hugepages = 7\n");
+        let kept = kept("/sos_commands/kernel/sysctl_-a", &text);
+        prop_assert_eq!(kept, "kernel.osrelease = 5.4.17\n\nvm.nr_hugepages = 7\n");
+    }
+
+    #[test]
+    fn lines_keep_their_numbers(text in "[a-z =\\\\#\n]{0,80}") {
+        let lines = |text: &str| text.matches('\n').count();
+        for path in ["/etc/systemd/system/a.service", "/etc/sysctl.conf", "/etc/my.cnf", "/boot/grub/grub.cfg"] {
+            prop_assert_eq!(lines(&kept(path, &text)), lines(&text));
+        }
+    }
+}

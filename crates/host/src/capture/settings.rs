@@ -1,0 +1,154 @@
+//! What of a server's configuration goes into a capture: settings that rules look at, each with a value of its kind.
+
+use super::Keeps;
+use super::redact::section;
+use super::shape::{self, NO_VALUE};
+use super::words::filter_arguments;
+
+/// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
+pub(super) fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
+    use serde_json::{Map, Value, json};
+    fn collect(section: &Value, keeps: &Keeps, kept: &mut Map<String, Value>) {
+        for (name, content) in section.as_object().into_iter().flatten() {
+            match content.get("Value").unwrap_or(content) {
+                inner @ Value::Object(_) => collect(inner, keeps, kept),
+                value if keeps.has_setting(name) => {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    kept.insert(name.clone(), json!({ "Value": keeps.shape_of(name).shown(&text) }));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut kept = Map::new();
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(file) => collect(&file, keeps, &mut kept),
+        // As broken as it was.
+        Err(_) => return b"?".to_vec(),
+    }
+    Value::Object(kept).to_string().into_bytes()
+}
+
+/// A server's configuration file: sections, includes, and settings that rules look at, each with a value of its kind. What
+/// stands in a value's place and is none becomes `?`, and words behind it too, as a server would refuse them.
+pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
+    let trimmed = line.trim();
+    if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+        return None;
+    }
+    if trimmed.starts_with('[') {
+        // A group that has no end makes the whole file none.
+        return if trimmed.contains(']') { section(trimmed) } else { Some("[".to_owned()) };
+    }
+    let list_item = trimmed.starts_with("- ");
+    if trimmed.starts_with('-') && !list_item {
+        // An argument file of Java.
+        let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
+        return Some(filter_arguments("java", &words, keeps).join(" "));
+    }
+    let of_key = |sign: char| !sign.is_ascii_whitespace() && !"=:'\"#;".contains(sign);
+    let end = trimmed.find(|sign: char| !of_key(sign)).unwrap_or(trimmed.len());
+    let (written, rest) = trimmed.split_at_checked(end)?;
+    let include = matches!(
+        written.trim_start_matches('!').to_ascii_lowercase().as_str(),
+        "include" | "includedir" | "include_dir" | "include_if_exists" | "ifile" | "spfile"
+    );
+    let (prefix, name) = written.rsplit_once('.').map_or(("", written), |(prefix, name)| (prefix, name));
+    let indent = line.get(..line.len() - line.trim_start().len()).unwrap_or_default();
+    let indent: String = indent.chars().filter(|sign| matches!(sign, ' ' | '\t')).collect();
+    let ours = (include || keeps.has_setting(name)) && !list_item;
+    if !ours {
+        // A block of a YAML file holds others: `security:`, whatever it is called.
+        let block = rest.trim_end() == ":" && written.bytes().all(|sign| sign.is_ascii_alphanumeric());
+        return block.then(|| format!("{indent}x:"));
+    }
+    // `*.sga_target`, `PROD1.sga_target`, `storage.dbPath`.
+    let plain = |sign: u8| sign.is_ascii_alphanumeric() || b"*_$#+-.".contains(&sign);
+    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::words::harmless(prefix) {
+        return None;
+    }
+    let between =
+        rest.len() - rest.trim_start_matches(|sign: char| sign.is_ascii_whitespace() || "=:".contains(sign)).len();
+    let (between, value) = rest.split_at_checked(between)?;
+    let value = without_comment(value);
+    let shape = if include { shape::Shape::Path } else { keeps.shape_of(name) };
+    Some(format!("{indent}{written}{between}{}", value_alone(&value, shape)).trim_end().to_owned())
+}
+
+/// A value with the quotes that it had; `?` for each word of what is none.
+fn value_alone(value: &str, shape: shape::Shape) -> String {
+    let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"'));
+    let inner = quote.map_or(value, |quote| {
+        let inner = value.get(1..).unwrap_or_default();
+        inner.strip_suffix(quote).unwrap_or(inner)
+    });
+    if !inner.contains(['\'', '"']) && shape.fits(inner) && (quote.is_none() || value.len() == inner.len() + 2) {
+        return value.to_owned();
+    }
+    let Some(quote) = quote else {
+        let mut words = value.split_ascii_whitespace();
+        let first = words.next().filter(|first| shape.fits(first)).unwrap_or(NO_VALUE);
+        return if words.next().is_some() { format!("{first} {NO_VALUE}") } else { first.to_owned() };
+    };
+    // Closed, and perhaps something behind it; or without end.
+    let closed = closing(value.get(1..).unwrap_or_default(), quote);
+    match closed {
+        Some(behind) if behind.trim().is_empty() => format!("{quote}{NO_VALUE}{quote}"),
+        Some(_) => format!("{quote}{NO_VALUE}{quote} {NO_VALUE}"),
+        None => format!("{quote}{NO_VALUE}"),
+    }
+}
+
+/// What stands behind the quote that closes a text; a doubled one and one behind a backslash are none.
+fn closing(text: &str, quote: char) -> Option<&str> {
+    let mut signs = text.char_indices().peekable();
+    while let Some((at, sign)) = signs.next() {
+        if sign == '\\' {
+            signs.next();
+        } else if sign == quote && signs.next_if(|(_, next)| *next == quote).is_none() {
+            return text.get(at + quote.len_utf8()..);
+        }
+    }
+    None
+}
+
+/// Cuts `# comment` where no quote holds the sign; a quote that is not closed holds nothing.
+fn without_comment(line: &str) -> String {
+    let mut quote = None;
+    let mut escaped = false;
+    let mut first = None;
+    for (at, sign) in line.char_indices() {
+        match (sign, quote) {
+            _ if escaped => escaped = false,
+            ('\\', Some(_)) => escaped = true,
+            ('#', None) => return line.get(..at).unwrap_or_default().trim_end().to_owned(),
+            ('#', Some(_)) => first = first.or(Some(at)),
+            ('"' | '\'', None) => quote = Some(sign),
+            (_, Some(open)) if open == sign => quote = None,
+            _ => {}
+        }
+    }
+    let end = first.filter(|_| quote.is_some()).unwrap_or(line.len());
+    line.get(..end).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Of an Oracle spfile the parameters that rules look at, one a line; other binary files are not kept.
+pub(super) fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
+    if !name.starts_with("spfile") {
+        return None;
+    }
+    // A server parameter file of Oracle: blocks of 512 bytes whose header and tail cut its text anywhere.
+    let blocks = bytes.chunks(512).take_while(|block| block.starts_with(b"C\""));
+    let text: Vec<u8> = blocks.flat_map(|block| block.get(20..508).unwrap_or_default()).copied().collect();
+    let mut kept = Vec::new();
+    for line in text.split(|byte| !(0x20..0x7f).contains(byte)) {
+        let Some(key) = line.split(|byte| *byte == b'=').next().filter(|key| key.len() < line.len()) else { continue };
+        let key = String::from_utf8_lossy(key);
+        if keeps.has_setting(key.rsplit('.').next().unwrap_or_default().trim()) {
+            let line = setting(&String::from_utf8_lossy(line), keeps).unwrap_or_default();
+            kept.extend_from_slice(line.as_bytes());
+            kept.push(b'\n');
+        }
+    }
+    Some(kept)
+}
