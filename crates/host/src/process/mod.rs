@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 mod earlier;
+pub(crate) mod hidden;
 pub mod limits;
 pub mod maps;
 pub mod numa_maps;
@@ -29,6 +30,10 @@ pub struct Found {
     pub processes: Observed<Vec<Arc<Process>>>,
     /// What is none, by pid, with what it had run; noted for who reads again alone.
     pub others: Vec<(u32, Duration)>,
+    /// Whether the first process is among those that are shown.
+    pub sees_first: bool,
+    /// Processes that are shown and of which not even the status can be read.
+    pub denied: u64,
 }
 
 /// Reads what there is. What has not run since an earlier reading is not read again.
@@ -44,7 +49,7 @@ pub fn read_timed(
     earlier: Option<Earlier<'_>>,
     elapsed: &dyn Fn() -> Duration,
 ) -> Found {
-    let none = |processes| Found { processes, others: Vec::new() };
+    let none = |processes| Found { processes, others: Vec::new(), sees_first: false, denied: 0 };
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -64,11 +69,13 @@ pub fn read_timed(
         denied: BTreeMap::new(),
         unread: Vec::new(),
     };
+    let sees_first = pids.first() == Some(&1);
     let processes = pids.into_iter().filter_map(|pid| reader.process(pid)).collect();
     let others = std::mem::take(&mut reader.others);
+    let denied = reader.denied.get("status").map_or(0, |(count, _)| *count);
     let unread = reader.finish();
     door.unread.extend(unread);
-    Found { processes: Observed::Known(processes), others }
+    Found { processes: Observed::Known(processes), others, sees_first, denied }
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
