@@ -52,14 +52,14 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
     };
     let found = process::read(&mut door, facts, earlier);
     (host.processes, host.others) = (found.processes, found.others);
-    if host.live {
-        if host.processes.is_absent() {
-            // Every kernel shows at least who reads.
-            host.processes = Observed::Malformed("/proc shows no process".to_owned());
-        } else if host.hidden.is_none() {
-            host.hidden = process::hidden::by_sight(found.sees_first, found.denied);
-        }
+    if host.live && host.processes.is_absent() {
+        // Every kernel shows at least who reads.
+        host.processes = Observed::Malformed("/proc shows no process".to_owned());
+    } else if host.live {
+        let sees_itself = !matches!(host.namespaces.mount, Observed::Malformed(_));
+        host.hidden = host.hidden.or_else(|| process::hidden::by_sight(sees_itself, found.sees_first));
     }
+    host.hidden = host.hidden.or_else(|| process::hidden::by_number(found.unseen));
     let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
     host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
     host.configuration.units = config::systemd::read_units(&mut door, processes());

@@ -22,14 +22,20 @@ pub(crate) fn by_mount(source: &dyn Source, mounts: &Observed<Vec<Mount>>) -> Op
         .then(|| told(&format!("/proc is mounted with hidepid={hides}")))
 }
 
-/// The same by what is seen of them: that of the first process, which every pid namespace has, and of how many nothing can be
-/// read.
-pub(crate) fn by_sight(sees_first: bool, denied: u64) -> Option<String> {
-    match denied {
-        0 if sees_first => None,
-        0 => Some(told("/proc does not show process 1")),
-        1 => Some(told("of one process nothing may be read")),
-        denied => Some(told(&format!("of {denied} processes nothing may be read"))),
+/// The same of the running host by what is seen: the reader, and the first process, which every pid namespace has.
+pub(crate) fn by_sight(sees_itself: bool, sees_first: bool) -> Option<String> {
+    if !sees_itself {
+        return Some("it is that of another pid namespace, and servers of this one are not in it".to_owned());
+    }
+    (!sees_first).then(|| told("process 1 is not shown"))
+}
+
+/// What is said of processes of which nothing could be read.
+pub(crate) fn by_number(unseen: u64) -> Option<String> {
+    match unseen {
+        0 => None,
+        1 => Some("the status of one process could not be read, and it may be a server".to_owned()),
+        unseen => Some(format!("the status of {unseen} processes could not be read, and servers may be among them")),
     }
 }
 
@@ -75,8 +81,9 @@ mod tests {
 
     #[test]
     fn what_is_seen_tells_where_the_mount_does_not() {
-        assert_eq!(by_sight(true, 0), None);
-        assert!(by_sight(false, 0).unwrap().contains("process 1"));
-        assert!(by_sight(true, 7).unwrap().contains("7 processes"));
+        assert_eq!((by_sight(true, true), by_number(0)), (None, None));
+        assert!(by_sight(true, false).unwrap().contains("process 1"));
+        assert!(by_sight(false, true).unwrap().contains("another pid namespace"));
+        assert!(by_number(7).unwrap().contains("7 processes"));
     }
 }

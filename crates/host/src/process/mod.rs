@@ -33,7 +33,7 @@ pub struct Found {
     /// Whether the first process is among those that are shown.
     pub sees_first: bool,
     /// Processes that are shown and of which not even the status can be read.
-    pub denied: u64,
+    pub unseen: u64,
 }
 
 /// Reads what there is. What has not run since an earlier reading is not read again.
@@ -49,7 +49,7 @@ pub fn read_timed(
     earlier: Option<Earlier<'_>>,
     elapsed: &dyn Fn() -> Duration,
 ) -> Found {
-    let none = |processes| Found { processes, others: Vec::new(), sees_first: false, denied: 0 };
+    let none = |processes| Found { processes, others: Vec::new(), sees_first: false, unseen: 0 };
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -66,16 +66,17 @@ pub fn read_timed(
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
         others: Vec::new(),
+        unseen: 0,
         denied: BTreeMap::new(),
         unread: Vec::new(),
     };
     let sees_first = pids.first() == Some(&1);
     let processes = pids.into_iter().filter_map(|pid| reader.process(pid)).collect();
     let others = std::mem::take(&mut reader.others);
-    let denied = reader.denied.get("status").map_or(0, |(count, _)| *count);
+    let unseen = reader.unseen;
     let unread = reader.finish();
     door.unread.extend(unread);
-    Found { processes: Observed::Known(processes), others, sees_first, denied }
+    Found { processes: Observed::Known(processes), others, sees_first, unseen }
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
@@ -120,6 +121,8 @@ struct Reader<'a> {
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
     others: Vec<(u32, Duration)>,
+    /// Processes of which not even the status can be read.
+    unseen: u64,
     /// How many processes' file of that name could not be seen, and one of them.
     denied: BTreeMap<&'static str, (u64, u32)>,
     unread: Vec<Unread>,
@@ -142,6 +145,7 @@ impl Reader<'_> {
         }
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
+        self.unseen += u64::from(!status.is_known() && !status.is_absent());
         let status = status.into_known()?;
         if status.size.is_absent() {
             self.others.extend(other);
