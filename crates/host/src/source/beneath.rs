@@ -273,13 +273,20 @@ pub(super) fn read_open(file: &OwnedFd) -> Result<Observed<Vec<u8>>> {
 
 fn read_up_to(file: &OwnedFd, most: u64) -> Result<Observed<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(4096);
+    Ok(read_into(file, &mut bytes, most, true)?.map(|()| bytes))
+}
+
+/// Adds what an open file has to its end. Where it does not answer `in_parts`, as files of /proc that the kernel writes in one
+/// go, one question less tells the end: its answer leaves room.
+pub(super) fn read_into(file: &OwnedFd, bytes: &mut Vec<u8>, most: u64, in_parts: bool) -> Result<Observed<()>> {
     loop {
         if bytes.capacity() - bytes.len() < 1024 {
             bytes.reserve(bytes.len().max(4096));
         }
-        match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
-            Ok(0) => return Ok(Observed::Known(bytes)),
+        match rustix::io::read(file, rustix::buffer::spare_capacity(bytes)) {
+            Ok(0) => return Ok(Observed::Known(())),
             Ok(_) if u64::try_from(bytes.len()).is_ok_and(|length| length > most) => return Ok(too_large(most)),
+            Ok(_) if !in_parts && bytes.len() < bytes.capacity() => return Ok(Observed::Known(())),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::ISDIR) => return Ok(Observed::Malformed("is a folder".into())),
             Err(error) => return Err(error),

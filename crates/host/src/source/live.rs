@@ -8,6 +8,7 @@ use hugewise_model::{Observed, PageSize};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat, stat};
 use rustix::io::{Errno, Result};
 
+use super::ahead::Ahead;
 use super::beneath::{
     Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, not_known, observed,
     open_to_read, read_link, read_located, read_located_up_to, read_open, read_part_located, walk,
@@ -27,6 +28,8 @@ pub struct Live {
     own_pids: OnceCell<bool>,
     /// For files that another process can keep from being read.
     patient: Patient,
+    /// Processes that are read before they are asked for.
+    ahead: RefCell<Ahead>,
 }
 
 /// One of the kernel's own files.
@@ -36,7 +39,7 @@ fn read_kernels(path: &str) -> Observed<Vec<u8>> {
 
 /// What an error number says of one of the kernel's own files. Of a process that ended meanwhile it says ESRCH, and of a
 /// device or cgroup that was removed ENODEV. Where the whole file system is not mounted, nothing is told of the file.
-fn kernels_not_known<T>(path: &str, error: Errno) -> Observed<T> {
+pub(super) fn kernels_not_known<T>(path: &str, error: Errno) -> Observed<T> {
     match error {
         Errno::SRCH if path.starts_with("/proc/") => Observed::Absent,
         Errno::NODEV if path.starts_with("/sys/") => Observed::Absent,
@@ -136,6 +139,9 @@ impl Source for Live {
         }
         // Opening one of these has no effect, and they are always regular files.
         if super::kernel_files::is_known(path) {
+            if let Some(answer) = self.ahead.borrow_mut().file(path, &self.patient) {
+                return answer;
+            }
             return match locked_by(path) {
                 Some(pid) => self.patient.read(pid, path, read_kernels),
                 None => read_kernels(path),
@@ -164,7 +170,11 @@ impl Source for Live {
     fn link(&self, path: &str) -> Observed<String> {
         match split_process_root(path) {
             Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
-            None => read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error)),
+            None => self
+                .ahead
+                .borrow_mut()
+                .link(path, &self.patient)
+                .unwrap_or_else(|| read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error))),
         }
     }
 
@@ -193,6 +203,10 @@ impl Source for Live {
             Err(Errno::SRCH) => Observed::Absent,
             Err(error) => not_known(error),
         }
+    }
+
+    fn ahead(&self, pids: &[u32]) {
+        *self.ahead.borrow_mut() = Ahead::of(pids, &self.patient);
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

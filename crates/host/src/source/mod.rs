@@ -44,6 +44,7 @@ macro_rules! source_of_captured {
     };
 }
 
+mod ahead;
 pub mod archive;
 mod beneath;
 pub(crate) mod captured;
@@ -139,6 +140,11 @@ pub trait Source {
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         let _ = pid;
         Observed::Absent
+    }
+
+    /// Says that these processes will be asked for next, in this order: a source that can read ahead does.
+    fn ahead(&self, pids: &[u32]) {
+        let _ = pids;
     }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.
