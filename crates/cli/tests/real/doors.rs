@@ -194,7 +194,7 @@ fn a_file_that_answers_with_an_error_is_not_absent() {
         fs::remove_file(path).unwrap();
         fs::write(path, kept).unwrap();
         // EACCES: root without its rights over files.
-        fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
         let bounded = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all"];
         unread(&check(":", &bounded), file, "denied");
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();

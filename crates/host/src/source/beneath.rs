@@ -55,14 +55,14 @@ impl Located {
 
     /// Opens the very file that was found, for reading, whatever has its name by now.
     pub(super) fn open(&self) -> std::result::Result<OwnedFd, NotOpened> {
-        let opened = match &self.at {
-            // Nobody can put anything between: this leads to the file, not to a name.
-            _ if has_descriptors() => open_to_read(CWD, &format!("/proc/self/fd/{}", self.file.as_raw_fd()))
-                // The file is held, so it is the way to it that is gone.
-                .map_err(|error| if is_absence(error) { NotOpened::NoWay } else { error.into() })?,
-            Some((folder, name)) => openat(folder, name, TO_READ | OFlags::NOFOLLOW, Mode::empty())?,
-            None => return Err(NotOpened::NoWay),
-        };
+        if has_descriptors() {
+            // Nobody can put anything between: this leads to the file, not to a name. It is held, so where nothing is found it
+            // is the way to it that is gone.
+            return open_to_read(CWD, &format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+                .map_err(|error| if is_absence(error) { NotOpened::NoWay } else { error.into() });
+        }
+        let Some((folder, name)) = &self.at else { return Err(NotOpened::NoWay) };
+        let opened = openat(folder, name, TO_READ | OFlags::NOFOLLOW, Mode::empty())?;
         self.is_same(&opened)?.then_some(opened).ok_or(NotOpened::Replaced)
     }
 
