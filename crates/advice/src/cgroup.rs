@@ -1,7 +1,7 @@
 //! Hugetlb limits of an instance's cgroup and of those above it.
 
 use hugewise_model::host::HugetlbCgroup;
-use hugewise_model::{Bytes, Host, HugePageUse, Instance, Limit, Observed, PageSize};
+use hugewise_model::{Bytes, Host, HugePageUse, Instance, Lack, Limit, Observed, PageSize, Reason};
 
 use crate::{Missing, need};
 
@@ -44,8 +44,8 @@ pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shorta
                 Observed::Known(Limit::At(limit)) => *limit,
                 Observed::Known(Limit::Unlimited) | Observed::Absent => continue,
                 Observed::Denied | Observed::Malformed(_) => {
-                    let why = max.reason().unwrap_or_default();
-                    return Err(Missing::Instance(format!("hugetlb {file} of cgroup {}: {why}", cgroup.path)));
+                    let what = format_args!("hugetlb {file} of cgroup {}", cgroup.path);
+                    return Err(Missing::Instance(Lack::of(what, max)));
                 }
             };
             let charged = current.get().unwrap_or_default();
@@ -65,13 +65,13 @@ pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shorta
 
 /// What the controller says of the cgroups that an instance is in, outermost first as the host lists them.
 fn limits_of<'a>(host: &'a Host, instance: &Instance, page: PageSize) -> Result<Vec<&'a HugetlbCgroup>, Missing> {
-    let missing = |what: String| Missing::Instance(format!("/proc/{}/cgroup: {what}", instance.pid));
-    let Some(process) = host.process(instance.pid) else { return Err(missing("not read".into())) };
+    let missing = |why| Missing::Instance(Lack::new(format_args!("/proc/{}/cgroup", instance.pid), why));
+    let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::Untold("not read"))) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,
         // A kernel without cgroups has no such file; a sosreport that has none tells nothing.
         Observed::Absent if host.live => return Ok(Vec::new()),
-        other => return Err(missing(other.reason().unwrap_or_default())),
+        other => return Err(missing(other.why().unwrap_or(Reason::Untold("not read")))),
     };
     let counts = |membership: &&hugewise_model::process::CgroupMembership| {
         membership.hierarchy == 0 || membership.controllers.iter().any(|controller| controller == "hugetlb")

@@ -10,7 +10,7 @@ use hugewise_model::{
 
 use crate::permission::{Memlock, Right};
 use crate::words::{list, pool_file};
-use crate::{Missing, cgroup, need, permission};
+use crate::{cgroup, need, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
 /// way to hugetlb pages at all has two links: it cannot ask, so nothing is mapped.
@@ -212,7 +212,7 @@ fn cgroup(host: &Host, instance: &Instance) -> Link {
                 format!("{what} {} of {} ({} charged) for {}", short.limit, short.path, short.charged, short.demand),
             )
         }
-        Err(Missing::Host(what) | Missing::Instance(what)) => link(LinkState::Unknown, what),
+        Err(missing) => link(LinkState::Unknown, missing.to_string()),
     }
 }
 
@@ -225,9 +225,7 @@ fn mapped(host: &Host, instance: &Instance) -> Link {
             link(LinkState::Broken, format!("{huge} of {all} on huge pages"))
         }
         HugePageUse::None => link(LinkState::Broken, on_base(host, instance)),
-        HugePageUse::Unknown => match need::why_unknown(host, instance) {
-            Missing::Host(what) | Missing::Instance(what) => link(LinkState::Unknown, what),
-        },
+        HugePageUse::Unknown => link(LinkState::Unknown, need::why_unknown(host, instance).to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{
-    Asked, Bytes, Host, HugePageUse, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy,
+    Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Remedy,
 };
 
 use crate::chain::{is_amm, other_pools};
@@ -82,8 +82,8 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
         Asked::No => return Ok(Some(Lead::NotAsked)),
         Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown => {}
     }
-    if let Some(reason) = facts.host.pools.reason() {
-        return Err(Missing::Host(format!("/sys/kernel/mm/hugepages: {reason}")));
+    if let Some(why) = facts.host.pools.why() {
+        return Err(Missing::Host(Lack::new("/sys/kernel/mm/hugepages", why)));
     }
     let page = need::page_size(facts.host, instance);
     let state = |name: LinkName| {

@@ -30,7 +30,7 @@ use situation::Situation;
 use sizing::Request;
 use target::{Target, Wish};
 
-use hugewise_model::{Chain, Finding, Host, Instance, Level, Observed, Remedy, UnknownVerdict};
+use hugewise_model::{Chain, Finding, Host, Instance, Lack, Level, Observed, Remedy, UnknownVerdict};
 
 /// One rule: a static in a file of its own under `rules/`.
 pub struct Rule {
@@ -228,15 +228,15 @@ fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// A fact of the host: every instance misses it alike.
-    Host(String),
+    Host(Lack),
     /// A fact of one instance.
-    Instance(String),
+    Instance(Lack),
 }
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (Self::Host(what) | Self::Instance(what)) = self;
-        f.write_str(what)
+        what.fmt(f)
     }
 }
 
@@ -250,7 +250,7 @@ impl Missing {
 
 /// A fact that a rule cannot do without; `what` is its file, and the field where that is not plain.
 pub(crate) fn need<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<&'a T, Missing> {
-    fact.known().ok_or_else(|| Missing::Host(format!("{what}: {}", fact.reason().unwrap_or_default())))
+    fact.known().ok_or_else(|| Missing::Host(Lack::of(what, fact)))
 }
 
 impl Rule {
@@ -270,11 +270,12 @@ impl Rule {
     }
 
     fn unknown(&self, instance: Option<&Instance>, missing: Missing) -> Verdict {
-        let (instance, missing) = match missing {
-            Missing::Host(what) => (None, what),
-            Missing::Instance(what) => (instance.map(Instance::title), what),
+        let (instance, lack) = match missing {
+            Missing::Host(lack) => (None, lack),
+            Missing::Instance(lack) => (instance.map(Instance::title), lack),
         };
-        Verdict::Unknown(UnknownVerdict { code: self.code, name: self.name, instance, missing })
+        let (missing, why) = (lack.text, lack.why);
+        Verdict::Unknown(UnknownVerdict { code: self.code, name: self.name, instance, missing, why })
     }
 
     /// Asks a question of the host as a whole.
@@ -295,8 +296,8 @@ impl Rule {
         facts: &Facts<'_>,
         look: impl Fn(&Facts<'_>, &Instance) -> Result<Option<Finding>, Missing>,
     ) -> Vec<Verdict> {
-        if let (true, Some(reason)) = (facts.instances.is_empty(), facts.host.processes.reason()) {
-            return vec![self.unknown(None, Missing::Host(format!("processes: {reason}")))];
+        if let (true, Some(why)) = (facts.instances.is_empty(), facts.host.processes.why()) {
+            return vec![self.unknown(None, Missing::Host(Lack::new("processes", why)))];
         }
         let answer = |instance| match look(facts, instance) {
             Ok(finding) => finding.map(Verdict::Found),

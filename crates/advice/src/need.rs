@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize,
-    Pool,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Lack, Observed, PageCount,
+    PageSize, Pool, Reason,
 };
 
 use crate::Missing;
@@ -179,12 +179,12 @@ pub fn rooms(host: &Host, instances: &[Instance]) -> Vec<Room> {
 
 /// Why it is not known whether an instance is on huge pages.
 pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Missing {
-    let maps = host.process(instance.pid).and_then(|process| process.mappings.reason());
-    let why = maps.map(|reason| format!("/proc/{}/maps: {reason}", instance.pid));
-    let page_size = || instance.segments.iter().find_map(|segment| segment.page_size.reason());
-    let page_size = || page_size().map(|reason| format!("page size of the mappings of pid {}: {reason}", instance.pid));
-    let unsaid = || format!("page size of the mappings of pid {}: not told", instance.pid);
-    Missing::Instance(why.or_else(page_size).unwrap_or_else(unsaid))
+    if let Some(why) = host.process(instance.pid).and_then(|process| process.mappings.why()) {
+        return Missing::Instance(Lack::new(format_args!("/proc/{}/maps", instance.pid), why));
+    }
+    let why = instance.segments.iter().find_map(|segment| segment.page_size.why());
+    let what = format_args!("page size of the mappings of pid {}", instance.pid);
+    Missing::Instance(Lack::new(what, why.unwrap_or(Reason::Untold("not told"))))
 }
 /// What a pool that has pages says of them.
 pub(crate) struct Counts {

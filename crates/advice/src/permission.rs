@@ -1,6 +1,6 @@
 //! Who may have huge pages through shmget(SHM_HUGETLB), as this kernel checks it.
 
-use hugewise_model::{Host, Instance, Process};
+use hugewise_model::{Host, Instance, Process, Reason};
 
 /// What a memlock limit buys on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,15 @@ pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
         "{} has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group={group}",
         instance.owner_in_words()
     ))
+}
+
+/// Why the right cannot be told.
+pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
+    let process = host.process(instance.pid);
+    let capability = process.and_then(|process| process.ipc_lock.why());
+    // Of a container's, which user namespace it is in has to be known too.
+    let group = || host.kernel_settings.hugetlb_shm_group.why().filter(|_| process.is_some());
+    capability.or_else(group).unwrap_or(Reason::Untold("not read"))
 }
 
 fn capability(host: &Host, process: &Process, instance: &Instance) -> Right {

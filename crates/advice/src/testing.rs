@@ -219,11 +219,10 @@ impl Case {
             ipc_lock: Known(false),
             memlock: Known(SoftHard { soft: Limit::Unlimited, hard: Limit::Unlimited }),
             mappings: Known(Vec::new()),
-            cgroups: Known(vec![CgroupMembership {
-                hierarchy: 0,
-                controllers: Vec::new(),
-                path: "/system.slice/db.service".into(),
-            }]),
+            cgroups: Known(
+                [CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: "/system.slice/db.service".into() }]
+                    .into(),
+            ),
             ..Process::default()
         });
         match &mut self.host.processes {

@@ -1,6 +1,6 @@
 //! What the engines of a host make of transparent huge pages, by engine and version.
 
-use hugewise_model::{Engine, Host, Instance, Level};
+use hugewise_model::{Engine, Host, Instance, Lack, Level};
 
 use crate::Missing;
 use crate::lead::wants_thp;
@@ -76,8 +76,8 @@ pub fn advice(host: &Host, instance: &Instance) -> Result<Option<Advice>, Missin
         Engine::MongoDb => {
             let version = instance.version.known().and_then(|version| major(version));
             let Some(version) = version else {
-                let why = instance.version.reason().unwrap_or_else(|| "not understood".into());
-                return Err(Missing::Instance(format!("version of {}: {why}", instance.title())));
+                let what = format_args!("version of {}", instance.title());
+                return Err(Missing::Instance(Lack::of(what, &instance.version)));
             };
             let modern = host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
             match version {

@@ -64,7 +64,7 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
             }
             servers.users.insert(process.uid);
             servers.groups.extend(process.groups.iter().chain([&process.gid]));
-            let paths = process.cgroups.known().into_iter().flatten();
+            let paths = process.cgroups.known().into_iter().flat_map(|all| all.iter());
             servers.cgroups.extend(paths.map(|membership| membership.path.clone()));
             let told = process.mappings.known().into_iter().flatten().filter(|_| instance.engine == Engine::Jvm);
             let told = told.filter(|mapping| mapping.shared && mapping.name.contains("/hsperfdata_"));

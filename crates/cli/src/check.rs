@@ -113,13 +113,12 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
     let fails = |level: Level| assessment.findings.iter().any(|finding| finding.level >= level);
     let lossy = !host.live && !unread.is_empty();
     // Every kernel tells of its processes and what they map; a sosreport may not.
-    let lost = |verdict: &UnknownVerdict| {
-        !host.live && (verdict.instance.is_some() || verdict.missing.starts_with("processes: "))
-    };
+    let lost = |verdict: &UnknownVerdict| !host.live && (verdict.instance.is_some() || !host.processes.is_known());
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
     } else if host.torn.is_some()
-        || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.missing.contains(": absent"))
+        || host.hidden.is_some()
+        || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.why.is_absent())
     {
         Outcome::Incomplete
     } else {
@@ -145,11 +144,11 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Finding, Host, Unread};
+    use hugewise_model::{Finding, Host, Reason, Unread};
 
     use super::*;
 
-    fn assessment(levels: &[Level], missing: &[&str]) -> Assessment {
+    fn assessment(levels: &[Level], missing: &[(&str, Reason)]) -> Assessment {
         let finding = |level: &Level| Finding {
             code: "HW201",
             name: "no-pool",
@@ -161,11 +160,12 @@ mod tests {
             remedies: Vec::new(),
             fix: Vec::new(),
         };
-        let unknown = |missing: &&str| UnknownVerdict {
+        let unknown = |(what, why): &(&str, Reason)| UnknownVerdict {
             code: "HW301",
             name: "memlock",
             instance: None,
-            missing: (*missing).into(),
+            missing: format!("{what}: {why}"),
+            why: why.clone(),
         };
         Assessment {
             findings: levels.iter().map(finding).collect(),
@@ -182,9 +182,10 @@ mod tests {
     #[test]
     fn findings_win_over_missing_facts() {
         let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
-        let of =
-            |levels: &[Level], missing: &[&str], fail_on| outcome(true, &assessment(levels, missing), &unread, fail_on);
-        let denied = ["/proc/1/limits: denied"];
+        let of = |levels: &[Level], missing: &[(&str, Reason)], fail_on| {
+            outcome(true, &assessment(levels, missing), &unread, fail_on)
+        };
+        let denied = [("/proc/1/limits", Reason::Denied)];
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
         assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);
         assert_eq!(of(&[Level::Error], &[], FailOn::Never), Outcome::Fine);
@@ -194,14 +195,17 @@ mod tests {
 
     #[test]
     fn what_a_kernel_does_not_have_is_not_missing_but_what_a_torn_capture_does_not_have_is() {
-        let lacking = assessment(&[], &["/proc/meminfo PageTables: absent"]);
+        let lacking = assessment(&[], &[("/proc/meminfo PageTables", Reason::Absent)]);
         let torn = [Unread { what: "host.tar.gz".into(), why: "malformed: ends too early".into() }];
         assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
-        let no_processes = assessment(&[], &["processes: absent"]);
+        let no_processes = assessment(&[], &[("processes", Reason::Absent)]);
         assert_eq!(outcome(false, &no_processes, &[], FailOn::Warn), Outcome::Incomplete);
-        let mut no_maps = assessment(&[], &["/proc/9/maps: absent"]);
+        // What a file is called says nothing of why it is not known.
+        let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);
+        assert_eq!(outcome(true, &odd, &[], FailOn::Warn), Outcome::Incomplete);
+        let mut no_maps = assessment(&[], &[("/proc/9/maps", Reason::Absent)]);
         no_maps.unknown.iter_mut().for_each(|verdict| verdict.instance = Some("oracle PROD".into()));
         assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), Outcome::Incomplete);
     }

@@ -168,7 +168,7 @@ fn is_roots(engine: Engine, main: &Process) -> bool {
 /// Whether a process lies in a cgroup that a container runtime of the host makes, and not below a user's slice or manager,
 /// where users make cgroups of any name.
 fn is_in_a_hosts_container(main: &Process) -> bool {
-    let memberships = main.cgroups.known().map(Vec::as_slice).unwrap_or_default();
+    let memberships = main.cgroups.known().map(AsRef::as_ref).unwrap_or_default();
     let made_by_a_runtime = |part: &str| {
         const SCOPES: [&str; 5] = ["docker-", "libpod-", "cri-containerd-", "crio-", "machine-"];
         let scope = part.strip_suffix(".scope").is_some_and(|name| SCOPES.iter().any(|start| name.starts_with(start)));
@@ -235,11 +235,9 @@ mod tests {
             executable: Observed::Known(executable.into()),
             command: Observed::Known(vec![executable.into(), "-D".into(), "/data".into()]),
             directory: Observed::Known("/data".into()),
-            cgroups: Observed::Known(vec![CgroupMembership {
-                hierarchy: 0,
-                controllers: Vec::new(),
-                path: cgroup.into(),
-            }]),
+            cgroups: Observed::Known(
+                [CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: cgroup.into() }].into(),
+            ),
             mappings: Observed::Known(Vec::new()),
             ..Process::default()
         }

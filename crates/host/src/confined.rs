@@ -42,7 +42,7 @@ pub fn read(source: &dyn Source, live: bool, own_root: &Observed<bool>) -> Optio
              only the servers in there"
         ));
     }
-    if live && source.read("/proc/self/status").is_absent() {
+    if live && !source.read("/proc/self/status").is_known() {
         return Some("/proc is that of another pid namespace: hugewise does not find itself in it".to_owned());
     }
     match own_root {

@@ -22,7 +22,7 @@ pub mod tlb;
 pub mod trust;
 
 pub use door::{Door, ParseError};
-use hugewise_model::Host;
+use hugewise_model::{Host, Observed, Unread};
 pub use source::Source;
 
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
@@ -55,10 +55,19 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
     };
     let found = process::read(&mut door, facts, earlier);
     (host.processes, host.others) = (found.processes, found.others);
+    if host.live && host.processes.is_absent() {
+        // Every kernel shows at least who reads.
+        host.processes = Observed::Malformed("/proc shows no process".to_owned());
+    } else if host.live {
+        let sees_itself = !matches!(host.namespaces.mount, Observed::Malformed(_));
+        host.hidden = host.hidden.or_else(|| process::hidden::by_sight(sees_itself, found.sees_first));
+    }
+    host.hidden = host.hidden.or_else(|| process::hidden::by_number(found.unseen));
     let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
     host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
     host.configuration.units = config::systemd::read_units(&mut door, processes());
     host.unread = door.unread;
+    host.unread.extend(host.hidden.iter().map(|why| Unread { what: "/proc".to_owned(), why: why.clone() }));
     host.unread.extend(source.problems());
     host.torn = source.torn();
     host.unread.sort();

@@ -1,5 +1,6 @@
 //! Verdicts: findings, the chain, and what no verdict could be had on.
 
+use crate::Reason;
 use crate::remedy::Remedy;
 
 /// How bad a finding is.
@@ -58,6 +59,8 @@ pub struct UnknownVerdict {
     pub instance: Option<String>,
     /// The fact, and why it is missing: `/proc/meminfo: absent`.
     pub missing: String,
+    /// Why it is missing: what a running kernel does not have is no verdict lost.
+    pub why: Reason,
 }
 
 /// The links between an instance and its huge pages, in the order in which they can break.

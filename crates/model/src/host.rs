@@ -70,6 +70,8 @@ pub struct Host {
     pub unread: Vec<Unread>,
     /// Where the capture ends before its end: whatever is told of this host, there may have been more.
     pub torn: Option<String>,
+    /// Why not every process of the host can be seen, where that is so: there may be more servers.
+    pub hidden: Option<String>,
 }
 
 impl Host {

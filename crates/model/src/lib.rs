@@ -20,7 +20,7 @@ pub use configuration::Configuration;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
 pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, NextStart, Segment};
-pub use observed::{Observed, Unread};
+pub use observed::{Lack, Observed, Reason, Unread};
 pub use process::{Limit, Mapping, Process};
 pub use remedy::{ByHand, InstanceId, Remedy};
 pub use units::{Bytes, PageCount, PageSize};

@@ -1,5 +1,7 @@
 //! What is known of a fact, and why not where it is not.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A fact as it was read. Absent is never zero.
@@ -83,13 +85,18 @@ impl<T> Observed<T> {
         if self.is_absent() { other() } else { self }
     }
 
-    /// Why the fact is not known: `absent`, `denied`, `malformed: ...`.
+    /// Why the fact is not known, in words: `absent`, `denied`, `malformed: ...`.
     pub fn reason(&self) -> Option<String> {
+        self.why().map(|why| why.to_string())
+    }
+
+    /// Why the fact is not known.
+    pub fn why(&self) -> Option<Reason> {
         match self {
             Self::Known(_) => None,
-            Self::Absent => Some("absent".into()),
-            Self::Denied => Some("denied".into()),
-            Self::Malformed(why) => Some(format!("malformed: {why}")),
+            Self::Absent => Some(Reason::Absent),
+            Self::Denied => Some(Reason::Denied),
+            Self::Malformed(why) => Some(Reason::Malformed(why.clone())),
         }
     }
 }
@@ -107,6 +114,64 @@ impl<T: Copy> Observed<T> {
 impl<T> From<Option<T>> for Observed<T> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Absent, Self::Known)
+    }
+}
+
+/// Why a fact is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// This kernel or this host has no such file or field.
+    Absent,
+    /// Whoever reads may not see it.
+    Denied,
+    /// It makes no sense, or could not be read.
+    Malformed(String),
+    /// Nobody has looked, or what was seen does not tell.
+    Untold(&'static str),
+}
+
+impl Reason {
+    /// Whether there is nothing to be known, as against something that is not.
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("absent"),
+            Self::Denied => f.write_str("denied"),
+            Self::Malformed(why) => write!(f, "malformed: {why}"),
+            Self::Untold(why) => f.write_str(why),
+        }
+    }
+}
+
+/// A fact that is missing, in words, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// `/proc/meminfo: absent`.
+    pub text: String,
+    /// What of it counts for the exit code.
+    pub why: Reason,
+}
+
+impl Lack {
+    /// `what: why`.
+    pub fn new(what: impl fmt::Display, why: Reason) -> Self {
+        Self { text: format!("{what}: {why}"), why }
+    }
+
+    /// Of a fact that is not known; one that is known after all has not told what it was asked for.
+    pub fn of<T>(what: impl fmt::Display, fact: &Observed<T>) -> Self {
+        Self::new(what, fact.why().unwrap_or(Reason::Untold("not understood")))
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One process as /proc tells of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Bytes, Observed, PageSize};
@@ -50,7 +51,7 @@ pub struct Process {
     /// `Max locked memory` of /proc/PID/limits.
     pub memlock: Observed<SoftHard>,
     /// Lines of /proc/PID/cgroup.
-    pub cgroups: Observed<Vec<CgroupMembership>>,
+    pub cgroups: Observed<Arc<[CgroupMembership]>>,
     /// Inode numbers of its namespaces.
     pub namespaces: Namespaces,
     /// Its id in each nested pid namespace, outermost first (`NSpid`). Empty on kernels before 4.1.

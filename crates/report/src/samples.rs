@@ -11,7 +11,8 @@ use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
     Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, InstanceId, KernelRelease,
-    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Remedy, Segment, UnknownVerdict, Unread,
+    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Reason, Remedy, Segment, UnknownVerdict,
+    Unread,
 };
 
 use hugewise_advice::target::{Wish, target};
@@ -319,6 +320,7 @@ pub(crate) fn unprivileged() -> Sample {
         name: "no-pool",
         instance: Some("oracle PROD".into()),
         missing: "/proc/4711/maps: denied".into(),
+        why: Reason::Denied,
     }];
     let mut unread: Vec<Unread> =
         (4711..5113).map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: "denied".into() }).collect();

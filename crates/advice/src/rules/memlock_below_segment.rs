@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName, Remedy};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
@@ -51,7 +51,11 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
     };
     match enough {
         Some(true) => return Ok(None),
-        None => return Err(Missing::Instance(memlock)),
+        None => {
+            let why = host.process(instance.pid).and_then(|process| process.memlock.why());
+            let why = why.unwrap_or(Reason::Untold("not read"));
+            return Err(Missing::Instance(Lack { text: memlock, why }));
+        }
         Some(false) => {}
     }
     let summary = format!("{}: {memlock}", instance.title());

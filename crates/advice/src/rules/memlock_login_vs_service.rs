@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, Limit, Observed, Remedy};
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
 
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
@@ -41,18 +41,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Observed::Absent => match &host.configuration.default_memlock {
             Observed::Known((limit, place)) => (*limit, place.to_string()),
             Observed::Absent => (Limit::At(login::DEFAULT_MEMLOCK), "systemd's default".into()),
-            other => return Err(Missing::Host(format!("DefaultLimitMEMLOCK: {}", other.reason().unwrap_or_default()))),
+            other => return Err(Missing::Host(Lack::of("DefaultLimitMEMLOCK", other))),
         },
         other => {
-            let why = other.reason().unwrap_or_default();
-            return Err(Missing::Instance(format!("LimitMEMLOCK of {name}: {why}")));
+            return Err(Missing::Instance(Lack::of(format_args!("LimitMEMLOCK of {name}"), other)));
         }
     };
     if !host.configuration.limits.is_absent() {
         crate::need(&host.configuration.limits, "/etc/security/limits.conf and limits.d")?;
     }
     let Some(process) = host.process(instance.pid) else {
-        return Err(Missing::Instance(format!("/proc/{}/status: not read", instance.pid)));
+        let what = format_args!("/proc/{}/status", instance.pid);
+        return Err(Missing::Instance(Lack::new(what, Reason::Untold("not read"))));
     };
     let (log_in, log_in_place) = login::memlock(host, process.uid);
     let needs = chain::memlock_needed(host, instance);

@@ -1,4 +1,4 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
+use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
 use crate::words::list;
 use crate::{Docs, Facts, Missing, Rule, chain, need};
@@ -57,7 +57,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let kib = page.bytes().get() / 1024;
             let file = format!("/sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages");
             let Some(node) = pool.nodes.iter().find(|node| node.node == *id) else {
-                return Err(Missing::Host(format!("{file}: absent")));
+                return Err(Missing::Host(Lack::new(file, Reason::Absent)));
             };
             let total = *crate::need(&node.total, &file)?;
             evidence.push(format!("{file}: {total}"));

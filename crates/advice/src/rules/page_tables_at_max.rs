@@ -1,5 +1,5 @@
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
+use hugewise_model::{Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Remedy};
 
 use crate::lead::{PAGE_TABLES_HURT, cure, is_big};
 use crate::words::percent;
@@ -39,8 +39,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         if !matches!(instance.engine, Engine::Oracle | Engine::PostgreSql) {
             return Ok(None);
         }
-        let why = instance.max_sessions.reason().unwrap_or_default();
-        return Err(Missing::Instance(format!("largest number of sessions in its settings: {why}")));
+        let what = "largest number of sessions in its settings";
+        return Err(Missing::Instance(Lack::of(what, &instance.max_sessions)));
     };
     let Some(at_max) = forecast::page_tables_at(host, instance, max, base) else { return Ok(None) };
     let part = at_max.total.part_of(total).unwrap_or_default();

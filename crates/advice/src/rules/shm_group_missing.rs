@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, LinkName, Remedy};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
 use crate::lead::is_big;
 use crate::permission::{Memlock, Right};
@@ -40,15 +40,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let lacks = match permission::without_memlock(host, instance) {
         Right::Has(_) => return Ok(None),
-        Right::Unknown(what) => return Err(Missing::Instance(what)),
+        Right::Unknown(text) => {
+            let why = permission::why_unknown(host, instance);
+            return Err(Missing::Instance(Lack { text, why }));
+        }
         Right::Lacks(what) => what,
     };
     let (memlock, enough) = chain::memlock_of(host, instance);
     let kernel = match rule {
         Memlock::Unknown(kernel) if enough != Some(false) => {
-            return Err(Missing::Instance(format!(
-                "{lacks}; whether {kernel} accepts memlock instead: its log is silent"
-            )));
+            let what = format_args!("{lacks}; whether {kernel} accepts memlock instead");
+            return Err(Missing::Instance(Lack::new(what, Reason::Untold("its log is silent"))));
         }
         Memlock::Unknown(kernel) | Memlock::Useless(kernel) | Memlock::Buys(kernel) => kernel,
     };

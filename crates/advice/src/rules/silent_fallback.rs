@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Reason, Remedy};
 
 use crate::lead::{is_big, wants_thp};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, need};
@@ -33,7 +33,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     if instance.asked == Asked::Unknown {
         let big = instance.segment_bytes() >= need::BIG_SEGMENT;
-        return if big { Err(Missing::Instance(format!("settings of {title}: not read"))) } else { Ok(None) };
+        let lack = || Lack::new(format_args!("settings of {title}"), Reason::Untold("not read"));
+        return if big { Err(Missing::Instance(lack())) } else { Ok(None) };
     }
     if instance.asked != Asked::Try {
         return Ok(None);

@@ -1,4 +1,4 @@
-use hugewise_model::{Engine, Finding, Instance, Level, PageCount, Remedy};
+use hugewise_model::{Engine, Finding, Instance, Lack, Level, PageCount, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -31,8 +31,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         // The sessions of other servers cannot be counted from outside.
         return match instance.engine {
             Engine::Oracle | Engine::PostgreSql => {
-                let why = instance.sessions.reason().unwrap_or_default();
-                Err(Missing::Instance(format!("number of its sessions: {why}")))
+                Err(Missing::Instance(Lack::of("number of its sessions", &instance.sessions)))
             }
             _ => Ok(None),
         };

@@ -20,6 +20,7 @@ mod cgroup;
 mod change;
 mod container;
 mod crash;
+mod doors;
 mod formats;
 mod harness;
 mod hostile;

@@ -58,11 +58,14 @@ pub(super) fn host(page: PageSize) -> Host {
             "config_file=/etc/postgresql/15/main/postgresql.conf",
         ],
     );
-    main.cgroups = Observed::Known(vec![CgroupMembership {
-        hierarchy: 0,
-        controllers: vec![],
-        path: "/system.slice/system-postgresql.slice/postgresql@15-main.service".into(),
-    }]);
+    main.cgroups = Observed::Known(
+        [CgroupMembership {
+            hierarchy: 0,
+            controllers: vec![],
+            path: "/system.slice/system-postgresql.slice/postgresql@15-main.service".into(),
+        }]
+        .into(),
+    );
     let mut processes = vec![
         main,
         process(101, 100, &["postgres: 15/main: checkpointer ", ""]),

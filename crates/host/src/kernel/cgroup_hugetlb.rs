@@ -108,7 +108,7 @@ impl Hierarchy {
 pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<HugetlbCgroup> {
     let Some(mounts) = mounts::read(door).into_known() else { return Vec::new() };
     let Some(hierarchy) = Hierarchy::find(door, &mounts) else { return Vec::new() };
-    let memberships = processes.into_iter().filter_map(|process| process.cgroups.known()).flatten();
+    let memberships = processes.into_iter().filter_map(|process| process.cgroups.known()).flat_map(|all| all.iter());
     let paths: BTreeSet<&str> = memberships
         .filter(|membership| hierarchy.is_of(membership))
         .map(|membership| membership.path.as_str())

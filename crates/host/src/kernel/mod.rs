@@ -24,6 +24,7 @@ pub mod zoneinfo;
 use hugewise_model::{Host, Observed, PageSize};
 
 use crate::Door;
+use crate::process::hidden;
 
 /// Reads every fact that the kernel's files tell of the host as a whole. What
 /// [`Machine`](crate::source::Machine) knows stands in `host` already; architecture and base page
@@ -43,7 +44,9 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     host.nodes = nodes::read(door, &nodes);
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
-    host.hugetlbfs_mounts = mounts::read(door).map(|mounts| mounts::hugetlbfs(&mounts, &host.default_huge_page));
+    let mounts = mounts::read(door);
+    host.hidden = hidden::by_mount(door.source, &mounts).filter(|_| host.live);
+    host.hugetlbfs_mounts = mounts.map(|mounts| mounts::hugetlbfs(&mounts, &host.default_huge_page));
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
     host.thp = thp::read(door);
     read_processors(door, host);

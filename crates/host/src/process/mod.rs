@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 mod earlier;
+pub(crate) mod hidden;
 pub mod limits;
 pub mod maps;
 pub mod numa_maps;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hugewise_model::process::Namespaces;
+use hugewise_model::process::{CgroupMembership, Namespaces};
 use hugewise_model::{Observed, PageSize, Process, Unread};
 
 pub use earlier::Earlier;
@@ -29,6 +30,10 @@ pub struct Found {
     pub processes: Observed<Vec<Arc<Process>>>,
     /// What is none, by pid, with what it had run; noted for who reads again alone.
     pub others: Vec<(u32, Duration)>,
+    /// Whether the first process is among those that are shown.
+    pub sees_first: bool,
+    /// Processes that are shown and of which not even the status can be read.
+    pub unseen: u64,
 }
 
 /// Reads what there is. What has not run since an earlier reading is not read again.
@@ -44,7 +49,7 @@ pub fn read_timed(
     earlier: Option<Earlier<'_>>,
     elapsed: &dyn Fn() -> Duration,
 ) -> Found {
-    let none = |processes| Found { processes, others: Vec::new() };
+    let none = |processes| Found { processes, others: Vec::new(), sees_first: false, unseen: 0 };
     let names = door.list("/proc");
     let mut pids: Vec<u32> = match &names {
         Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -61,14 +66,30 @@ pub fn read_timed(
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
         others: Vec::new(),
+        unseen: 0,
+        cgroups: BTreeMap::new(),
         denied: BTreeMap::new(),
         unread: Vec::new(),
     };
-    let processes = pids.into_iter().filter_map(|pid| reader.process(pid)).collect();
-    let others = std::mem::take(&mut reader.others);
+    let sees_first = pids.first() == Some(&1);
+    let mut known = Vec::with_capacity(pids.len());
+    for pid in pids {
+        known.extend(reader.known(pid).map(|known| (pid, known)));
+    }
+    let anew: Vec<u32> =
+        known.iter().filter(|(_, known)| matches!(known, Known::Not(_))).map(|(pid, _)| *pid).collect();
+    door.source.ahead(&anew);
+    let processes = known.into_iter().filter_map(|(pid, known)| match known {
+        Known::Still(process) => Some(process),
+        Known::Not(cpu_time) => reader.process(pid, cpu_time),
+    });
+    let processes = processes.collect();
+    let mut others = std::mem::take(&mut reader.others);
+    others.sort_unstable();
+    let unseen = reader.unseen;
     let unread = reader.finish();
     door.unread.extend(unread);
-    Found { processes: Observed::Known(processes), others }
+    Found { processes: Observed::Known(processes), others, sees_first, unseen }
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
@@ -82,6 +103,9 @@ pub(crate) fn inode_of(target: &str) -> Observed<u64> {
     let number = target.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']')?.parse().ok());
     number.map_or_else(|| Observed::Malformed("no namespace".into()), Observed::Known)
 }
+
+/// Texts of /proc/PID/cgroup that are kept while processes are read.
+const MOST_CGROUPS: usize = 1024;
 
 /// Arguments beyond this are no server's: each costs far more here than the two bytes that a process pays for it.
 const MOST_ARGUMENTS: usize = 16 << 10;
@@ -107,34 +131,51 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
     }
 }
 
+/// What is known of a process before it is read.
+enum Known {
+    /// All of it: it has not run since the reading before.
+    Still(Arc<Process>),
+    /// Nothing but what it has run so far, where that is asked.
+    Not(Option<Duration>),
+}
+
 struct Reader<'a> {
     source: &'a dyn Source,
     earlier: Option<Earlier<'a>>,
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
     others: Vec<(u32, Duration)>,
+    /// Processes of which not even the status can be read.
+    unseen: u64,
+    /// By the text of /proc/PID/cgroup.
+    cgroups: BTreeMap<Vec<u8>, Arc<[CgroupMembership]>>,
     /// How many processes' file of that name could not be seen, and one of them.
     denied: BTreeMap<&'static str, (u64, u32)>,
     unread: Vec<Unread>,
 }
 
 impl Reader<'_> {
-    /// One process; `None` for kernel threads, zombies, and what ended while it was read.
-    fn process(&mut self, pid: u32) -> Option<Arc<Process>> {
+    /// What is known of a process before it is read; `None` where it is no user process.
+    fn known(&mut self, pid: u32) -> Option<Known> {
+        let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
-        let cpu_time = self.earlier.and_then(|_| self.source.cpu_time(pid).into_known());
-        if let Some(process) = self.earlier.and_then(|earlier| earlier.still(pid, cpu_time)) {
-            return Some(Arc::clone(process));
+        let cpu_time = self.source.cpu_time(pid).into_known();
+        if let Some(process) = earlier.still(pid, cpu_time) {
+            return Some(Known::Still(Arc::clone(process)));
         }
-        let other = cpu_time.map(|cpu_time| (pid, cpu_time));
-        if let (Some(other), Some(earlier)) = (other, self.earlier)
-            && earlier.is_other(other)
-        {
+        if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time)).filter(|other| earlier.is_other(*other)) {
             self.others.push(other);
             return None;
         }
+        Some(Known::Not(cpu_time))
+    }
+
+    /// One process; `None` for kernel threads, zombies, and what ended while it was read.
+    fn process(&mut self, pid: u32, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
+        let other = cpu_time.map(|cpu_time| (pid, cpu_time));
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
+        self.unseen += u64::from(!status.is_known() && !status.is_absent());
         let status = status.into_known()?;
         if status.size.is_absent() {
             self.others.extend(other);
@@ -142,7 +183,7 @@ impl Reader<'_> {
         }
         let command = self.file(pid, "cmdline", command);
         let memlock = self.file(pid, "limits", limits::parse);
-        let cgroups = self.file(pid, "cgroup", cgroup::parse);
+        let cgroups = self.cgroups(pid);
         let namespaces = namespaces(self.source, &pid.to_string());
         for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
             if !fact.is_known() && !fact.is_absent() {
@@ -202,6 +243,22 @@ impl Reader<'_> {
         }
         process.mappings = mappings;
         Some(Arc::new(process))
+    }
+
+    /// Most processes are in the cgroups of some other one: these are parsed and kept once.
+    fn cgroups(&mut self, pid: u32) -> Observed<Arc<[CgroupMembership]>> {
+        let bytes = self.source.read(&format!("/proc/{pid}/cgroup"));
+        if let Some(known) = bytes.known().and_then(|bytes| self.cgroups.get(bytes)) {
+            return Observed::Known(Arc::clone(known));
+        }
+        let parsed = bytes.as_ref().parse(|bytes| cgroup::parse(bytes)).map(Arc::from);
+        self.note(pid, "cgroup", &parsed);
+        if let (Some(bytes), Some(parsed)) = (bytes.into_known(), parsed.known())
+            && self.cgroups.len() < MOST_CGROUPS
+        {
+            self.cgroups.insert(bytes, Arc::clone(parsed));
+        }
+        parsed
     }
 
     fn file<T>(

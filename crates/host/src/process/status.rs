@@ -7,6 +7,9 @@ use crate::ParseError;
 /// CAP_IPC_LOCK of include/uapi/linux/capability.h.
 const CAP_IPC_LOCK: u32 = 14;
 
+/// CAP_SYS_PTRACE.
+const CAP_SYS_PTRACE: u32 = 19;
+
 /// The lines that are looked at.
 const KEYS: [&[u8]; 16] = [
     b"Name",
@@ -65,6 +68,8 @@ pub struct Status {
     pub locked: Observed<Bytes>,
     /// Bit 14 of `CapEff`.
     pub ipc_lock: Observed<bool>,
+    /// Bit 19 of `CapEff`.
+    pub ptrace: Observed<bool>,
     /// `THP_enabled`.
     pub thp_enabled: Observed<bool>,
 }
@@ -117,6 +122,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             b"CapEff" => {
                 let set = u64::from_str_radix(value, 16).map_err(|_| wrong())?;
                 status.ipc_lock = Observed::Known(set >> CAP_IPC_LOCK & 1 == 1);
+                status.ptrace = Observed::Known(set >> CAP_SYS_PTRACE & 1 == 1);
             }
             b"THP_enabled" => match value {
                 "0" => status.thp_enabled = Observed::Known(false),

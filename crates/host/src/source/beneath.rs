@@ -1,21 +1,31 @@
 //! Opening files so that no path leads out of its root and nothing but a regular file is ever opened.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use hugewise_model::Observed;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, stat, statat,
+};
 use rustix::io::{Errno, Result};
 
 use super::owned::{name_length, too_large};
+use super::owner::is_kernels;
 use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
 pub(super) const MAX_LINKS: u32 = 40;
 
+/// Whether an error number says that nothing is there. Whatever else keeps a file from being read is no proof of that.
+const fn is_absence(error: Errno) -> bool {
+    matches!(error, Errno::NOENT | Errno::NOTDIR)
+}
+
 /// What an error number says of a fact.
 pub(super) fn not_known<T>(error: Errno) -> Observed<T> {
     match error {
-        Errno::NOENT | Errno::NOTDIR | Errno::SRCH | Errno::NODEV | Errno::NXIO => Observed::Absent,
+        error if is_absence(error) => Observed::Absent,
         Errno::ACCESS | Errno::PERM => Observed::Denied,
         Errno::LOOP => Observed::Malformed("too many links".into()),
         other => Observed::Malformed(std::io::Error::from(other).to_string()),
@@ -30,8 +40,107 @@ pub(super) fn observed<T>(result: Result<T>) -> Observed<T> {
     }
 }
 
-/// Opens `path` as if `root` were the root, without reading from it (`O_PATH`).
-pub(super) fn locate(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
+/// What stands at the end of a way: found, and not opened (`O_PATH`).
+#[derive(Debug)]
+pub(super) struct Located {
+    pub(super) file: OwnedFd,
+    /// The folder that it was found in and its name there; not where the kernel went the whole way by itself, nor of a root.
+    at: Option<(OwnedFd, OsString)>,
+}
+
+impl Located {
+    pub(super) const fn new(file: OwnedFd, at: Option<(OwnedFd, OsString)>) -> Self {
+        Self { file, at }
+    }
+
+    /// Opens the very file that was found, for reading, whatever has its name by now.
+    pub(super) fn open(&self) -> std::result::Result<OwnedFd, NotOpened> {
+        if has_descriptors() {
+            // Nobody can put anything between: this leads to the file, not to a name. It is held, so where nothing is found it
+            // is the way to it that is gone.
+            return open_to_read(CWD, &format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+                .map_err(|error| if is_absence(error) { NotOpened::NoWay } else { error.into() });
+        }
+        let Some((folder, name)) = &self.at else { return Err(NotOpened::NoWay) };
+        let opened = openat(folder, name, TO_READ | OFlags::NOFOLLOW, Mode::empty())?;
+        self.is_same(&opened)?.then_some(opened).ok_or(NotOpened::Replaced)
+    }
+
+    /// Whether that is the file that was found, and a regular one.
+    pub(super) fn is_same(&self, opened: &OwnedFd) -> Result<bool> {
+        let (found, opened) = (fstat(&self.file)?, fstat(opened)?);
+        let regular = FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile;
+        Ok(regular && (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino))
+    }
+}
+
+/// Why a file that was found could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotOpened {
+    /// There is no /proc that leads to what was found, and no name in a folder either.
+    NoWay,
+    /// What has its name by now is another file.
+    Replaced,
+    /// The kernel refuses.
+    Kernel(Errno),
+}
+
+impl From<Errno> for NotOpened {
+    fn from(error: Errno) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl std::fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoWay => f.write_str("cannot be opened without /proc/self/fd"),
+            Self::Replaced => f.write_str("another file took its place while it was read"),
+            Self::Kernel(error) => std::io::Error::from(*error).fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotOpened {}
+
+impl NotOpened {
+    fn told<T>(self) -> Observed<T> {
+        match self {
+            Self::Kernel(error) => not_known(error),
+            other => Observed::Malformed(other.to_string()),
+        }
+    }
+}
+
+impl From<NotOpened> for std::io::Error {
+    fn from(why: NotOpened) -> Self {
+        match why {
+            NotOpened::Kernel(error) => error.into(),
+            other => Self::other(other),
+        }
+    }
+}
+
+/// Whether /proc/self/fd leads to this program's own descriptors. In a chroot there may be no /proc, and a /proc of another
+/// pid namespace has no `self` for this program.
+pub(super) fn has_descriptors() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let same = || -> Result<bool> {
+            // A pipe is nowhere in the file system, so no file that lies there by chance can be taken for it.
+            let (pipe, _other) = std::io::pipe().map_err(|_| Errno::MFILE)?;
+            let (own, seen) = (fstat(&pipe)?, stat(format!("/proc/self/fd/{}", pipe.as_raw_fd()))?);
+            Ok((own.st_dev, own.st_ino) == (seen.st_dev, seen.st_ino))
+        };
+        same().unwrap_or(false)
+    })
+}
+
+/// Finds `path` as if `root` were the root, without reading from it.
+pub(super) fn locate(root: BorrowedFd<'_>, path: &str) -> Result<Located> {
+    if !has_descriptors() {
+        return walk(root, path);
+    }
     let path = path.trim_matches('/');
     let path = if path.is_empty() { "." } else { path };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -42,17 +151,18 @@ pub(super) fn locate(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
             Err(Errno::AGAIN) => {}
             // Before Linux 5.6, or a filter that does not know the call.
             Err(Errno::NOSYS | Errno::PERM) => return walk(root, path),
-            other => return other,
+            other => return Ok(Located::new(other?, None)),
         }
     }
     walk(root, path)
 }
 
-/// The same for kernels without openat2: one name after the other, links by hand.
-fn walk(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
+/// The same one name after the other, links by hand: for kernels without openat2, and where what was found can only be opened
+/// by its name.
+pub(super) fn walk(root: BorrowedFd<'_>, path: &str) -> Result<Located> {
     let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut pending: Vec<String> = names(path);
-    let mut trail = vec![openat(root, ".", step, Mode::empty())?];
+    let mut trail = vec![(openat(root, ".", step, Mode::empty())?, String::new())];
     let mut links = 0;
     while let Some(name) = pending.pop() {
         if name == ".." {
@@ -61,23 +171,29 @@ fn walk(root: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
             }
             continue;
         }
-        let folder = trail.last().ok_or(Errno::NOENT)?;
+        let (folder, _) = trail.last().ok_or(Errno::NOENT)?;
         let next = openat(folder, &name, step, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&next)?.st_mode) != FileType::Symlink {
-            trail.push(next);
+            trail.push((next, name));
             continue;
         }
         links += 1;
         if links > MAX_LINKS {
             return Err(Errno::LOOP);
         }
-        let target = readlinkat(folder, &name, Vec::new())?.into_string().map_err(|_| Errno::ILSEQ)?;
+        // Of the link that was looked at, and of no other that has its name by now.
+        let target = readlinkat(&next, "", Vec::new())?.into_string().map_err(|_| Errno::ILSEQ)?;
         if target.starts_with('/') {
+            // What a link of /proc/PID says is not where it leads.
+            if is_kernels(&next)? {
+                return Err(Errno::LOOP);
+            }
             trail.truncate(1);
         }
         pending.extend(names(&target));
     }
-    trail.pop().ok_or(Errno::NOENT)
+    let (file, name) = trail.pop().ok_or(Errno::NOENT)?;
+    Ok(Located::new(file, trail.pop().map(|(folder, _)| (folder, name.into()))))
 }
 
 /// Names of a path, last first.
@@ -86,49 +202,38 @@ pub(super) fn names(path: &str) -> Vec<String> {
 }
 
 /// Reads a located file, if it is a regular one: opening a device or a pipe can have effects.
-pub(super) fn read_located(file: &OwnedFd) -> Observed<Vec<u8>> {
+pub(super) fn read_located(file: &Located) -> Observed<Vec<u8>> {
     read_located_up_to(file, MAX_FILE)
 }
 
 /// The same, at most that much.
-pub(super) fn read_located_up_to(file: &OwnedFd, most: u64) -> Observed<Vec<u8>> {
-    let stat = match fstat(file) {
-        Ok(stat) => stat,
-        Err(error) => return not_known(error),
-    };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {}
-        FileType::Directory => return Observed::Malformed("is a folder".into()),
-        _ => return Observed::Malformed("not a regular file".into()),
-    }
-    if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
-        return too_large(most);
-    }
-    match open_to_read(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd())) {
-        Ok(opened) => read_up_to(&opened, most),
-        Err(error) => not_known(error),
-    }
+pub(super) fn read_located_up_to(file: &Located, most: u64) -> Observed<Vec<u8>> {
+    regular(file).and_then(|stat| {
+        if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
+            return too_large(most);
+        }
+        file.open().map_or_else(NotOpened::told, |opened| read_up_to(&opened, most).unwrap_or_else(not_known))
+    })
 }
 
 /// Reads a part of a located file, if it is a regular one.
-pub(super) fn read_part_located(file: &OwnedFd, before: Option<u64>, max: u64) -> Observed<Part> {
-    let stat = match fstat(file) {
-        Ok(stat) => stat,
-        Err(error) => return not_known(error),
-    };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {}
-        FileType::Directory => return Observed::Malformed("is a folder".into()),
-        _ => return Observed::Malformed("not a regular file".into()),
-    }
-    let total = u64::try_from(stat.st_size).unwrap_or(0);
-    let end = before.unwrap_or(total).min(total);
-    let offset = end.saturating_sub(max);
-    match open_to_read(CWD, &format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|file| read_at(&file, offset, end))
-    {
-        Ok(bytes) => Observed::Known(Part { bytes, offset, total, identity: Some((stat.st_dev, stat.st_ino)) }),
-        Err(error) => not_known(error),
-    }
+pub(super) fn read_part_located(file: &Located, before: Option<u64>, max: u64) -> Observed<Part> {
+    regular(file).and_then(|stat| {
+        let total = u64::try_from(stat.st_size).unwrap_or(0);
+        let end = before.unwrap_or(total).min(total);
+        let offset = end.saturating_sub(max);
+        let opened = file.open().map_or_else(NotOpened::told, Observed::Known);
+        let bytes = opened.and_then(|opened| observed(read_at(&opened, offset, end)));
+        bytes.map(|bytes| Part { bytes, offset, total, identity: Some((stat.st_dev, stat.st_ino)) })
+    })
+}
+
+fn regular(file: &Located) -> Observed<Stat> {
+    observed(fstat(&file.file)).and_then(|stat| match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Observed::Known(stat),
+        FileType::Directory => Observed::Malformed("is a folder".into()),
+        _ => Observed::Malformed("not a regular file".into()),
+    })
 }
 
 /// What an open file holds from one offset up to another; less where it has become shorter.
@@ -150,47 +255,59 @@ fn read_at(file: &OwnedFd, mut offset: u64, end: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What is no regular file after all neither waits nor becomes a terminal of ours.
+pub(super) const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
 /// Opens a file for reading, whatever it is.
 pub(super) fn open_to_read(folder: BorrowedFd<'_>, path: &str) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    openat(folder, path, flags, Mode::empty())
+    openat(folder, path, TO_READ, Mode::empty())
 }
 
 /// Reads an open file to its end.
-pub(super) fn read_open(file: &OwnedFd) -> Observed<Vec<u8>> {
+///
+/// # Errors
+/// Those of read(2); what a folder or too large a file is said to be is known.
+pub(super) fn read_open(file: &OwnedFd) -> Result<Observed<Vec<u8>>> {
     read_up_to(file, MAX_FILE)
 }
 
-fn read_up_to(file: &OwnedFd, most: u64) -> Observed<Vec<u8>> {
+fn read_up_to(file: &OwnedFd, most: u64) -> Result<Observed<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(4096);
+    Ok(read_into(file, &mut bytes, most, true)?.map(|()| bytes))
+}
+
+/// Adds what an open file has to its end. Where it does not answer `in_parts`, as files of /proc that the kernel writes in one
+/// go, one question less tells the end: its answer leaves room.
+pub(super) fn read_into(file: &OwnedFd, bytes: &mut Vec<u8>, most: u64, in_parts: bool) -> Result<Observed<()>> {
     loop {
         if bytes.capacity() - bytes.len() < 1024 {
             bytes.reserve(bytes.len().max(4096));
         }
-        match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
-            Ok(0) => return Observed::Known(bytes),
-            Ok(_) if u64::try_from(bytes.len()).is_ok_and(|length| length > most) => return too_large(most),
+        match rustix::io::read(file, rustix::buffer::spare_capacity(bytes)) {
+            Ok(0) => return Ok(Observed::Known(())),
+            Ok(_) if u64::try_from(bytes.len()).is_ok_and(|length| length > most) => return Ok(too_large(most)),
+            Ok(_) if !in_parts && bytes.len() < bytes.capacity() => return Ok(Observed::Known(())),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::ISDIR) => return Observed::Malformed("is a folder".into()),
-            Err(error) => return not_known(error),
+            Err(Errno::ISDIR) => return Ok(Observed::Malformed("is a folder".into())),
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// Names in a located folder, sorted.
-pub(super) fn list_located(folder: &OwnedFd) -> Observed<Vec<String>> {
+pub(super) fn list_located(folder: &Located) -> Observed<Vec<String>> {
     list_located_up_to(folder, u64::MAX)
 }
 
 /// The same; more names than these bytes hold are too many.
-pub(super) fn list_located_up_to(folder: &OwnedFd, most: u64) -> Observed<Vec<String>> {
-    match fstat(folder).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+pub(super) fn list_located_up_to(folder: &Located, most: u64) -> Observed<Vec<String>> {
+    match fstat(&folder.file).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {}
         Ok(_) => return Observed::Absent,
         Err(error) => return not_known(error),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    observed(openat(folder, ".", flags, Mode::empty()).and_then(|folder| list_up_to(folder, most)))
+    observed(openat(&folder.file, ".", flags, Mode::empty()).and_then(|folder| list_up_to(folder, most)))
         .and_then(|names| names.map_or_else(|| Observed::Malformed("too many names".into()), Observed::Known))
 }
 
@@ -223,18 +340,26 @@ pub(super) fn link_beneath(root: BorrowedFd<'_>, path: &str) -> Observed<String>
     if name.is_empty() || name == "." || name == ".." {
         return Observed::Malformed("no link".into());
     }
-    observed(locate(root, folder)).and_then(|folder| link_in(folder.as_fd(), name))
+    observed(locate(root, folder)).and_then(|folder| link_in(folder.file.as_fd(), name))
 }
 
 /// Where a link points, as it is written.
 pub(super) fn link_in(folder: BorrowedFd<'_>, name: &str) -> Observed<String> {
+    read_link(folder, name).unwrap_or_else(not_known)
+}
+
+/// The same.
+///
+/// # Errors
+/// Those of readlink(2), but for what is there and is no link.
+pub(super) fn read_link(folder: BorrowedFd<'_>, name: &str) -> Result<Observed<String>> {
     match readlinkat(folder, name, Vec::new()) {
-        Ok(target) => Observed::Known(target.to_string_lossy().into_owned()),
+        Ok(target) => Ok(Observed::Known(target.to_string_lossy().into_owned())),
         // Before 2.6.39 and on some file systems the answer for what is no link differs; the kind decides.
         Err(Errno::INVAL) if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
-            Observed::Malformed("no link".into())
+            Ok(Observed::Malformed("no link".into()))
         }
-        Err(error) => not_known(error),
+        Err(error) => Err(error),
     }
 }
 

@@ -6,14 +6,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::beneath::open_to_read;
+use super::beneath::{Located, NotOpened, TO_READ, has_descriptors};
 
 /// Files and folders in one folder; beyond this many the rest is left out.
 const MOST: usize = 1_000_000;
@@ -69,7 +69,11 @@ pub fn open(path: &Path) -> io::Result<Given> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             Ok(Given::Folder(Below(openat(&located, ".", flags, Mode::empty())?)))
         }
-        FileType::RegularFile => Ok(Given::File(reopened(&located)?, entry(path.to_owned(), &stat))),
+        FileType::RegularFile => {
+            let located = Located::new(located, None);
+            let opened = if has_descriptors() { located.open()? } else { anew(&located, path)? };
+            Ok(Given::File(File::from(opened), entry(path.to_owned(), &stat)))
+        }
         _ => Err(io::Error::other("neither a file nor a folder")),
     }
 }
@@ -78,9 +82,10 @@ fn entry(path: PathBuf, stat: &Stat) -> Entry {
     Entry { path, identity: (stat.st_dev, stat.st_ino), size: u64::try_from(stat.st_size).unwrap_or(0) }
 }
 
-/// Opens for reading what was located as a regular file.
-fn reopened(located: &OwnedFd) -> io::Result<File> {
-    Ok(File::from(open_to_read(CWD, &format!("/proc/self/fd/{}", located.as_raw_fd()))?))
+/// Opens a path that was given once more, for reading, where what it led to cannot be opened otherwise.
+fn anew(located: &Located, path: &Path) -> Result<OwnedFd, NotOpened> {
+    let opened = openat(CWD, path, TO_READ, Mode::empty())?;
+    located.is_same(&opened)?.then_some(opened).ok_or(NotOpened::Replaced)
 }
 
 impl Below {
@@ -150,15 +155,16 @@ impl Below {
     /// # Errors
     /// It is not there, may not be read, or is no regular file any more.
     pub fn open(&self, path: &Path) -> io::Result<File> {
-        let mut at = self.0.try_clone()?;
+        let (mut at, mut before) = (self.0.try_clone()?, None);
         for part in path.components() {
             let Component::Normal(name) = part else { return Err(Errno::INVAL.into()) };
-            at = openat(at.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            let next = openat(&at, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            before = Some((std::mem::replace(&mut at, next), name.to_owned()));
         }
         if FileType::from_raw_mode(fstat(&at)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("not a regular file"));
         }
-        reopened(&at)
+        Ok(File::from(Located::new(at, before).open()?))
     }
 
     /// Names of the folders in it, sorted; links are none.

@@ -52,7 +52,7 @@ impl Opened {
         if let Some((root, rest)) = split_process_root(path)
             && let Ok(root) = locate(self.0.as_fd(), root)
         {
-            return look(&root, rest);
+            return look(&root.file, rest);
         }
         look(&self.0, path)
     }

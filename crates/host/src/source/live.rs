@@ -5,12 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat, stat};
 use rustix::io::{Errno, Result};
 
+use super::ahead::Ahead;
 use super::beneath::{
-    link_beneath, link_in, list_located, list_located_up_to, list_open, locate, not_known, observed, open_to_read,
-    read_located, read_located_up_to, read_open, read_part_located,
+    Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, not_known, observed,
+    open_to_read, read_link, read_located, read_located_up_to, read_open, read_part_located, walk,
 };
 use super::owner::{Found, is_kernels, kernels, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
@@ -27,13 +28,36 @@ pub struct Live {
     own_pids: OnceCell<bool>,
     /// For files that another process can keep from being read.
     patient: Patient,
+    /// Processes that are read before they are asked for.
+    ahead: RefCell<Ahead>,
 }
 
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
-    match open_to_read(CWD, path) {
-        Ok(file) => read_open(&file),
-        Err(error) => not_known(error),
+    open_to_read(CWD, path).and_then(|file| read_open(&file)).unwrap_or_else(|error| kernels_not_known(path, error))
+}
+
+/// What an error number says of one of the kernel's own files. Of a process that ended meanwhile it says ESRCH, and of a
+/// device or cgroup that was removed ENODEV. Where the whole file system is not mounted, nothing is told of the file.
+pub(super) fn kernels_not_known<T>(path: &str, error: Errno) -> Observed<T> {
+    match error {
+        Errno::SRCH if path.starts_with("/proc/") => Observed::Absent,
+        Errno::NODEV if path.starts_with("/sys/") => Observed::Absent,
+        Errno::NOENT | Errno::NOTDIR => unmounted(path).map_or(Observed::Absent, |why| Observed::Malformed(why.into())),
+        other => not_known(other),
+    }
+}
+
+/// Why a file of the kernel is not there whatever the kernel has.
+fn unmounted(path: &str) -> Option<&'static str> {
+    let gone = |path: &str| matches!(stat(path), Err(Errno::NOENT | Errno::NOTDIR));
+    // The link itself is there even where it leads nowhere.
+    if path.starts_with("/proc/self/") && gone("/proc/self") {
+        Some("this program is not in /proc, which is that of another pid namespace")
+    } else if path.starts_with("/sys/") && gone("/sys/kernel") {
+        Some("/sys is not mounted")
+    } else {
+        None
     }
 }
 
@@ -63,10 +87,10 @@ impl Live {
 }
 
 /// Lets through a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
-fn of_disk(file: OwnedFd) -> Observed<OwnedFd> {
-    match is_kernels(&file) {
-        Ok(true) if !is_folder(&file) => kernels(),
-        Ok(_) => Observed::Known(file),
+fn of_disk(located: Located) -> Observed<Located> {
+    match is_kernels(&located.file) {
+        Ok(true) if !is_folder(&located.file) => kernels(),
+        Ok(_) => Observed::Known(located),
         Err(error) => not_known(error),
     }
 }
@@ -96,18 +120,28 @@ fn readable(owner: &Owner, path: &str) -> Observed<Found> {
         .and_then(|found| if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied })
 }
 
-fn locate_plain(path: &str) -> Observed<OwnedFd> {
-    observed(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))
+fn locate_plain(path: &str) -> Observed<Located> {
+    if has_descriptors() {
+        let file = observed(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()));
+        return file.map(|file| Located::new(file, None));
+    }
+    own_root().and_then(|root| observed(walk(root.as_fd(), path)))
+}
+
+fn locate_inside(root: &str, rest: &str) -> Observed<Located> {
+    process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)))
 }
 
 impl Source for Live {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
         if let Some((root, rest)) = split_process_root(path) {
-            let file = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
-            return file.and_then(of_disk).and_then(|file| read_located(&file));
+            return locate_inside(root, rest).and_then(of_disk).and_then(|file| read_located(&file));
         }
         // Opening one of these has no effect, and they are always regular files.
         if super::kernel_files::is_known(path) {
+            if let Some(answer) = self.ahead.borrow_mut().file(path, &self.patient) {
+                return answer;
+            }
             return match locked_by(path) {
                 Some(pid) => self.patient.read(pid, path, read_kernels),
                 None => read_kernels(path),
@@ -118,7 +152,7 @@ impl Source for Live {
 
     fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
         let file = match split_process_root(path) {
-            Some((root, rest)) => process_root(root).and_then(|root| observed(locate(root.as_fd(), rest))),
+            Some((root, rest)) => locate_inside(root, rest),
             None => locate_plain(path),
         };
         file.and_then(of_disk).and_then(|file| read_part_located(&file, before, max))
@@ -126,30 +160,34 @@ impl Source for Live {
 
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
         if let Some((root, rest)) = split_process_root(folder) {
-            let folder = process_root(root).and_then(|root| observed(locate(root.as_fd(), rest)));
-            return folder.and_then(|folder| list_located(&folder));
+            return locate_inside(root, rest).and_then(|folder| list_located(&folder));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        observed(openat(CWD, folder, flags, Mode::empty()).and_then(list_open))
+        let names = openat(CWD, folder, flags, Mode::empty()).and_then(list_open);
+        names.map_or_else(|error| kernels_not_known(folder, error), Observed::Known)
     }
 
     fn link(&self, path: &str) -> Observed<String> {
         match split_process_root(path) {
             Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
-            None => link_in(CWD, path),
+            None => self
+                .ahead
+                .borrow_mut()
+                .link(path, &self.patient)
+                .unwrap_or_else(|| read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error))),
         }
     }
 
     fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
-        readable(owner, path).and_then(|found| read_located_up_to(&found.file, most))
+        readable(owner, path).and_then(|found| read_located_up_to(&found.located, most))
     }
 
     fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
-        readable(owner, path).and_then(|found| read_part_located(&found.file, before, max))
+        readable(owner, path).and_then(|found| read_part_located(&found.located, before, max))
     }
 
     fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
-        readable(owner, folder).and_then(|found| list_located_up_to(&found.file, most))
+        readable(owner, folder).and_then(|found| list_located_up_to(&found.located, most))
     }
 
     fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
@@ -161,8 +199,14 @@ impl Source for Live {
             Ok(bytes) => Observed::Known(bytes).parse(PageSize::try_from),
             // Kernels before 6.11 do not know the question.
             Err(Errno::NOTTY) => Observed::Absent,
+            // It has ended, or has unmapped it, meanwhile.
+            Err(Errno::SRCH) => Observed::Absent,
             Err(error) => not_known(error),
         }
+    }
+
+    fn ahead(&self, pids: &[u32]) {
+        *self.ahead.borrow_mut() = Ahead::of(pids, &self.patient);
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

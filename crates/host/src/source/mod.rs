@@ -44,6 +44,7 @@ macro_rules! source_of_captured {
     };
 }
 
+mod ahead;
 pub mod archive;
 mod beneath;
 pub(crate) mod captured;
@@ -66,6 +67,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Unread};
+
+use crate::kernel::meminfo;
 
 pub use archive::Archive;
 pub use folder::Folder;
@@ -137,6 +140,11 @@ pub trait Source {
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         let _ = pid;
         Observed::Absent
+    }
+
+    /// Says that these processes will be asked for next, in this order: a source that can read ahead does.
+    fn ahead(&self, pids: &[u32]) {
+        let _ = pids;
     }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.
@@ -215,16 +223,38 @@ pub struct Machine {
 /// Opens the running machine, or what a host left behind: a folder, or a tar of one.
 ///
 /// # Errors
-/// What is at `root` is neither, or cannot be read.
+/// What is at `root` is neither, or cannot be read; there is no host in it. Of a host without /proc/meminfo nothing could be
+/// told, and nothing is no good news.
 pub fn open(root: Option<&Path>) -> Result<Box<dyn Source>, OpenError> {
-    let Some(path) = root else { return Ok(Box::new(Live::new())) };
+    let Some(path) = root else {
+        let live = Live::new();
+        return match live.read(meminfo::PATH).reason() {
+            None => Ok(Box::new(live)),
+            Some(why) => Err(OpenError::new(Path::new(meminfo::PATH), format!("{why}: {WITHOUT_PROC}"))),
+        };
+    };
     let stat = rustix::fs::stat(path).map_err(|error| OpenError::io(path, error.into()))?;
-    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-        rustix::fs::FileType::Directory => Ok(Box::new(Folder::open(path)?)),
-        rustix::fs::FileType::RegularFile => Ok(Box::new(Archive::open(path)?)),
-        _ => Err(OpenError::new(path, "neither a folder nor a file".into())),
+    let source: Box<dyn Source> = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+        rustix::fs::FileType::Directory => Box::new(Folder::open(path)?),
+        rustix::fs::FileType::RegularFile => Box::new(Archive::open(path)?),
+        _ => return Err(OpenError::new(path, "neither a folder nor a file".into())),
+    };
+    match source.read(meminfo::PATH).reason() {
+        None => Ok(source),
+        Some(why) => {
+            let torn = source.torn().map(|torn| format!("; it is {torn}")).unwrap_or_default();
+            Err(OpenError::new(path, format!("no host can be read there: proc/meminfo is {why}{torn}. {WITH_MEMINFO}")))
+        }
     }
 }
+
+/// What to do where this host's own /proc does not answer.
+const WITHOUT_PROC: &str = "nothing can be told of this host without /proc. Mount it (mount -t proc proc /proc), or run hugewise \
+     outside this chroot or container";
+
+/// What to do where a captured host has no such file.
+const WITH_MEMINFO: &str =
+    "Give the top folder of a capture (hugewise capture), a sosreport or a host's root, or a tar of one";
 
 /// Why a captured host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

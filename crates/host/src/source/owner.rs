@@ -11,7 +11,7 @@ use hugewise_model::{Observed, Process};
 use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, Stat, fstat, fstatfs, getxattr, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::beneath::{MAX_LINKS, link_in, names, not_known, observed};
+use super::beneath::{Located, MAX_LINKS, link_in, names, not_known, observed};
 
 /// To go through a folder; to read a file or a folder's names.
 const SEARCH: u32 = 1;
@@ -129,23 +129,37 @@ pub(super) fn kernels<T>() -> Observed<T> {
 
 /// A file, a folder or what else is there, that the owner has a way to.
 pub(super) struct Found {
-    pub(super) file: OwnedFd,
+    pub(super) located: Located,
     pub(super) stat: Stat,
 }
 
-impl Found {
-    fn of(file: OwnedFd) -> Result<Self, Errno> {
+/// A step of the way there.
+struct Step {
+    file: OwnedFd,
+    stat: Stat,
+    /// In the folder before it.
+    name: String,
+}
+
+impl Step {
+    fn of(file: OwnedFd, name: String) -> Result<Self, Errno> {
         let stat = fstat(&file)?;
-        Ok(Self { file, stat })
+        Ok(Self { file, stat, name })
     }
 
+    fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+}
+
+impl Found {
     pub(super) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
     /// Whether the owner may read it: a file's bytes, a folder's names.
     pub(super) fn is_readable_by(&self, owner: &Owner) -> bool {
-        owner.may(&self.file, &self.stat, READ)
+        owner.may(&self.located.file, &self.stat, READ)
     }
 }
 
@@ -170,11 +184,11 @@ pub(super) fn link_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observ
         if folder.kind() != FileType::Directory {
             return Observed::Absent;
         }
-        if !owner.may(&folder.file, &folder.stat, SEARCH) {
+        if !owner.may(&folder.located.file, &folder.stat, SEARCH) {
             return Observed::Denied;
         }
-        match is_kernels(&folder.file) {
-            Ok(false) => link_in(folder.file.as_fd(), name),
+        match is_kernels(&folder.located.file) {
+            Ok(false) => link_in(folder.located.file.as_fd(), name),
             Ok(true) => kernels(),
             Err(error) => not_known(error),
         }
@@ -185,7 +199,7 @@ pub(super) fn link_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observ
 fn look_up(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Result<Option<Found>, Errno> {
     let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut pending = names(path);
-    let mut trail = vec![Found::of(openat(root, ".", step, Mode::empty())?)?];
+    let mut trail = vec![Step::of(openat(root, ".", step, Mode::empty())?, String::new())?];
     // Whoever has a mount namespace of his own has any root that he likes.
     if trail.iter().any(|root| is_kernels(&root.file) != Ok(false)) {
         return Ok(None);
@@ -209,7 +223,7 @@ fn look_up(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Result<Option<Fou
             }
             continue;
         }
-        let next = Found::of(openat(&folder.file, &name, step, Mode::empty())?)?;
+        let next = Step::of(openat(&folder.file, &name, step, Mode::empty())?, name)?;
         if next.stat.st_dev != folder.stat.st_dev && is_kernels(&next.file)? {
             return Ok(None);
         }
@@ -231,7 +245,9 @@ fn look_up(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Result<Option<Fou
         }
         pending.extend(names(&target));
     }
-    Ok(trail.pop())
+    let Some(Step { file, stat, name }) = trail.pop() else { return Err(Errno::NOENT) };
+    let at = trail.pop().map(|folder| (folder.file, name.into()));
+    Ok(Some(Found { located: Located::new(file, at), stat }))
 }
 
 /// A file's access ACL, by its extended attribute (`struct posix_acl_xattr_entry` of linux/posix_acl_xattr.h).

@@ -66,13 +66,32 @@ struct Silent {
 }
 
 impl Patient {
-    /// The file as `read` reads it, if that comes back.
-    pub(super) fn read(&self, pid: u32, path: &str, read: fn(&str) -> Observed<Vec<u8>>) -> Observed<Vec<u8>> {
+    /// Whether a process has been waited for in vain.
+    pub(super) fn is_silent(&self, pid: u32) -> bool {
         let mut silent = self.silent.borrow_mut();
         if silent.since.is_some_and(|since| since.elapsed() > FORGOTTEN) {
             *silent = Silent::default();
         }
-        if silent.pids.contains(&pid) {
+        silent.pids.contains(&pid)
+    }
+
+    /// How long the next one is waited for.
+    pub(super) fn patience(&self) -> Duration {
+        if self.silent.borrow().waited < ALL { PATIENCE } else { MOMENT }
+    }
+
+    /// Remembers that a process was waited for in vain.
+    pub(super) fn give_up(&self, pid: u32) {
+        let patience = self.patience();
+        let mut silent = self.silent.borrow_mut();
+        silent.pids.insert(pid);
+        silent.waited += patience;
+        silent.since.get_or_insert_with(Instant::now);
+    }
+
+    /// The file as `read` reads it, if that comes back.
+    pub(super) fn read(&self, pid: u32, path: &str, read: fn(&str) -> Observed<Vec<u8>>) -> Observed<Vec<u8>> {
+        if self.is_silent(pid) {
             return never(pid);
         }
         let mut worker = self.worker.borrow_mut();
@@ -82,15 +101,12 @@ impl Patient {
         let Some(at_work) = worker.as_ref().filter(|worker| worker.paths.send(path.to_owned()).is_ok()) else {
             return Observed::Malformed("no thread can be had to read it".into());
         };
-        let patience = if silent.waited < ALL { PATIENCE } else { MOMENT };
-        match at_work.answers.recv_timeout(patience) {
+        match at_work.answers.recv_timeout(self.patience()) {
             Ok(answer) => answer,
             Err(_) => {
                 // It stays where it waits; the next file has another reader.
                 *worker = None;
-                silent.pids.insert(pid);
-                silent.waited += patience;
-                silent.since.get_or_insert_with(Instant::now);
+                self.give_up(pid);
                 never(pid)
             }
         }

@@ -81,6 +81,10 @@ impl Source for Recording<'_> {
         answer
     }
 
+    fn ahead(&self, pids: &[u32]) {
+        self.source.ahead(pids);
+    }
+
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
         self.source.owner_of_executable(pid)
     }

@@ -1,6 +1,6 @@
 //! A checked host as a page.
 
-use hugewise_model::Finding;
+use hugewise_model::{Finding, Reason};
 use maud::{Markup, html};
 
 use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
@@ -13,7 +13,7 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
     let assessment = checked.assessment;
     let title = format!("hugewise check: {}", name(checked.host));
     let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
-    let denied = assessment.unknown.iter().any(|verdict| verdict.missing.contains("denied"));
+    let denied = assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
     let undecided = closing::undecided(checked);
     let body = html! {
         header {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use hugewise_model::{Host, Level, Observed, Unread};
+use hugewise_model::{Host, Level, Observed, Reason, Unread};
 
 use super::counted;
 use crate::Checked;
@@ -26,7 +26,7 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Resul
         screen.flow(0, &last)?;
         last = Spans::new().add(Role::Quiet, "Undecided: ").add(Role::Text, &listed(&undecided));
     }
-    let denied = checked.assessment.unknown.iter().any(|verdict| verdict.missing.contains("denied"));
+    let denied = checked.assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
     end(screen, last, checked.host, checked.unread, denied)
 }
 

@@ -1,0 +1,326 @@
+//! Files of many processes, read before they are asked for.
+//!
+//! Two threads go through the processes and hand over what they have read some processes at a time, so that reading,
+//! parsing and waiting are at work at once. One of them may be kept waiting for ever (see [`patient`](super::patient)): it
+//! is left behind then, with the process that keeps it, and another one goes on after that.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Instant;
+
+use hugewise_model::Observed;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::beneath::{open_to_read, read_into, read_link};
+use super::live::kernels_not_known;
+use super::patient::Patient;
+
+/// What is read of each process: files, and links.
+const FILES: [&str; 5] = ["status", "cmdline", "limits", "cgroup", "maps"];
+const LINKS: [&str; 6] = ["ns/mnt", "ns/pid", "ns/ipc", "ns/user", "exe", "cwd"];
+
+/// Of this file alone a short answer does not mean that there is no more.
+const IN_PARTS: &str = "maps";
+
+/// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
+const AT_ONCE: usize = 8;
+const WAITING: usize = 2;
+/// Below this many processes a second thread costs more than it brings.
+const FEW: usize = 64;
+
+/// What was read of a process. Each answer is given once: whoever asks again wants to know how it is by then.
+#[derive(Debug)]
+struct Shown {
+    pid: u32,
+    files: [Option<Observed<Vec<u8>>>; FILES.len()],
+    links: [Option<Observed<String>>; LINKS.len()],
+}
+
+/// A thread that reads, and what is left for it.
+#[derive(Debug)]
+struct Worker {
+    /// In the order in which they are handed over.
+    left: VecDeque<Vec<u32>>,
+    shown: Receiver<Vec<Shown>>,
+    /// The process that it is at.
+    at: Arc<AtomicU32>,
+}
+
+/// What is read ahead.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    workers: Vec<Worker>,
+    /// Whose turn it is to hand over.
+    turn: usize,
+    ready: VecDeque<Shown>,
+    /// Processes that are still to come.
+    expected: BTreeSet<u32>,
+}
+
+impl Ahead {
+    /// Begins with these processes, which are then asked for in this order.
+    pub(super) fn of(pids: &[u32], patient: &Patient) -> Self {
+        let pids: Vec<u32> = pids.iter().copied().filter(|pid| !patient.is_silent(*pid)).collect();
+        let count = if pids.len() < FEW { 1 } else { 2 };
+        let mut shares = vec![VecDeque::new(); count];
+        for (part, at) in pids.chunks(AT_ONCE).zip((0..count).cycle()) {
+            if let Some(share) = shares.get_mut(at) {
+                share.push_back(part.to_vec());
+            }
+        }
+        let workers: Option<Vec<Worker>> = shares.into_iter().map(Worker::start).collect();
+        match workers {
+            Some(workers) => Self { workers, expected: pids.into_iter().collect(), ..Self::default() },
+            // Without threads everything is read as it is asked for.
+            None => Self::default(),
+        }
+    }
+
+    /// A file that was read ahead; `None` where it was not.
+    pub(super) fn file(&mut self, path: &str, patient: &Patient) -> Option<Observed<Vec<u8>>> {
+        let (pid, name) = split(path)?;
+        let at = FILES.iter().position(|file| *file == name)?;
+        self.shown(pid, patient)?.files.get_mut(at)?.take()
+    }
+
+    /// A link that was read ahead; `None` where it was not.
+    pub(super) fn link(&mut self, path: &str, patient: &Patient) -> Option<Observed<String>> {
+        let (pid, name) = split(path)?;
+        let at = LINKS.iter().position(|link| *link == name)?;
+        self.shown(pid, patient)?.links.get_mut(at)?.take()
+    }
+
+    /// What was read of a process. Whatever came before it is not asked for any more.
+    fn shown(&mut self, pid: u32, patient: &Patient) -> Option<&mut Shown> {
+        while self.expected.contains(&pid) {
+            match self.next(patient) {
+                Some(shown) => {
+                    for one in &shown {
+                        self.expected.remove(&one.pid);
+                    }
+                    self.ready.extend(shown);
+                }
+                // One that is waited for in vain; or no thread could be had.
+                None if self.workers.is_empty() => self.expected.clear(),
+                None => {}
+            }
+            if patient.is_silent(pid) {
+                self.expected.remove(&pid);
+            }
+        }
+        while self.ready.front().is_some_and(|first| first.pid != pid) && self.ready.iter().any(|one| one.pid == pid) {
+            self.ready.pop_front();
+        }
+        self.ready.front_mut().filter(|first| first.pid == pid)
+    }
+
+    /// The next ones, by the thread whose turn it is.
+    fn next(&mut self, patient: &Patient) -> Option<Vec<Shown>> {
+        let worker = self.workers.get_mut(self.turn)?;
+        let (mut at, mut since) = (worker.at.load(Ordering::Relaxed), Instant::now());
+        loop {
+            let patience = patient.patience();
+            match worker.shown.recv_timeout(patience) {
+                Ok(shown) => {
+                    worker.left.pop_front();
+                    self.turn = (self.turn + 1) % self.workers.len().max(1);
+                    return Some(shown);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = worker.at.load(Ordering::Relaxed);
+                    if now != at {
+                        (at, since) = (now, Instant::now());
+                    } else if since.elapsed() >= patience {
+                        patient.give_up(at);
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        // It stays where it waits; what it had in hand is read anew by another, but for the one that keeps it.
+        let mut left = std::mem::take(&mut worker.left);
+        if left.is_empty() {
+            self.workers.clear();
+            return None;
+        }
+        left.iter_mut().for_each(|part| part.retain(|pid| !patient.is_silent(*pid)));
+        match Worker::start(left) {
+            Some(another) => *worker = another,
+            None => self.workers.clear(),
+        }
+        None
+    }
+}
+
+/// `/proc/4711/ns/mnt`: 4711 and `ns/mnt`.
+fn split(path: &str) -> Option<(u32, &str)> {
+    let (pid, name) = path.strip_prefix("/proc/")?.split_once('/')?;
+    Some((pid.parse().ok()?, name))
+}
+
+impl Worker {
+    fn start(left: VecDeque<Vec<u32>>) -> Option<Self> {
+        let (hand, shown) = sync_channel(WAITING);
+        let at = Arc::new(AtomicU32::new(0));
+        let (parts, own) = (left.clone(), Arc::clone(&at));
+        let work = move || work(&parts, &own, &hand);
+        std::thread::Builder::new().name("proc".into()).stack_size(256 << 10).spawn(work).ok()?;
+        Some(Self { left, shown, at })
+    }
+}
+
+fn work(parts: &VecDeque<Vec<u32>>, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
+    let mut buffer = Vec::with_capacity(16 << 10);
+    for part in parts {
+        let read = |pid: &u32| {
+            at.store(*pid, Ordering::Relaxed);
+            show(*pid, &mut buffer)
+        };
+        if hand.send(part.iter().map(read).collect()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a process through its folder, which stays its own whoever has its number by then.
+fn show(pid: u32, buffer: &mut Vec<u8>) -> Shown {
+    let root = format!("/proc/{pid}");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut shown = Shown { pid, files: Default::default(), links: Default::default() };
+    let folder = match openat(CWD, &root, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(error) => {
+            shown.files.fill_with(|| Some(kernels_not_known(&root, error)));
+            shown.links.fill_with(|| Some(kernels_not_known(&root, error)));
+            return shown;
+        }
+    };
+    for (name, answer) in FILES.iter().zip(&mut shown.files) {
+        let said = file(&folder, name, buffer);
+        let said = said.unwrap_or_else(|error| kernels_not_known(&root, error));
+        // What is no user process is looked at no further.
+        let other = *name == "status" && said.known().is_some_and(|text| !is_user(text));
+        *answer = Some(said);
+        if other {
+            return shown;
+        }
+    }
+    for (name, answer) in LINKS.iter().zip(&mut shown.links) {
+        *answer = Some(read_link(folder.as_fd(), name).unwrap_or_else(|error| kernels_not_known(&root, error)));
+    }
+    shown
+}
+
+fn file(folder: &OwnedFd, name: &str, buffer: &mut Vec<u8>) -> Result<Observed<Vec<u8>>, Errno> {
+    let opened = open_to_read(folder.as_fd(), name)?;
+    buffer.clear();
+    let complete = read_into(&opened, buffer, super::MAX_FILE, name == IN_PARTS)?;
+    Ok(complete.map(|()| buffer.as_slice().to_vec()))
+}
+
+/// Kernel threads and zombies have no memory.
+fn is_user(status: &[u8]) -> bool {
+    status.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"VmSize:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::Source;
+    use crate::source::Live;
+
+    /// Processes that sleep, ended when dropped.
+    struct Asleep(Vec<Child>);
+
+    impl Asleep {
+        fn new(count: usize) -> Self {
+            let asleep = Self((0..count).map(|_| Command::new("sleep").arg("600").spawn().unwrap()).collect());
+            let live = Live::new();
+            for pid in asleep.pids() {
+                // Before exec(2) it is another program, and before it sleeps its loader is at work on its mappings.
+                while !live
+                    .read(&format!("/proc/{pid}/stat"))
+                    .known()
+                    .is_some_and(|stat| stat.starts_with(format!("{pid} (sleep) S").as_bytes()))
+                {
+                    std::thread::yield_now();
+                }
+            }
+            asleep
+        }
+
+        fn pids(&self) -> Vec<u32> {
+            let mut pids: Vec<u32> = self.0.iter().map(Child::id).collect();
+            pids.sort_unstable();
+            pids
+        }
+    }
+
+    impl Drop for Asleep {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_is_there() {
+        let asleep = Asleep::new(FEW + 40);
+        let (ahead, plain) = (Live::new(), Live::new());
+        ahead.ahead(&asleep.pids());
+        for pid in asleep.pids() {
+            for name in FILES {
+                let path = format!("/proc/{pid}/{name}");
+                assert_eq!(ahead.read(&path), plain.read(&path), "{path}");
+            }
+            for name in LINKS {
+                let path = format!("/proc/{pid}/{name}");
+                assert_eq!(Source::link(&ahead, &path), Source::link(&plain, &path), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_ended_is_absent_and_who_is_asked_for_again_is_read_again() {
+        let mut asleep = Asleep::new(3);
+        let pids = asleep.pids();
+        let live = Live::new();
+        // In any order, and not all of them; the last one is none.
+        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1]);
+        let status = |pid: u32| live.read(&format!("/proc/{pid}/status"));
+        assert!(status(pids[1]).is_known());
+        for child in &mut asleep.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(status(pids[2]).is_known(), "it was there when it was read");
+        assert_eq!(
+            (status(pids[1]), status(pids[2]), status(u32::MAX - 1)),
+            (Observed::Absent, Observed::Absent, Observed::Absent)
+        );
+        assert_eq!(status(pids[0]), Observed::Absent);
+    }
+
+    #[test]
+    fn who_is_waited_for_in_vain_keeps_nobody_else() {
+        let asleep = Asleep::new(3);
+        let (pids, patient) = (asleep.pids(), Patient::default());
+        let mut ahead = Ahead::of(&pids, &patient);
+        // A thread that was handed the same work and never comes back from the second one.
+        let (_hand, shown) = sync_channel(WAITING);
+        let left = ahead.workers[0].left.clone();
+        ahead.workers[0] = Worker { left, shown, at: Arc::new(AtomicU32::new(pids[1])) };
+        let mut read = |pid: u32| ahead.file(&format!("/proc/{pid}/cmdline"), &patient).map(|read| read.is_known());
+        assert_eq!(pids.iter().map(|pid| read(*pid)).collect::<Vec<_>>(), [Some(true), None, Some(true)]);
+        assert!(patient.is_silent(pids[1]) && !patient.is_silent(pids[0]));
+    }
+}
