@@ -12,6 +12,7 @@ pub mod logs;
 pub mod mongodb;
 pub mod mysql;
 pub mod named;
+mod next;
 pub mod options;
 pub mod oracle;
 pub mod other;
@@ -207,7 +208,7 @@ impl<'a> Scene<'a> {
 
     /// Files that the host has for all its servers, as the reader may read them, where the process has the host's files.
     fn host_files_for(&self, process: &Process) -> Owned<'_> {
-        if options::other_mount_namespace(self.host, process) {
+        if options::sees_other_files(self.host, process) {
             return self.files_of(process);
         }
         self.budgets.for_host_files(self.source, process)
@@ -244,7 +245,7 @@ impl<'a> Scene<'a> {
             unit_is_its_own: false,
             vouchers: Vec::new(),
             touched: Observed::Absent,
-            containered: options::other_mount_namespace(self.host, main),
+            containered: options::sees_other_files(self.host, main),
             settings: BTreeMap::new(),
             traits: Vec::new(),
             pids,

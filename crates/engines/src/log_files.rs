@@ -56,7 +56,8 @@ fn mysql(host: &Host, instance: &Instance) -> Vec<String> {
 
 /// `BASE/diag/rdbms/DB/SID/trace/alert_SID.log`, where BASE holds the software that runs.
 fn oracle(host: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
-    let executable = host.process(instance.pid).and_then(|process| process.executable.known());
+    let process = host.process(instance.pid);
+    let executable = process.and_then(|process| Some(options::as_process_names(process, process.executable.known()?)));
     let Some((base, _)) = executable.and_then(|path| path.split_once("/product/")) else { return Vec::new() };
     let sid = &instance.name;
     let kind = if instance.traits.contains(&"asm") { "asm" } else { "rdbms" };

@@ -101,13 +101,13 @@ fn instance(
     let mut settings = Vec::new();
     let own = scene.files_of(process);
     let mut door = Door::new(&own);
-    let named = title.file.as_ref().map(|file| match process.directory.known() {
-        Some(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
+    let named = title.file.as_ref().map(|file| match options::directory(process) {
+        Observed::Known(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
         _ => file.clone(),
     });
     let files = named.map_or_else(|| files.iter().map(|file| (*file).to_owned()).collect(), |file| vec![file]);
     for file in files {
-        let path = options::in_mount_namespace_of(scene.host, process, &file);
+        let path = options::as_reader_opens(scene.host, process, &file);
         let Some(read) = door.parse(&path, parse).into_known() else { continue };
         let port = read.iter().rev().find(|(name, ..)| name == "port").map_or(DEFAULT_PORT, |(_, value, _)| value);
         let theirs = title.port.as_deref().is_none_or(|ours| ours == port);

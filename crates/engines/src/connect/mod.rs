@@ -60,7 +60,7 @@ fn put(
 
 /// Folders with client programs: next to the server first, unless the server's files are a container's.
 fn folders(host: &Host, main: &Process) -> Vec<String> {
-    let own = main.executable.known().filter(|_| !options::other_mount_namespace(host, main));
+    let own = main.executable.known().filter(|_| !options::sees_other_files(host, main));
     let own = own.and_then(|path| Some(path.rsplit_once('/')?.0.to_owned()));
     let beside = own.iter().filter_map(|folder| folder.strip_suffix("/sbin")).map(|folder| format!("{folder}/bin"));
     let usual = ["/usr/bin", "/usr/local/bin", "/bin"].map(String::from);
@@ -81,7 +81,7 @@ impl Sockets<'_> {
         if !socket.starts_with('/') || socket.contains(',') {
             return Err(format!("its socket {socket} is not a path"));
         }
-        let path = options::in_mount_namespace_of(self.host, self.main, socket);
+        let path = options::as_reader_opens(self.host, self.main, socket);
         if path.len() > 107 {
             return Err(format!("{path} is too long for a socket's address; ask inside its container"));
         }

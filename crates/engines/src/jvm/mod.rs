@@ -98,7 +98,7 @@ fn hsperf_path(process: &Process) -> Option<&str> {
 
 fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Option<&str>) -> Instance {
     let host = scene.host;
-    let path = data.map(|path| options::in_mount_namespace_of(host, process, path));
+    let path = data.map(|path| options::as_reader_opens(host, process, options::as_process_names(process, path)));
     let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
     // Its own word holds what the environment added, too.
     let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
@@ -173,9 +173,9 @@ fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> V
     for word in flags::own_words(arguments).iter().skip(1) {
         match word.strip_prefix('@') {
             Some(file) => {
-                let folder = process.directory.known().map_or("", String::as_str);
+                let folder = options::directory(process).into_known().unwrap_or_default();
                 let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
-                let path = options::in_mount_namespace_of(scene.host, process, &file);
+                let path = options::as_reader_opens(scene.host, process, &file);
                 words.extend(flags::argument_file(&door.read(&path).into_known().unwrap_or_default()));
             }
             None => words.push(word.clone()),

@@ -67,9 +67,9 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     // mongod reads no file that it is not told of.
     let file = options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'));
     if let Some(file) = file {
-        let folder = process.directory.known().map_or("", String::as_str);
+        let folder = options::directory(process).into_known().unwrap_or_default();
         let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
-        let file = options::in_mount_namespace_of(scene.host, process, &file);
+        let file = options::as_reader_opens(scene.host, process, &file);
         for entry in door.parse(&file, yaml::parse).into_known().unwrap_or_default() {
             if let Some((path, _)) = PATHS.iter().find(|(path, _)| *path == entry.path) {
                 add(path, &entry.value, Place { file: file.clone(), line: entry.line });
@@ -79,7 +79,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     found.add_unread(process, door.unread);
     for (path, option) in PATHS.iter().filter(|(_, option)| !option.is_empty()) {
         if let Some(value) = options::value(arguments, option) {
-            add(path, value, Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+            add(path, value, Place::command_line(process.pid));
         }
     }
     let has = |option| options::value(arguments, option).is_some();

@@ -98,7 +98,7 @@ pub(super) fn read<'d>(
         }
     }
     let mut settings = reader.settings;
-    let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
+    let place = Place::command_line(main.pid);
     for (at, argument) in arguments.iter().enumerate().skip(1) {
         let Some(option) = argument.strip_prefix("--") else { continue };
         let (name, value) = match option.split_once('=') {
@@ -151,7 +151,7 @@ impl Reader<'_, '_> {
     /// Reads a file, as the server names it, and what it includes; false where it is not there.
     fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
         self.files += 1;
-        let real = options::in_mount_namespace_of(self.host, self.main, path);
+        let real = options::as_reader_opens(self.host, self.main, path);
         let lines = match self.door.parse(&real, cnf::parse) {
             Observed::Known(lines) => lines,
             Observed::Absent => return false,
@@ -194,7 +194,7 @@ impl Reader<'_, '_> {
     }
 
     fn folder(&mut self, folder: &str, from: &Place, above: &mut Vec<String>) {
-        let real = options::in_mount_namespace_of(self.host, self.main, folder);
+        let real = options::as_reader_opens(self.host, self.main, folder);
         match self.door.list(&real) {
             Observed::Known(names) => {
                 for name in names.iter().filter(|name| name.ends_with(".cnf")) {
@@ -208,7 +208,7 @@ impl Reader<'_, '_> {
 
     /// Settings are missing that the server has read.
     fn lack(&mut self, path: &str, why: &str) {
-        let what = options::in_mount_namespace_of(self.host, self.main, path);
+        let what = options::as_reader_opens(self.host, self.main, path);
         self.door.tell(what, why.to_owned());
         self.settings.miss(Observed::Malformed(why.to_owned()));
     }

@@ -104,7 +104,7 @@ fn passing(main: &Process) -> bool {
 }
 
 fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, main: &Process) -> Instance {
-    let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
+    let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(main);
     let version = match data.known() {
         Some(data) => version(door, &inside(data)),
@@ -151,9 +151,9 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
 /// Where the server works is its data directory; `--datadir` where that may not be seen.
 fn data_directory(main: &Process) -> Observed<String> {
     let option = || options::value(main.command.known()?, "datadir").filter(|path| path.starts_with('/'));
-    match (&main.directory, option()) {
-        (_, Some(path)) => Observed::Known(path.trim_end_matches('/').to_owned()),
-        (directory, None) => directory.clone(),
+    match option() {
+        Some(path) => Observed::Known(path.trim_end_matches('/').to_owned()),
+        None => options::directory(main),
     }
 }
 
@@ -188,7 +188,7 @@ fn is_mariadb(
     version: Option<&String>,
 ) -> bool {
     let first = main.command.known().and_then(|words| words.first());
-    let link = || files.link(&options::in_mount_namespace_of(scene.host, main, first?)).into_known();
+    let link = || files.link(&options::as_reader_opens(scene.host, main, first?)).into_known();
     let names = || files.list(data?).into_known();
     let aria = || names().is_some_and(|names| names.iter().any(|name| name == "aria_log_control"));
     options::program(main) == "mariadbd"

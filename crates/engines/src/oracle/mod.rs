@@ -113,7 +113,8 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
 
     let mut instance = scene.instance(Engine::Oracle, of.sid.to_owned(), pmon, pids);
     let mut parameters = Parameters::default();
-    let executable = pmon.executable.known().map(|path| path.trim_end_matches(" (deleted)"));
+    let executable = pmon.executable.known().map(|path| options::as_process_names(pmon, path));
+    let executable = executable.map(|path| path.trim_end_matches(" (deleted)"));
     if let Some(home) = executable.and_then(|path| path.strip_suffix("/bin/oracle")) {
         instance.version = versions::in_path(home).into();
         let place = Some(Place { file: format!("/proc/{}/exe", pmon.pid), line: 0 });
@@ -299,7 +300,7 @@ impl Parameters {
             door.tell(file.to_owned(), why.into());
             return true;
         }
-        let path = options::in_mount_namespace_of(scene.host, pmon, file);
+        let path = options::as_reader_opens(scene.host, pmon, file);
         let read = door.parse(&path, |bytes| {
             parameters::parse_spfile(bytes).or_else(|error| parameters::parse_text(bytes).map_err(|_| error))
         });

@@ -10,12 +10,13 @@ mod titles;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
 
 pub(crate) use ask::{answer, question};
 pub(crate) use described::describe as describe_files;
 
+use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments, touched};
 
@@ -90,7 +91,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.session_model = SessionModel::Processes;
     instance.mechanism = Mechanism::Mmap;
 
-    let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
+    let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(scene, door.source, main);
     let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let mut lock = None;
@@ -133,16 +134,45 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         Observed::Known(_) => segments::huge_page_use(&instance.segments),
         _ => HugePageUse::Unknown,
     };
-    let version = instance.version.known().map(String::as_str);
-    instance.demand = instance.asked_page_size.get().and_then(|page| {
-        demand::measured(&instance.segments, page).or_else(|| demand::estimated(&settings, version, page))
-    });
+    instance.next = next(&instance, &settings);
+    // What runs is on the pages that it asked for when it started.
+    if let Some(held) = instance.segments.iter().find(|segment| segment.huge.get() == Some(true)) {
+        instance.asked_page_size = held.page_size.clone().or_else_absent(|| instance.asked_page_size.clone());
+    }
+    if let Some(page) = instance.asked_page_size.get() {
+        (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
+        let version = instance.version.known().map(String::as_str);
+        instance.demand = instance.demand.take().or_else(|| demand::estimated(&settings, version, page));
+    }
     if main.mappings.is_absent() {
         instance.segments = main_memory_without_maps(scene.host, &instance);
         instance.huge_pages = segments::huge_page_use(&instance.segments);
     }
     instance.settings = settings.values;
     instance
+}
+
+/// What its files and its command line make of its next start.
+fn next(instance: &Instance, settings: &Settings) -> Observed<NextStart> {
+    if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
+        return why.as_ref().and_then(|()| Observed::Absent);
+    }
+    let named = |name: &str| settings.values.get(name).cloned();
+    let page = instance.asked_page_size.get();
+    let version = instance.version.known().map(String::as_str);
+    let size = demand::range(settings, version).zip(page).map(|(range, page)| Size {
+        least: range.least,
+        most: range.most,
+        demands: demand::estimated(settings, version, page).into_iter().collect(),
+        setting: named("shared_buffers"),
+    });
+    let files = Files {
+        asked: instance.asked,
+        setting: instance.setting.clone(),
+        page: page.map(|page| (page, named("huge_page_size"))),
+        size,
+    };
+    next::start(instance, files)
 }
 
 /// The one stretch of shared memory, as large as its settings make it: without maps it is in no file how large it is.
@@ -180,18 +210,19 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("max_connections", "100"),
 ];
 
-/// The data directory as the server names it: it is where the postmaster works. A chroot shows
-/// there with its own path in front, and then `-D` is right.
+/// The data directory as the server names it: it is where the postmaster works. Where that has no version in it, as where
+/// the root folder of a chroot may not be seen, `-D` is right.
 fn data_directory(scene: &Scene<'_>, files: &dyn Source, main: &Process) -> Observed<String> {
     let option = option_directory(main).filter(|path| path.starts_with('/'));
-    let mut candidates = main.directory.known().cloned().into_iter().chain(option);
+    let directory = options::directory(main);
+    let mut candidates = directory.known().cloned().into_iter().chain(option);
     let first = candidates.next();
     let there = |path: &String| {
-        let version = options::in_mount_namespace_of(scene.host, main, &format!("{path}/PG_VERSION"));
+        let version = options::as_reader_opens(scene.host, main, &format!("{path}/PG_VERSION"));
         !files.read(&version).is_absent()
     };
     let best = first.iter().cloned().chain(candidates).find(there).or(first);
-    best.map_or_else(|| main.directory.clone(), Observed::Known)
+    best.map_or(directory, Observed::Known)
 }
 
 fn option_directory(main: &Process) -> Option<String> {

@@ -98,7 +98,7 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let mut instance =
         scene.instance(Engine::Qemu, name.unwrap_or_else(|| process.pid.to_string()), process, Vec::new());
 
-    let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+    let place = Some(Place::command_line(process.pid));
     let mut keep = |name: &str, value: &str| {
         instance
             .settings
