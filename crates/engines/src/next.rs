@@ -3,6 +3,7 @@
 //! A server is asked nothing: that a setting was changed since its start shows in what it has mapped. Where the two agree
 //! within the error of what the files come to, nothing was changed, for all that can be told.
 
+use crate::segments;
 use hugewise_model::instance::{Demand, DemandSource, NextStart, Segment, Setting};
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, PageSize};
 
@@ -68,7 +69,11 @@ pub(crate) fn start(instance: &Instance, files: Files) -> Observed<NextStart> {
         (Asked::No | Asked::Cannot, ..) => Vec::new(),
         (_, Some(size), _) => size.demands.clone(),
         (_, None, Some((page, _))) => rounded(&instance.segments, *page).into_iter().collect(),
-        (_, None, None) => Vec::new(),
+        (_, None, None) => {
+            let page = instance.asked_page_size.get();
+            let (first, beside) = page.map(|page| segments::demands(&instance.segments, page)).unwrap_or_default();
+            first.into_iter().chain(beside).collect()
+        }
     };
     Observed::Known(NextStart { asked: files.asked, setting: changed.or(files.setting), demands })
 }

@@ -1,5 +1,6 @@
 //! A Java virtual machine's command line: the flags that decide on huge pages, and the program's name.
 
+use hugewise_host::capture::shape::{JAVA_PAIRS, is_program_name};
 use hugewise_model::Bytes;
 
 use crate::options;
@@ -171,47 +172,36 @@ pub(super) fn size(text: &str) -> Option<Bytes> {
     digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
 }
 
-/// Options of the launcher whose value is the next word (`java --help` of 8 to 25).
-const WITH_VALUE: &[&str] = &[
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--limit-modules",
-    "--add-exports",
-    "--add-opens",
-    "--add-reads",
-    "--patch-module",
-    "--enable-native-access",
-    "--source",
-    "-d",
-    "--describe-module",
-];
-
-/// What runs: the main class, the jar's file name, or the module. Nothing of its own arguments is looked at.
+/// What runs: the main class, the jar's file name, or the module, where it has a name that a capture keeps. Nothing of its
+/// own arguments is looked at.
 pub fn program(arguments: &[String]) -> Option<&str> {
+    // Whatever else embeds a machine has options of its own.
+    arguments.first().filter(|first| options::file_name(first) == "java")?;
     let mut words = arguments.iter().skip(1).map(String::as_str);
+    let mut named = None;
     while let Some(word) = words.next() {
-        match word {
-            "-jar" => return words.next().map(options::file_name),
-            "-m" | "--module" => return words.next(),
-            _ if WITH_VALUE.contains(&word) => _ = words.next(),
-            _ if word.starts_with("--module=") => return word.strip_prefix("--module="),
-            _ if word.starts_with(['-', '@']) || word.is_empty() => {}
-            _ => return Some(options::file_name(word)),
-        }
+        named = match word {
+            "-jar" => words.next().map(options::file_name),
+            "-m" | "--module" => words.next(),
+            _ if JAVA_PAIRS.contains(&word) => {
+                words.next();
+                continue;
+            }
+            _ if word.starts_with("--module=") => word.strip_prefix("--module="),
+            // A capture has `-` for a word that it left out.
+            _ if word.starts_with(['-', '@']) || word.is_empty() => continue,
+            _ => Some(options::file_name(word)),
+        };
+        break;
     }
-    None
+    named.filter(|name| is_program_name(name))
 }
 
 /// The words before the program's own: those that the virtual machine takes.
 pub fn own_words(arguments: &[String]) -> &[String] {
     let mut skip = false;
     let end = arguments.iter().skip(1).position(|word| {
-        let value = std::mem::replace(&mut skip, WITH_VALUE.contains(&word.as_str()));
+        let value = std::mem::replace(&mut skip, JAVA_PAIRS.contains(&word.as_str()));
         !value && (matches!(word.as_str(), "-jar" | "-m" | "--module") || !word.starts_with(['-', '@']))
     });
     arguments.get(..end.map_or(arguments.len(), |end| end + 1)).unwrap_or_default()
@@ -262,6 +252,12 @@ mod tests {
             ("java --add-opens java.base/java.lang=ALL-UNNAMED -p mods -m shop/shop.Main", Some("shop/shop.Main")),
             ("java --module=shop/shop.Main", Some("shop/shop.Main")),
             ("java @/etc/jvm.options org.elasticsearch.Main", Some("org.elasticsearch.Main")),
+            ("java --source 17 /tmp/Hog.java x", Some("Hog.java")),
+            ("java Hog", Some("Hog")),
+            // What a capture could not keep is no name on its host either.
+            ("java -jar /srv/a=b.jar", None),
+            ("java -Xmx1g - -", None),
+            ("/usr/bin/jsvc -user x com.example.Main", None),
             ("java -version", None),
             ("java", None),
         ] {

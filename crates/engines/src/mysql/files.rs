@@ -1,7 +1,9 @@
 //! The settings of a MySQL or MariaDB server: option files with their includes, and its command line.
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process};
 
 use super::cnf::{self, Content};
@@ -108,7 +110,16 @@ pub(super) fn read<'d>(
         set(&mut settings, name, value, place.clone());
     }
     if let Some(port) = options::short_value(arguments, 'P') {
-        settings.set("port", port, place);
+        settings.set("port", port, place.clone());
+    }
+    // Which files it reads at all: what is written to another is not read.
+    let named = ["defaults-file", "defaults-extra-file", "defaults-group-suffix"]
+        .map(|name| (name, options::value(arguments, name)));
+    for (name, value) in named.into_iter().chain([("no-defaults", none.then_some("ON"))]) {
+        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
+        let shape = if name == "defaults-group-suffix" { Shape::Names } else { Shape::Path };
+        let setting = Setting { name: name.into(), value: shape.shown(value).into(), place: Some(place.clone()) };
+        settings.values.insert(name.into(), setting);
     }
     settings
 }

@@ -9,12 +9,13 @@ pub mod persisted;
 
 use hugewise_host::capture::shape::is_version;
 use hugewise_host::{Door, ParseError, Source};
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Instance, Mapping, Observed, Process};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
+use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
 
 pub(crate) use ask::{answer, question};
 pub use described::describe;
 
+use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
 use demand::{Sizes, demand};
@@ -143,9 +144,37 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
     instance.mechanism = mechanism(mariadb, version.known().map(String::as_str), &instance.segments);
     instance.version = version;
     let page = instance.asked_page_size.get();
-    instance.demand = page.and_then(|page| demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page));
+    if let Some(page) = page {
+        (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
+    }
+    instance.next = next(&instance, &settings, sizes.as_ref());
+    if let (Some(page), true) = (page, grew(&instance)) {
+        // What its files come to is not what runs.
+        (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
+    }
     instance.settings = settings.values;
     instance
+}
+
+/// What its option files and its command line make of its next start. The buffer pool is one stretch, or several, among
+/// others of private memory: on base pages only that it is too large for what is mapped tells of a change.
+fn next(instance: &Instance, settings: &Settings, sizes: Option<&Sizes>) -> Observed<NextStart> {
+    if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
+        return why.as_ref().and_then(|()| Observed::Absent);
+    }
+    let page = instance.asked_page_size.get();
+    let size = sizes.zip(page).map(|(sizes, page)| {
+        let (least, most) = sizes.range(page, instance.huge_pages == HugePageUse::All);
+        let demands = sizes.demand(page).into_iter().collect();
+        Size { least, most, demands, setting: settings.values.get("innodb_buffer_pool_size").cloned() }
+    });
+    next::start(instance, Files { asked: instance.asked, setting: instance.setting.clone(), page: None, size })
+}
+
+/// Whether its files come to other memory than is mapped.
+fn grew(instance: &Instance) -> bool {
+    let setting = instance.next.known().and_then(|next| next.setting.as_ref());
+    setting.is_some_and(|setting| setting.name == "innodb_buffer_pool_size")
 }
 
 /// Where the server works is its data directory; `--datadir` where that may not be seen.

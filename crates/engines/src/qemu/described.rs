@@ -3,7 +3,7 @@
 use hugewise_host::Source;
 use hugewise_model::{Bytes, Host};
 
-use super::{backends, instance, memory_size, size, values};
+use super::{instance, memory_size, objects, size, values};
 use crate::describe::{DescribeError, Described, Description};
 use crate::{Scene, described};
 
@@ -26,7 +26,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     if let Some(text) = values(command, "m").last().filter(|text| !sane(memory_size(text))) {
         return no_size(text);
     }
-    for backend in backends(command) {
+    for backend in objects(command) {
         for text in ["size", "hugetlbsize"].into_iter().filter_map(|name| backend.get(name)) {
             if !sane(size(text, 1)) {
                 return no_size(text);
@@ -34,7 +34,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
         }
     }
     let memfds =
-        backends(command).into_iter().filter(|backend| backend.kind == "memory-backend-memfd" && backend.huge(host));
+        objects(command).into_iter().filter(|backend| backend.kind == "memory-backend-memfd" && backend.huge(host));
     for backend in memfds {
         let (Some(size), Some(page)) = (backend.size(), backend.page_size(host)) else { continue };
         if !size.get().is_multiple_of(page.bytes().get()) {

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting};
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, Observed, PageCount, PageSize, Process,
+};
 
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
@@ -19,7 +21,7 @@ pub static KIND: Kind = Kind {
     engine: Engine::Qemu,
     find,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
-    options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc"],
+    options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc", "-machine", "-M", "-numa", "-device"],
     settings: &[],
 };
 
@@ -77,6 +79,76 @@ impl Backend {
     }
 }
 
+/// The memory of a guest, and what else it maps for its devices: each backend with its size, and what is in none.
+struct Memory {
+    backends: Vec<Backend>,
+    /// The size of the machine's own memory, where no backend holds it.
+    plain: Option<Bytes>,
+}
+
+impl Memory {
+    /// A machine's memory is `-m` of private memory, or of files in `-mem-path`; where `-machine memory-backend=` or
+    /// `-numa memdev=` names backends it is these. What they don't name is memory of a device, and comes on top.
+    fn of(arguments: &[String]) -> Self {
+        let size = values(arguments, "m").last().map_or(Some(DEFAULT_MEMORY), |text| memory_size(text));
+        let mut backends = objects(arguments);
+        let path = values(arguments, "mem-path").last().copied();
+        let named = |option: &str, property: &str| !references(arguments, option, property).is_empty();
+        let of_devices = references(arguments, "device", "memdev");
+        let ours = backends.iter().filter(|backend| backend.get("id").is_none_or(|id| !of_devices.contains(id)));
+        let sum = ours.filter_map(Backend::size).sum::<Bytes>();
+        let in_backends = ["machine", "M"].iter().any(|option| named(option, "memory-backend"))
+            || named("numa", "memdev")
+            // A capture of an older release has neither.
+            || (sum > Bytes::ZERO && Some(sum) == size);
+        let mut plain = size.filter(|_| !in_backends);
+        if let (Some(path), Some(size)) = (path, plain) {
+            let properties = [("mem-path", path.to_owned()), ("size", size.get().to_string())];
+            let properties = properties.map(|(name, value)| (name.to_owned(), value)).into();
+            backends.push(Backend { kind: "memory-backend-file".into(), properties });
+            plain = None;
+        }
+        Self { backends, plain }
+    }
+
+    /// Pages by size: of what asks for huge pages those that it asks for, of all else the host's.
+    fn demands(&self, host: &Host, huge_only: bool) -> BTreeMap<PageSize, PageCount> {
+        let mut pages = BTreeMap::<PageSize, PageCount>::new();
+        let of_backends = self.backends.iter().filter_map(|backend| {
+            let huge = backend.huge(host);
+            let page = if huge { backend.page_size(host) } else { host.default_huge_page.get() };
+            Some((page.filter(|_| huge || !huge_only)?, backend.size()?))
+        });
+        let plain = host.default_huge_page.get().zip(self.plain).filter(|_| !huge_only);
+        for (page, size) in of_backends.chain(plain) {
+            let sum = pages.entry(page).or_default();
+            *sum = *sum + page.pages_for(size);
+        }
+        pages
+    }
+}
+
+/// The backends that a property of these options names: `-machine memory-backend=ram0`.
+fn references(arguments: &[String], option: &str, property: &str) -> BTreeSet<String> {
+    let in_json = |text: &str| {
+        let fields: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+        fields.get(property)?.as_str().map(str::to_owned)
+    };
+    let in_pairs = |text: &str| {
+        let pairs = key_values(text).into_iter().filter(|(name, _)| name == property);
+        pairs.map(|(_, value)| value).next_back()
+    };
+    let of = |text: &str| if text.starts_with('{') { in_json(text) } else { in_pairs(text) };
+    values(arguments, option).into_iter().filter_map(of).filter(|id| !id.is_empty()).collect()
+}
+
+/// Page sizes with their counts as demands: first that of `page`, then the others.
+fn in_order(mut pages: BTreeMap<PageSize, PageCount>, page: PageSize) -> Vec<Demand> {
+    let first = pages.remove_entry(&page);
+    let demand = |(page_size, pages)| Demand { page_size, pages, source: DemandSource::Engine };
+    first.into_iter().chain(pages).filter(|(_, count)| *count > PageCount::ZERO).map(demand).collect()
+}
+
 fn mount_of<'a>(host: &'a Host, path: &str) -> Option<&'a hugewise_model::host::HugetlbfsMount> {
     let below = |mount: &str| {
         path.strip_prefix(mount.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -92,8 +164,8 @@ fn is_on_hugetlbfs(host: &Host, path: &str) -> bool {
 
 fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
-    let backends = backends(arguments);
-    let memory = values(arguments, "m").last().map_or(Some(DEFAULT_MEMORY), |text| memory_size(text));
+    let memory = Memory::of(arguments);
+    let backends = &memory.backends;
     let name = values(arguments, "name").last().and_then(|text| guest_name(text));
     let mut instance =
         scene.instance(Engine::Qemu, name.unwrap_or_else(|| process.pid.to_string()), process, Vec::new());
@@ -135,20 +207,20 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     };
     instance.asked_page_size = page_size.into();
 
-    let sizes: Vec<_> = backends.iter().filter_map(Backend::size).collect();
-    let sizes = if sizes.is_empty() { memory.into_iter().collect() } else { sizes };
     let in_memory = |backend: &&Backend| backend.kind == "memory-backend-ram";
-    let private = match backends.as_slice() {
-        [] => sizes.clone(),
-        some => some.iter().filter(in_memory).filter_map(Backend::size).collect(),
-    };
-    instance.segments = guest_memory(host, process, &private);
+    let private = backends.iter().filter(in_memory).filter_map(Backend::size).chain(memory.plain);
+    instance.segments = guest_memory(host, process, &private.collect::<Vec<_>>());
     instance.huge_pages = segments::huge_page_use(&instance.segments);
-    instance.demand = page_size.filter(|_| process.command.is_known()).map(|page_size| Demand {
-        page_size,
-        pages: sizes.iter().map(|size| page_size.pages_for(*size)).sum(),
-        source: DemandSource::Engine,
-    });
+    let Some(page) = page_size.filter(|_| process.command.is_known()) else { return instance };
+    let mut demands = in_order(memory.demands(host, false), page).into_iter();
+    (instance.demand, instance.beside) = (demands.next(), demands.collect());
+    let asked_for = in_order(memory.demands(host, true), page);
+    if huge && instance.demand.iter().chain(&instance.beside).ne(&asked_for) {
+        // The next start asks as this one did: for a part of it.
+        instance.traits.push("asks-in-part");
+        let setting = instance.setting.clone();
+        instance.next = Observed::Known(NextStart { asked: instance.asked, setting, demands: asked_for });
+    }
     instance
 }
 
@@ -186,13 +258,9 @@ fn values<'a>(arguments: &'a [String], name: &str) -> Vec<&'a str> {
     pairs.filter(|(option, _)| is(option)).map(|(_, value)| value.as_str()).collect()
 }
 
-fn backends(arguments: &[String]) -> Vec<Backend> {
+fn objects(arguments: &[String]) -> Vec<Backend> {
     let objects = values(arguments, "object").into_iter().filter_map(object);
-    let paths = values(arguments, "mem-path").into_iter().map(|path| Backend {
-        kind: "memory-backend-file".into(),
-        properties: BTreeMap::from([("mem-path".to_owned(), path.to_owned())]),
-    });
-    objects.chain(paths).filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
+    objects.filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
 }
 
 /// `memory-backend-memfd,id=m,size=1G,hugetlb=on`, or the JSON that libvirt writes since 6.10.
@@ -259,7 +327,7 @@ fn size(text: &str, unit: u64) -> Option<Bytes> {
 mod tests {
     use hugewise_host::source::map::MapSource;
     use hugewise_model::host::HugetlbfsMount;
-    use hugewise_model::{HugePageUse, Mapping, Observed, PageCount};
+    use hugewise_model::{HugePageUse, Mapping};
     use proptest::prelude::*;
 
     use super::*;
@@ -349,6 +417,44 @@ mod tests {
         assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
     }
 
+    /// What QEMU 7.2 maps: its memory is `-m` of private memory, unless a backend is named for it.
+    #[test]
+    fn a_device_of_its_own_on_huge_pages_is_a_part() {
+        let mappings = || {
+            let memfd = mapping(128, "/memfd:memory-backend-memfd (deleted)", true, PageSize::MIB_2);
+            vec![memfd, mapping(1024, "", false, PageSize::KIB_4)]
+        };
+        for more in ["", " -device ivshmem-plain,memdev=x", r#" -device {"driver":"ivshmem-plain","memdev":"x"}"#] {
+            let command = format!("kvm -m 1G -object memory-backend-memfd,id=x,size=128M,hugetlb=on{more}");
+            let instance = only(guest(&command, mappings()));
+            assert_eq!((instance.huge_pages, instance.asked), (HugePageUse::Partly, Asked::Must));
+            assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(64 + 512)), "{more}");
+            let next = instance.next.into_known().unwrap();
+            assert_eq!(next.demands.iter().map(|demand| demand.pages).collect::<Vec<_>>(), [PageCount(64)]);
+        }
+        // As large as the machine's memory, and not it.
+        let memfd = mapping(1024, "/memfd:memory-backend-memfd (deleted)", true, PageSize::MIB_2);
+        let mut ram = mapping(1024, "", false, PageSize::KIB_4);
+        (ram.start, ram.end) = (ram.start << 1, (ram.start << 1) + (1 << 30));
+        let dimm = "kvm -m 1G,slots=1,maxmem=4G -object memory-backend-memfd,id=x,size=1G,hugetlb=on -device \
+                    pc-dimm,memdev=x";
+        let instance = only(guest(dimm, vec![memfd, ram]));
+        assert_eq!((instance.huge_pages, instance.segments.len()), (HugePageUse::Partly, 2));
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(1024)));
+    }
+
+    #[test]
+    fn backends_on_pages_of_two_sizes_are_counted_by_size() {
+        let command = "kvm -m 1324M -object memory-backend-file,id=a,size=1G,mem-path=/mnt/huge1g -object \
+                       memory-backend-memfd,id=b,size=300M,hugetlb=on -numa node,memdev=a -numa node,memdev=b";
+        let instance = only(guest(command, vec![]));
+        let of = |page_size, pages| Demand { page_size, pages: PageCount(pages), source: DemandSource::Engine };
+        assert_eq!((instance.demand, instance.beside), (Some(of(PageSize::GIB_1, 1)), vec![of(PageSize::MIB_2, 150)]));
+        assert!(instance.next.is_absent());
+        let path = only(guest("kvm -m 2G -mem-path /mnt/huge1g", vec![]));
+        assert_eq!(path.demand, Some(of(PageSize::GIB_1, 2)));
+    }
+
     #[test]
     fn a_hidden_command_line_leaves_the_question_open() {
         let process = Process { command: Observed::Denied, ..guest("", vec![]) };
@@ -374,7 +480,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_words_bring_it_down(words: Vec<String>, text in "[{}a-z,=\":0-9\u{e9}]{0,60}") {
-            let _ = backends(&words);
+            let _ = Memory::of(&words);
             let _ = object(&text);
             let _ = memory_size(&text);
             let _ = guest_name(&text);
