@@ -2,17 +2,20 @@
 //!
 //! With `UseLargePages` on Linux a heap is taken whole at the start, whatever `-Xms` says; ZGC alone takes `-Xms` first and the
 //! rest as it grows. Metaspace, the class space and thread stacks are never on huge pages. Every number here is what the
-//! kernel had committed for OpenJDK 17.0.15 and 25.0.3, with heaps of 70 MiB to 4.5 GiB under each collector.
+//! kernel had committed for OpenJDK 17.0.15, 17.0.21 and 25.0.3, with heaps of 70 MiB to 4.5 GiB under each collector.
 
-use hugewise_model::{Bytes, PageCount, PageSize};
+use hugewise_model::{Bytes, Demand, DemandSource, PageCount, PageSize};
 
-use super::flags::Flags;
+use super::flags::{self, Flags};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// From here on a heap is larger than any that was measured, and Parallel's further tables are large enough to count.
 const LARGEST_PROVEN: u64 = 10 * GIB;
+
+/// The part of a code cache that holds no methods, 5 MiB and the compilers' buffers.
+const FIRST_PART: u64 = 8 * MIB;
 
 /// Largest error in percent against a release that was measured, with a heap beyond those that were.
 const LARGE_HEAP_ERROR: u8 = 1;
@@ -26,6 +29,7 @@ const GUESSED_ERROR: u8 = 10;
 /// Which collector there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Collector {
+    Epsilon,
     G1,
     Parallel,
     Serial,
@@ -41,6 +45,7 @@ impl Collector {
             ("UseSerialGC", Self::Serial),
             ("UseShenandoahGC", Self::Shenandoah),
             ("UseZGC", Self::Z),
+            ("UseEpsilonGC", Self::Epsilon),
         ]
         .into_iter()
         .find_map(|(name, collector)| flags.on(name).then_some(collector))
@@ -58,13 +63,30 @@ pub(super) struct Machine<'a> {
     pub(super) processors: Option<u64>,
 }
 
-/// Pages that a machine takes, and the error of that in percent.
-pub(super) fn estimate(machine: &Machine<'_>, page: PageSize) -> Option<(PageCount, u8)> {
+/// What a machine takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Estimate {
+    /// Pages of the largest size that it may use: of the heap, and where that is the only size of all else.
+    pub(super) pages: PageCount,
+    /// Pages of 2 MiB for what is too small for the other: code cache and tables.
+    pub(super) smaller: PageCount,
+    /// Bytes of all but the heap.
+    pub(super) rest: Bytes,
+    /// The error of that in percent.
+    pub(super) error_percent: u8,
+}
+
+/// From this release on a machine uses every page size up to the one that it may use (JDK-8256155).
+const USES_SMALLER_PAGES: u32 = 16;
+
+/// Pages that a machine takes that may use pages of `page`, and those of 2 MiB for what does not fill one of these. `heap`
+/// is what its heap is known to be.
+pub(super) fn estimate(machine: &Machine<'_>, page: PageSize, heap: Option<Bytes>) -> Option<Estimate> {
     let flags = machine.flags;
     let release = machine.version.and_then(release);
-    let (asked, said) = match (flags.size("MaxHeapSize"), machine.memory) {
+    let (asked, said) = match (heap.or_else(|| flags.size("MaxHeapSize")), machine.memory) {
         (Some(heap), _) => (heap, true),
-        (None, Some(memory)) => (Bytes(memory.get() / 4), false),
+        (None, Some(memory)) => (by_memory(memory, flags), false),
         (None, None) => return None,
     };
     let server = machine.processors.is_none_or(|count| count >= 2)
@@ -72,26 +94,92 @@ pub(super) fn estimate(machine: &Machine<'_>, page: PageSize) -> Option<(PageCou
     let by_default = if server { Collector::G1 } else { Collector::Serial };
     let collector = Collector::chosen(flags).unwrap_or(by_default);
     let sure = Collector::chosen(flags).is_some() || (machine.processors.is_some() && machine.memory.is_some());
+    let one_size = release.is_some_and(|release| release < USES_SMALLER_PAGES);
+    let smaller = if one_size { page } else { page.min(PageSize::MIB_2) };
+    if collector == Collector::Z && smaller < page {
+        // It takes pages of 2 MiB or does not start.
+        return None;
+    }
 
-    let layout = Layout { page: page.bytes().get(), new: release.is_some_and(|release| release >= 25) };
-    let heap = layout.heap(asked.get(), collector, flags);
-    let pages =
-        layout.whole(heap).saturating_add(layout.code(flags)).saturating_add(layout.tables(heap, collector, flags));
-    let measured = matches!(release, Some(17 | 25)) && page == PageSize::MIB_2;
-    let error = match (measured && is_plain(flags), said && sure) {
+    let new = release.is_some_and(|release| release >= 25);
+    let large = Layout { page: page.bytes().get(), new };
+    let small = Layout { page: smaller.bytes().get(), new };
+    let heap = large.heap(asked.get(), collector, flags);
+    // Shenandoah takes its bitmaps on the pages of the heap.
+    let tables = if collector == Collector::Shenandoah { &large } else { &small };
+    let (code, tables_in) = (small.code(flags), tables.tables(heap, collector, flags));
+    let mut pages = large.whole(heap);
+    let mut others = code;
+    if tables.page == large.page {
+        pages += tables_in
+    } else {
+        others += tables_in
+    }
+    if smaller == page {
+        pages = pages.saturating_add(std::mem::take(&mut others));
+    }
+    let rest = code.saturating_mul(small.page).saturating_add(tables_in.saturating_mul(tables.page));
+    let measured = matches!(release, Some(17 | 25)) && smaller == PageSize::MIB_2 && is_plain(flags, new);
+    let error_percent = match (measured, said && sure) {
         (_, false) => GUESSED_ERROR,
         (false, true) => OTHER_RELEASE_ERROR,
-        (true, true) if heap >= LARGEST_PROVEN => LARGE_HEAP_ERROR,
+        (true, true) if heap >= LARGEST_PROVEN || small.splits_unmeasured(flags) => LARGE_HEAP_ERROR,
         (true, true) => 0,
     };
-    Some((PageCount(pages), error))
+    Some(Estimate { pages: PageCount(pages), smaller: PageCount(others), rest: Bytes(rest), error_percent })
 }
 
-/// Whether nothing is said that the machines which were measured were not told.
-fn is_plain(flags: &Flags) -> bool {
-    const UNTOLD: [&str; 6] =
-        ["SegmentedCodeCache", "ShenandoahRegionSize", "NewSize", "MaxNewSize", "NewRatio", "UseSHM"];
-    UNTOLD.iter().all(|name| flags.get(name).is_none())
+impl Estimate {
+    /// As demands: first of the size that the heap is on.
+    pub(super) fn demands(&self, page: PageSize) -> Vec<Demand> {
+        let source = DemandSource::Estimated { error_percent: self.error_percent };
+        let both = [(page, self.pages), (PageSize::MIB_2, self.smaller)];
+        let needed = both.into_iter().filter(|(_, pages)| *pages > PageCount::ZERO);
+        needed.map(|(page_size, pages)| Demand { page_size, pages, source }).collect()
+    }
+}
+
+/// The largest heap of a machine that is told none: a part of the memory that it sees, which in a container is less than the
+/// host's (OpenJDK 17, `Arguments::set_heap_size`).
+fn by_memory(memory: Bytes, flags: &Flags) -> Bytes {
+    /// `MaxRAM`, beyond which memory counts only where that is said.
+    const MOST: Bytes = Bytes::from_gib(128);
+    /// `MaxHeapSize` before anything is known of the machine: 96 MiB, and three tenths for larger words.
+    const LEAST: u64 = (96 * MIB / 10 * 13) & !7;
+    let memory = flags.size("MaxRAM").unwrap_or(memory.min(MOST));
+    let part = |percentage: &str, fraction: &str, default: u64| {
+        let given = flags.get(percentage).and_then(flags::percentage);
+        let divisor = flags.size(fraction).map(Bytes::get).filter(|_| given.is_none());
+        let millionths = u128::from(given.unwrap_or(default * 1_000_000));
+        let part = match divisor {
+            Some(divisor) => u128::from(memory.get() / divisor.max(1)),
+            None => u128::from(memory.get()) * millionths / 100_000_000,
+        };
+        u64::try_from(part).unwrap_or(u64::MAX)
+    };
+    let (most, little) =
+        (part("MaxRAMPercentage", "MaxRAMFraction", 25), part("MinRAMPercentage", "MinRAMFraction", 50));
+    let heap = if little < LEAST { little } else { most.max(LEAST) };
+    Bytes(heap).max(flags.size("InitialHeapSize").unwrap_or_default())
+}
+
+/// Whether nothing is said that the machines which were measured were not told; 25 was told less than 17.
+fn is_plain(flags: &Flags, new: bool) -> bool {
+    const UNTOLD: [&str; 1] = ["ShenandoahRegionSize"];
+    const UNTOLD_OF_NEW: [&str; 10] = [
+        "SegmentedCodeCache",
+        "NewSize",
+        "MaxNewSize",
+        "NewRatio",
+        "UseSHM",
+        "UseEpsilonGC",
+        "ObjectAlignmentInBytes",
+        "TieredStopAtLevel",
+        flags::MODE.0,
+        flags::INTERPRETED,
+    ];
+    let untold = |name: &&str| flags.get(name).is_some();
+    !UNTOLD.iter().any(|name| untold(name)) && !(new && UNTOLD_OF_NEW.iter().any(|name| untold(name)))
 }
 
 /// `17` of `17.0.15`, `8` of `1.8.0_402`.
@@ -143,23 +231,50 @@ impl Layout {
         asked.checked_next_multiple_of(step).unwrap_or(u64::MAX - u64::MAX % step)
     }
 
+    /// Whether code is compiled in two tiers. With the first alone, or the last alone, it has a cache for one.
+    fn tiered(flags: &Flags) -> bool {
+        let one_mode = matches!(flags.get(flags::MODE.0), Some("quick-only" | "high-only"));
+        let stops = flags.get("TieredStopAtLevel").and_then(flags::size).is_some_and(|level| level.get() < 4);
+        !one_mode && !stops && flags.get("TieredCompilation") != Some("false") && !flags.on(flags::INTERPRETED)
+    }
+
     /// `ReservedCodeCacheSize`: 240 MiB where compilation is tiered. In three parts, the smallest of which is rounded up to
-    /// its pages; below 8 pages (16 MiB) it is on base pages.
+    /// its pages; below 8 pages (16 MiB) it is on base pages. Each part has a table of a byte for each 128 bytes, of which
+    /// the whole pages are on huge ones.
     fn code(&self, flags: &Flags) -> u64 {
-        let tiered = flags.get("TieredCompilation") != Some("false");
-        let size = flags.size("ReservedCodeCacheSize").map(Bytes::get);
-        let size = size.unwrap_or(if tiered { 240 * MIB } else { 48 * MIB });
+        if flags.on("UseSHM") {
+            return 0;
+        }
+        let size = Self::code_size(flags);
         if size < self.page.saturating_mul(8) {
             return 0;
         }
-        let in_parts = tiered && size >= 240 * MIB;
+        let in_parts = Self::in_parts(flags, size);
         // Rounding three parts instead of one takes a page more in 25, and in 17 where the whole has an odd rest.
-        self.whole(size) + u64::from(in_parts && self.new)
+        let pages = self.whole(size) + u64::from(in_parts && self.new);
+        let table = |part: u64| part / 128 / self.page;
+        pages + if in_parts { 2 * table(size.saturating_sub(FIRST_PART) / 2) } else { table(pages * self.page) }
+    }
+
+    fn code_size(flags: &Flags) -> u64 {
+        let size = flags.size("ReservedCodeCacheSize").map(Bytes::get);
+        size.unwrap_or(if Self::tiered(flags) { 240 * MIB } else { 48 * MIB })
+    }
+
+    fn in_parts(flags: &Flags, size: u64) -> bool {
+        Self::tiered(flags) && size >= 240 * MIB && flags.get("SegmentedCodeCache") != Some("false")
+    }
+
+    /// Whether the code cache is so large that the exact size of its parts, which depends on the processors, counts.
+    fn splits_unmeasured(&self, flags: &Flags) -> bool {
+        let size = Self::code_size(flags);
+        Self::in_parts(flags, size) && size > 512 * MIB
     }
 
     fn tables(&self, heap: u64, collector: Collector, flags: &Flags) -> u64 {
-        // A byte, or a card, for each 512 bytes of heap; a bit for each 8.
-        let (cards, bits) = (heap / 512, heap / 64);
+        // A byte, or a card, for each 512 bytes of heap; a bit for each place where an object may begin.
+        let alignment = flags.size("ObjectAlignmentInBytes").map_or(8, Bytes::get).clamp(8, 256);
+        let (cards, bits) = (heap / 512, heap / 8 / alignment);
         match (collector, self.new) {
             (Collector::G1, false) => 2 * self.table(bits) + 3 * self.table(cards),
             (Collector::G1, true) => self.table(bits) + 2 * self.table(cards),
@@ -172,7 +287,7 @@ impl Layout {
             (Collector::Serial, _) => self.starts(heap, flags),
             // Two bitmaps of two bits, and the regions themselves.
             (Collector::Shenandoah, _) => 2 * self.whole(2 * bits) + 1,
-            (Collector::Z, _) => 0,
+            (Collector::Z | Collector::Epsilon, _) => 0,
         }
     }
 
@@ -195,8 +310,8 @@ mod tests {
     fn pages(command: &str, version: &str) -> (u64, u8) {
         let flags = Flags::read(command.split(' '));
         let machine = Machine { flags: &flags, version: Some(version), memory: None, processors: None };
-        let (pages, error) = estimate(&machine, PageSize::MIB_2).unwrap();
-        (pages.get(), error)
+        let estimate = estimate(&machine, PageSize::MIB_2, None).unwrap();
+        (estimate.pages.get(), estimate.error_percent)
     }
 
     /// Pages of 2 MiB that the kernel had committed, of a pool with more: what Debian 12's OpenJDK takes.
@@ -245,6 +360,133 @@ mod tests {
         assert_eq!(pages("-Xmx256m -XX:+UseG1GC -XX:ReservedCodeCacheSize=333m", "17.0.15").0, 299);
     }
 
+    /// The same of Debian 12's OpenJDK 17.0.21, which takes what 17.0.15 takes.
+    #[test]
+    fn what_the_compilers_are_told_decides_on_the_code_cache() {
+        for (command, committed) in [
+            ("-XX:+UseG1GC -Xmx1g -Xint", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:TieredStopAtLevel=0", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:TieredStopAtLevel=1", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:TieredStopAtLevel=3", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:TieredStopAtLevel=4", 651),
+            ("-XX:+UseG1GC -Xmx1g -XX:CompilationMode=quick-only", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:CompilationMode=high-only", 555),
+            ("-XX:+UseG1GC -Xmx1g -XX:CompilationMode=high-only-quick-internal", 651),
+            ("-XX:+UseG1GC -Xmx1g -XX:CompilationMode=default", 651),
+            ("-XX:+UseG1GC -Xmx1g -XX:-SegmentedCodeCache", 651),
+            ("-XX:+UseG1GC -Xmx1g -XX:+SegmentedCodeCache -XX:ReservedCodeCacheSize=100m", 581),
+            ("-XX:+UseG1GC -Xmx1g -XX:-TieredCompilation -XX:ReservedCodeCacheSize=300m", 682),
+            ("-XX:+UseG1GC -Xmx1g -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=300m", 682),
+            ("-XX:+UseG1GC -Xmx1g -Xint -XX:ReservedCodeCacheSize=300m", 682),
+            ("-XX:+UseG1GC -Xmx1g -XX:ReservedCodeCacheSize=333m", 698),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=512m", 384),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=512m -XX:-SegmentedCodeCache", 386),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=600m -XX:-SegmentedCodeCache", 430),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=1g -Xint", 644),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=255m -Xint", 257),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=256m -Xint", 257),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=15m -Xint", 128),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=300m", 278),
+            ("-XX:+UseSerialGC -Xmx256m -XX:+SegmentedCodeCache -Xint", 152),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=241m", 249),
+            ("-XX:+UseG1GC -Xmx1g -XX:+UseSHM", 531),
+            ("-XX:+UseZGC -Xms1g -Xmx1g -Xint", 536),
+            ("-XX:+UseShenandoahGC -Xmx1g -XX:TieredStopAtLevel=1", 569),
+            ("-XX:+UseParallelGC -Xmx1g -Xint", 552),
+            ("-XX:+UseEpsilonGC -Xmx1g -Xint", 536),
+        ] {
+            assert_eq!(pages(command, "17.0.21.1"), (committed, 0), "{command}");
+        }
+        for (command, committed) in [
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=600m", 430),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=1g", 642),
+            ("-XX:+UseSerialGC -Xmx256m -XX:ReservedCodeCacheSize=2g", 1158),
+        ] {
+            assert_eq!(pages(command, "17.0.21.1"), (committed, LARGE_HEAP_ERROR), "{command}");
+        }
+    }
+
+    #[test]
+    fn tables_follow_the_alignment_of_objects_and_the_generations() {
+        for (command, committed) in [
+            ("-XX:+UseEpsilonGC -Xmx1g", 632),
+            ("-XX:+UseEpsilonGC -Xms100m -Xmx333m", 287),
+            ("-XX:+UseEpsilonGC -Xmx1025m", 633),
+            ("-XX:+UseG1GC -Xmx1g -XX:ObjectAlignmentInBytes=16", 643),
+            ("-XX:+UseG1GC -Xmx1g -XX:ObjectAlignmentInBytes=32", 639),
+            ("-XX:+UseParallelGC -Xmx1g -XX:ObjectAlignmentInBytes=16", 632),
+            ("-XX:+UseParallelGC -Xmx3g -XX:ObjectAlignmentInBytes=16", 1682),
+            ("-XX:+UseParallelGC -Xmx4g -XX:ObjectAlignmentInBytes=32", 2186),
+            ("-XX:+UseSerialGC -Xmx1g -XX:ObjectAlignmentInBytes=16", 632),
+            ("-XX:+UseShenandoahGC -Xmx1g -XX:ObjectAlignmentInBytes=16", 649),
+            ("-XX:+UseShenandoahGC -Xmx1g -XX:ObjectAlignmentInBytes=32", 641),
+            ("-XX:+UseZGC -Xms1g -Xmx1g -XX:ObjectAlignmentInBytes=16", 632),
+            ("-XX:+UseZGC -Xms200m -Xmx1g", 632),
+            ("-XX:+UseParallelGC -Xmx1g -Xmn200m", 648),
+            ("-XX:+UseParallelGC -Xmx3g -Xmn200m", 1706),
+            ("-XX:+UseSerialGC -Xmx3g -Xmn200m", 1658),
+            ("-XX:+UseSerialGC -Xmx3g -XX:NewRatio=5", 1658),
+            ("-XX:+UseSerialGC -Xmx3g -XX:NewSize=100m", 1658),
+            ("-XX:+UseSerialGC -Xmx3g -XX:NewSize=2g", 1657),
+            ("-XX:+UseG1GC -Xmx1g -Xmn300m", 651),
+        ] {
+            assert_eq!(pages(command, "17.0.21.1"), (committed, 0), "{command}");
+        }
+    }
+
+    /// OpenJDK 17.0.21 on a host of 24,684,092 kB.
+    #[test]
+    fn a_heap_that_is_a_part_of_the_memory_is_that_part() {
+        for (command, committed) in [
+            ("-XX:+UseG1GC -XX:MaxRAMPercentage=4", 619),
+            ("-XX:MaxRAMPercentage=4", 619),
+            ("-XX:+UseParallelGC -XX:MaxRAMPercentage=2.5", 422),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g", 384),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g -XX:MaxRAMPercentage=50", 651),
+            ("-XX:+UseG1GC -XX:MaxRAM=200m", 170),
+            ("-XX:+UseG1GC -XX:MaxRAMFraction=20", 749),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g -XX:MaxRAMPercentage=2", 183),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g -XX:MaxRAMPercentage=2 -XX:MinRAMPercentage=10", 183),
+            ("-XX:+UseG1GC -XX:MaxRAM=300m -XX:MinRAMPercentage=80", 183),
+            ("-XX:+UseG1GC -Xmx1g -XX:MaxRAMPercentage=4", 651),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g -Xms700m", 482),
+            ("-XX:+UseG1GC -XX:MaxRAM=2g -Xms200m", 384),
+        ] {
+            let flags = Flags::read(command.split(' '));
+            let memory = Some(Bytes::from_kib(24_684_092));
+            let machine = Machine { flags: &flags, version: Some("17.0.21"), memory, processors: Some(2) };
+            let estimate = estimate(&machine, PageSize::MIB_2, None).unwrap();
+            assert_eq!(estimate.pages.get(), committed, "{command}");
+            let error = if command.contains("-Xmx") { 0 } else { GUESSED_ERROR };
+            assert_eq!(estimate.error_percent, error, "{command}");
+        }
+    }
+
+    /// With pages of 1 GiB code cache and tables are on those of 2 MiB: what OpenJDK 17.0.21 took of these.
+    #[test]
+    fn what_does_not_fill_a_large_page_is_on_smaller_ones() {
+        for (command, gib, mib_2) in [
+            ("-XX:+UseG1GC -Xmx1g", 1, 139),
+            ("-XX:+UseG1GC -Xmx1500m", 2, 158),
+            ("-XX:+UseG1GC -Xmx800m", 1, 139),
+            ("-XX:+UseG1GC -Xmx3g", 3, 177),
+            ("-XX:+UseParallelGC -Xmx1g", 1, 136),
+            ("-XX:+UseParallelGC -Xmx1500m", 2, 153),
+            ("-XX:+UseSerialGC -Xmx800m", 1, 120),
+            ("-XX:+UseSerialGC -Xmx1500m", 2, 121),
+            ("-XX:+UseSerialGC -Xmx3g", 3, 122),
+            ("-XX:+UseEpsilonGC -Xmx1500m", 2, 120),
+        ] {
+            let flags = Flags::read(command.split(' '));
+            let machine = Machine { flags: &flags, version: Some("17.0.21"), memory: None, processors: None };
+            let estimate = estimate(&machine, PageSize::GIB_1, None).unwrap();
+            assert_eq!((estimate.pages.get(), estimate.smaller.get()), (gib, mib_2), "{command}");
+        }
+        let flags = Flags::read("-XX:+UseZGC -Xmx1g".split(' '));
+        let machine = Machine { flags: &flags, version: None, memory: None, processors: None };
+        assert_eq!(estimate(&machine, PageSize::GIB_1, None), None);
+    }
+
     /// The same of Temurin's 25.0.3.
     #[test]
     fn openjdk_25_0_3_takes_these() {
@@ -276,9 +518,13 @@ mod tests {
         assert_eq!(pages("-Xmx1g", "17.0.15").1, GUESSED_ERROR);
         let flags = Flags::default();
         let machine = Machine { flags: &flags, version: None, memory: None, processors: None };
-        assert_eq!(estimate(&machine, PageSize::MIB_2), None);
+        let of = |machine: &Machine<'_>| {
+            let estimate = estimate(machine, PageSize::MIB_2, None)?;
+            Some((estimate.pages.get(), estimate.error_percent))
+        };
+        assert_eq!(of(&machine), None);
         let machine = Machine { memory: Some(Bytes::from_gib(4)), processors: Some(2), ..machine };
-        assert_eq!(estimate(&machine, PageSize::MIB_2), Some((PageCount(651), GUESSED_ERROR)));
+        assert_eq!(of(&machine), Some((651, GUESSED_ERROR)));
         assert_eq!((release("1.8.0_402"), release("17"), release("x")), (Some(8), Some(17), None));
     }
 
@@ -303,7 +549,7 @@ mod tests {
             );
             let flags = Flags::read(command.split(' '));
             let machine = Machine { flags: &flags, version: None, memory: Some(Bytes(heap)), processors: None };
-            let _ = estimate(&machine, PageSize::new(1 << page).unwrap());
+            let _ = estimate(&machine, PageSize::new(1 << page).unwrap(), None);
         }
     }
 }

@@ -47,11 +47,19 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     instance.version = version(&mut door, program);
     instance.asked_page_size =
         instance.asked_page_size.or_else_absent(|| Observed::Known(described::page_size(&scene)));
-    instance.demand = super::demand(host, &instance, &read, instance.huge_pages);
+    (instance.demand, instance.beside) = super::demand(host, &instance, &read, None);
     Ok(Described { instance, unread: door.unread })
 }
 
 fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
+    if flags::PERCENTAGES.contains(&name) && flags::percentage(value).is_none() {
+        let what = format!("{name} is no part of 100: {:?}", shown(name, value));
+        return Err(DescribeError::new(what, "write a number from 0 to 100"));
+    }
+    if name == flags::MODE.0 && !flags::MODE.1.contains(&value) {
+        let what = format!("{name} is none of {}", flags::MODE.1.join(", "));
+        return Err(DescribeError::new(what, "OpenJDK starts with no other"));
+    }
     let sized = flags::size(value).is_some_and(|size| size.get() < 1 << 63);
     let zero = name == "MaxHeapSize" && flags::size(value).is_some_and(|size| size.get() == 0);
     if !flags::SIZES.contains(&name) || (sized && !zero) {

@@ -30,6 +30,17 @@ pub const KEPT: &[&str] = &[
     "-XX:+UseHugeTLBFS*",
     "-XX:-UseHugeTLBFS*",
     "-XX:LargePageSizeInBytes*",
+    "-Xint*",
+    "-XX:MaxRAM*",
+    "-XX:MaxRAMPercentage*",
+    "-XX:MinRAMPercentage*",
+    "-XX:MaxRAMFraction*",
+    "-XX:MinRAMFraction*",
+    "-XX:TieredStopAtLevel*",
+    "-XX:CompilationMode*",
+    "-XX:ObjectAlignmentInBytes*",
+    "-XX:+UseEpsilonGC*",
+    "-XX:-UseEpsilonGC*",
     "-XX:MaxHeapSize*",
     "-XX:InitialHeapSize*",
     "-XX:ReservedCodeCacheSize*",
@@ -70,6 +81,7 @@ const SWITCHES: &[&str] = &[
     "UseSerialGC",
     "UseShenandoahGC",
     "UseZGC",
+    "UseEpsilonGC",
 ];
 
 /// Sizes that are recorded.
@@ -83,7 +95,19 @@ pub(super) const SIZES: &[&str] = &[
     "NewSize",
     "MaxNewSize",
     "NewRatio",
+    "MaxRAM",
+    "MaxRAMFraction",
+    "MinRAMFraction",
+    "TieredStopAtLevel",
+    "ObjectAlignmentInBytes",
 ];
+
+/// Parts of memory in percent that are recorded.
+pub(super) const PERCENTAGES: &[&str] = &["MaxRAMPercentage", "MinRAMPercentage"];
+
+/// The flag whose value is a word, and its words (OpenJDK 17, compilerDefinitions.cpp).
+pub(super) const MODE: (&str, [&str; 4]) =
+    ("CompilationMode", ["default", "quick-only", "high-only", "high-only-quick-internal"]);
 
 /// Flags by name, as `-XX:+PrintFlagsFinal` writes them, with their values; the last one of a name counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,6 +142,19 @@ impl Flags {
     }
 }
 
+/// `25`, `12.5`: in millionths of a percent, where it is a part of the whole.
+pub(super) fn percentage(text: &str) -> Option<u64> {
+    const MILLION: u64 = 1_000_000;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let part: u64 = format!("{part:0<6}").get(..6)?.parse().ok()?;
+    let all = whole.parse::<u64>().ok()?.checked_mul(MILLION)?.checked_add(part)?;
+    (all <= 100 * MILLION).then_some(all)
+}
+
 fn flag(word: &str) -> Option<(&'static str, String)> {
     if let Some(value) = word.strip_prefix("-Xmx") {
         return Some(("MaxHeapSize", value.to_owned()));
@@ -132,6 +169,9 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
     if word == "-Xlp" || word.starts_with("-Xlp:objectheap") {
         return Some(("UseLargePages", "true".into()));
     }
+    if word == "-Xint" {
+        return Some((INTERPRETED, "true".into()));
+    }
     let option = word.strip_prefix("-XX:")?;
     let switch = |name: &str| SWITCHES.iter().find(|known| **known == name);
     if let Some(name) = option.strip_prefix('+') {
@@ -141,8 +181,12 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
         return switch(name).map(|name| (*name, "false".into()));
     }
     let (name, value) = option.split_once('=')?;
-    SIZES.iter().find(|known| **known == name).map(|name| (*name, value.to_owned()))
+    let known = SIZES.iter().chain(PERCENTAGES).chain([&MODE.0]).find(|known| **known == name);
+    known.map(|name| (*name, value.to_owned()))
 }
+
+/// What `-Xint` is recorded as.
+pub(super) const INTERPRETED: &str = "Xint";
 
 /// A flag that is read, as it is read; what is none of its kind has `?` for a value.
 pub(super) fn harmless(word: &str) -> Option<String> {
@@ -150,8 +194,15 @@ pub(super) fn harmless(word: &str) -> Option<String> {
     if word.starts_with("-Xlp") {
         return Some("-Xlp".to_owned());
     }
+    if name == INTERPRETED {
+        return Some("-Xint".to_owned());
+    }
     let switch = SWITCHES.contains(&name);
-    let shown = if switch || size(&value).is_some() { value.as_str() } else { "?" };
+    let sane = switch
+        || size(&value).is_some()
+        || (PERCENTAGES.contains(&name) && percentage(&value).is_some())
+        || (name == MODE.0 && MODE.1.contains(&value.as_str()));
+    let shown = if sane { value.as_str() } else { "?" };
     Some(match (switch, shown) {
         (true, "true") => format!("-XX:+{name}"),
         (true, _) => format!("-XX:-{name}"),

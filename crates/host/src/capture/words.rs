@@ -184,6 +184,9 @@ fn option_value(option: &str, value: &str, keeps: &Keeps, backends: &[String]) -
     }
 }
 
+/// Words that flags of a Java machine may have for values.
+const COMPILATION_MODES: [&str; 4] = ["default", "quick-only", "high-only", "high-only-quick-internal"];
+
 /// A flag of a Java machine: a switch, or one with a size.
 fn java_flag(word: &str, keeps: &Keeps) -> String {
     let size =
@@ -192,13 +195,16 @@ fn java_flag(word: &str, keeps: &Keeps) -> String {
         let fits = word.strip_prefix(known).is_some_and(size);
         return if fits { word.to_owned() } else { format!("{known}{NO_VALUE}") };
     }
+    if word == "-Xint" {
+        return word.to_owned();
+    }
     if word.starts_with("-Xlp") {
         return if word.starts_with("-Xlp:") { "-Xlp:objectheap" } else { "-Xlp" }.to_owned();
     }
     let read = |name: &str| keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(&format!("-XX:{name}")));
     match word.strip_prefix("-XX:").map(|flag| (flag, flag.split_once('='))) {
         Some((_, None)) if keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(word)) => word.to_owned(),
-        Some((_, Some((name, value)))) if read(name) => match size(value) {
+        Some((_, Some((name, value)))) if read(name) => match size(value) || COMPILATION_MODES.contains(&value) {
             true => word.to_owned(),
             false => format!("-XX:{name}={NO_VALUE}"),
         },
