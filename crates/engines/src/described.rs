@@ -28,6 +28,7 @@ pub(crate) fn without_process(instance: Instance) -> Instance {
         huge_pages: HugePageUse::Unknown,
         page_tables: Observed::Absent,
         unit: None,
+        transparent: Observed::Absent,
         vouchers: vec![Voucher::Described],
         containered: false,
         ..instance

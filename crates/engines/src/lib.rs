@@ -25,6 +25,7 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 mod touched;
+mod transparent;
 mod versions;
 mod vouch;
 
@@ -245,6 +246,7 @@ impl<'a> Scene<'a> {
             unit_is_its_own: false,
             vouchers: Vec::new(),
             touched: Observed::Absent,
+            transparent: Observed::Absent,
             containered: options::sees_other_files(self.host, main),
             settings: BTreeMap::new(),
             traits: Vec::new(),

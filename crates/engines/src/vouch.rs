@@ -10,13 +10,14 @@ use hugewise_model::instance::SegmentKind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 
-use crate::{Found, Kind, kinds, options};
+use crate::{Found, Kind, kinds, options, transparent};
 
 /// Fills in who speaks for each instance, and how much of its memory anybody has touched.
 pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]) {
     let services = Services::of(host);
     for instance in instances {
         instance.touched = touched(host, instance);
+        instance.transparent = transparent::least(host, instance);
         let main = host.process(instance.pid);
         let alone = |unit: &str| main.is_some_and(|main| services.runs_alone(host, unit, instance, main));
         instance.unit_is_its_own = instance.unit.as_deref().is_some_and(alone);

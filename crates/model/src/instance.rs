@@ -109,6 +109,9 @@ pub struct Instance {
     pub vouchers: Vec<Voucher>,
     /// At most so much of its segments has been touched by anybody; absent where that cannot be told.
     pub touched: Observed<Bytes>,
+    /// At least so much of its shared memory on base pages is on transparent huge pages, mapped whole; absent where that
+    /// cannot be told apart from other shared memory of the host.
+    pub transparent: Observed<Bytes>,
     /// Whether its main process sees other files than the reader: it has another mount namespace, or another root folder.
     pub containered: bool,
     /// Settings that rules look at, by name in lower case.
