@@ -32,7 +32,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
         return Err(DescribeError::new("the command line is empty", "begin it with the program: java -Xmx8g"));
     };
     let main = described::process(command.clone());
-    let words = command_words(&scene, &mut door, &main);
+    let (words, _) = command_words(&scene, &mut door, &main);
     described::must_make_sense(&door.unread, "correct the argument file")?;
     for file in flags::own_words(command).iter().filter_map(|word| word.strip_prefix('@')) {
         described::must_be_there(&door, file, "name the argument file by its whole path")?;

@@ -101,6 +101,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let host = scene.host;
     let path = data.map(|path| options::as_reader_opens(host, process, options::as_process_names(process, path)));
     let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
+    let mut all_words = true;
     // Its own word holds what the environment added, too.
     let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
         (Some(arguments), Some(path)) if arguments.len() < LONGEST_TOLD => {
@@ -109,18 +110,20 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
         // Cut off, perhaps within a word: the command line goes on from there, and what it repeats counts.
         (Some(arguments), Some(path)) => {
             let whole = arguments.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
-            let command = command_words(scene, door, process);
+            let (command, all) = command_words(scene, door, process);
+            all_words = all;
             (Flags::read(whole.split_whitespace().chain(command.iter().map(String::as_str))), path)
         }
         _ => {
-            let command = command_words(scene, door, process);
-            (Flags::read(command.iter().map(String::as_str)), format!("/proc/{}/cmdline", process.pid))
+            let (command, all) = command_words(scene, door, process);
+            all_words = all;
+            (Flags::read(command.iter().map(String::as_str)), Place::command_line(process.pid).file)
         }
     };
     // The environment is never read, and may ask for what the command line does not: without the machine's own word,
     // only one that has none to give may be taken at its command line.
     let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
-    let flags_known = silent || told.contains_key("java.rt.vmArgs");
+    let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
     let page = asked_page_size(host, &flags);
     let heap = heap(process, &flags, page.get());
@@ -169,22 +172,24 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     instance
 }
 
-/// The virtual machine's own words of the command line, argument files in their place.
-fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> Vec<String> {
-    let Some(arguments) = process.command.known() else { return Vec::new() };
-    let mut words = Vec::new();
+/// The virtual machine's own words of the command line, argument files in their place, and whether these are all of them.
+fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> (Vec<String>, bool) {
+    let Some(arguments) = process.command.known() else { return (Vec::new(), false) };
+    let (mut words, mut whole) = (Vec::new(), true);
     for word in flags::own_words(arguments).iter().skip(1) {
         match word.strip_prefix('@') {
             Some(file) => {
                 let folder = options::directory(process).into_known().unwrap_or_default();
                 let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
                 let path = options::as_reader_opens(scene.host, process, &file);
-                words.extend(flags::argument_file(&door.read(&path).into_known().unwrap_or_default()));
+                let read = door.read(&path).into_known();
+                whole &= read.is_some();
+                words.extend(flags::argument_file(&read.unwrap_or_default()));
             }
             None => words.push(word.clone()),
         }
     }
-    words
+    (words, whole)
 }
 
 /// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest

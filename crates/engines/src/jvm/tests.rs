@@ -226,7 +226,12 @@ fn who_may_not_see_what_the_environment_added_does_not_say_no() {
 fn flags_may_stand_in_an_argument_file() {
     let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
     let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");
-    assert_eq!(only(process, &source).asked, Asked::Try);
+    assert_eq!(only(process.clone(), &source).asked, Asked::Try);
+    let hidden = MapSource::new().denied("/srv/jvm.options");
+    let process =
+        Process { mappings: Observed::Known(vec![mapping(0xc000_0000, 1024, "", PageSize::KIB_4)]), ..process };
+    let found = found(vec![process], &hidden);
+    assert_eq!((found.instances[0].asked, found.unread.len()), (Asked::Unknown, 1));
 }
 
 #[test]

@@ -68,11 +68,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ParseError> {
                 within.pop();
                 collection_ends(&mut within);
             }
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd => {}
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {}
         }
     }
     Ok(entries)
@@ -134,7 +130,10 @@ mod tests {
                     port: 27018\n  }\n";
         assert_eq!(value(file, "storage.dbPath").as_deref(), Some("/data"));
         assert_eq!(value(file, "storage.wiredTiger.engineConfig.cacheSizeGB").as_deref(), Some("4"));
-        assert_eq!((value(file, "net.port").as_deref(), value(file, "net.tls.mode").as_deref()), (Some("27018"), Some("x")));
+        assert_eq!(
+            (value(file, "net.port").as_deref(), value(file, "net.tls.mode").as_deref()),
+            (Some("27018"), Some("x"))
+        );
         let entries = parse(file.as_bytes()).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 1, 4, 5]);
     }

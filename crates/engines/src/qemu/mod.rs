@@ -21,7 +21,18 @@ pub static KIND: Kind = Kind {
     engine: Engine::Qemu,
     find,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
-    options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc", "-machine", "-M", "-numa", "-device"],
+    options: &[
+        "-name",
+        "-m",
+        "-object",
+        "-mem-path",
+        "-mem-prealloc",
+        "-machine",
+        "-M",
+        "-numa",
+        "-device",
+        "-readconfig",
+    ],
     settings: &[],
 };
 
@@ -194,11 +205,14 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let decides = if file { "mem-path" } else { "hugetlb" };
     let by_default = || Setting { name: decides.into(), value: if file { "none" } else { "off" }.into(), place: None };
     instance.setting = instance.settings.get(decides).cloned().or_else(|| process.command.is_known().then(by_default));
-    instance.asked = match (huge, process.command.is_known()) {
+    instance.asked = match (huge, process.command.is_known() && !hides_backends(arguments)) {
         (true, _) => Asked::Must,
         (false, true) => Asked::No,
         (false, false) => Asked::Unknown,
     };
+    if instance.asked == Asked::Unknown {
+        instance.setting = None;
+    }
     instance.mechanism = if huge && file { Mechanism::Hugetlbfs } else { Mechanism::Mmap };
     instance.session_model = SessionModel::Threads;
     let page_size = match main {
@@ -261,6 +275,13 @@ fn values<'a>(arguments: &'a [String], name: &str) -> Vec<&'a str> {
 fn objects(arguments: &[String]) -> Vec<Backend> {
     let objects = values(arguments, "object").into_iter().filter_map(object);
     objects.filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
+}
+
+/// Whether a backend may be named where it is not read: in a file, or in words that make no sense here.
+fn hides_backends(arguments: &[String]) -> bool {
+    let in_file = !values(arguments, "readconfig").is_empty();
+    let broken = |text: &&str| text.contains("memory-backend-") && object(text).is_none();
+    in_file || values(arguments, "object").iter().any(broken)
 }
 
 /// `memory-backend-memfd,id=m,size=1G,hugetlb=on`, or the JSON that libvirt writes since 6.10.
@@ -460,6 +481,10 @@ mod tests {
         let process = Process { command: Observed::Denied, ..guest("", vec![]) };
         let instance = only(process);
         assert_eq!((instance.asked, instance.setting, instance.demand), (Asked::Unknown, None, None));
+        for command in ["kvm -m 1G -readconfig /etc/vm.cfg", r#"kvm -m 1G -object {"qom-type":"memory-backend-memfd""#]
+        {
+            assert_eq!(only(guest(command, vec![])).asked, Asked::Unknown, "{command}");
+        }
     }
 
     #[test]
