@@ -5,7 +5,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Unread};
 
 use crate::Scene;
-use crate::describe::DescribeError;
+use crate::description::DescribeError;
 
 /// The process that a described server would be, had it been started with these words.
 pub(crate) fn process(command: Vec<String>) -> Process {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, Mapping, Process};
 
-use crate::{Found, Kind, Scene, segments};
+use crate::{Found, Kind, Scene, plain, segments};
 
 /// Everything else; the last to be asked.
-pub static KIND: Kind = Kind { engine: Engine::Other, find, accounts: &[], options: &[], settings: &[] };
+pub static KIND: Kind =
+    Kind { engine: Engine::Other, find, describe: Some(plain::describe), takes_page_size: |_| true, ..Kind::PLAIN };
 
 /// Smaller segments are too many and too small to matter: the page tables of one that 100 processes touch whole are
 /// 50 MiB.

@@ -3,18 +3,28 @@
 use hugewise_host::{Door, ParseError};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
+use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Level, Mapping, Observed, Process};
 
+use crate::kind::ThpAdvice;
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {
     engine: Engine::Redis,
+    names: &[(Engine::Redis, "Redis"), (Engine::Valkey, "Valkey")],
+    programs: &["redis-server", "valkey-server"],
     find,
     accounts: &["redis", "valkey", "_redis"],
     options: &["--port"],
     settings: SETTINGS,
+    // Redis 7.0's warning at its start: madvise or never.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+    reads_folder: |process| {
+        let file = process.command.known().and_then(|arguments| arguments.get(1));
+        file.is_some_and(|word| word.ends_with(".conf") && !word.starts_with('/'))
+    },
+    ..Kind::PLAIN
 };
 
 /// Of these none is a secret.

@@ -9,6 +9,8 @@ mod redact;
 pub mod shape;
 mod words;
 
+pub use words::reads_options_of;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -26,6 +26,7 @@ mod hostile;
 mod jvm;
 mod mariadb;
 mod namespace;
+mod next_start;
 mod oracle;
 mod plans;
 mod postgresql;

@@ -8,9 +8,10 @@ pub mod client;
 
 use std::time::Duration;
 
-use hugewise_model::{Engine, Host, Instance, Process, Unread};
+use hugewise_model::{Host, Instance, Process, Unread};
 
-use crate::{mysql, options, postgresql};
+use crate::kind::{Answer, Ask};
+use crate::{kind_of, options};
 use client::{Account, Client};
 
 /// How long a server may think about its answer.
@@ -29,24 +30,15 @@ pub(crate) struct Question {
 pub fn ask(host: &Host, instances: &mut [Instance]) -> Vec<Unread> {
     let mut unread = Vec::new();
     for instance in instances {
-        let asked = match instance.engine {
-            Engine::PostgreSql => put(host, instance, postgresql::question, postgresql::answer),
-            Engine::MySql | Engine::MariaDb => put(host, instance, mysql::question, mysql::answer),
-            _ => continue,
-        };
-        if let Err(why) = asked {
+        let Some((question, answer)) = kind_of(instance.engine).and_then(|kind| kind.connect) else { continue };
+        if let Err(why) = put(host, instance, question, answer) {
             unread.push(Unread { what: instance.title(), why });
         }
     }
     unread
 }
 
-fn put(
-    host: &Host,
-    instance: &mut Instance,
-    question: fn(&Instance, &Sockets<'_>) -> Result<Question, String>,
-    answer: fn(&Host, &mut Instance, &str) -> Result<(), String>,
-) -> Result<(), String> {
+fn put(host: &Host, instance: &mut Instance, question: Ask, answer: Answer) -> Result<(), String> {
     if !host.live {
         return Err("a captured host cannot be asked".into());
     }

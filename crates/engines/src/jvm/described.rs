@@ -4,7 +4,7 @@ use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::{Engine, Host, Observed};
 
 use super::{Flags, command_words, flags, instance};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described};
 
@@ -19,7 +19,12 @@ const MOST_LINKS: usize = 8;
 ///
 /// # Errors
 /// There are no words; a size that is none; an argument file that is not there.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Jvm { command } = description else {
         return Err(DescribeError::new(
             "no command line is given",
@@ -117,7 +122,7 @@ mod tests {
             .file("/opt/j9/release", "JAVA_VERSION=\"17.0.15\"\nJVM_VARIANT=\"Openj9\"\n")
             .file("/srv/jvm.options", "-Xmx4g\n-XX:+UseParallelGC\n");
         let command = command.split_whitespace().map(str::to_owned).collect();
-        describe(&host, &source, &Description::Jvm { command })
+        describe(&host, &source, &Description::Jvm { command }, false)
     }
 
     #[test]

@@ -17,8 +17,6 @@ use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, versions};
 use flags::Flags;
 
-pub use described::describe;
-
 /// Accounts of servers written in Java, as their packages and manuals have them.
 const ACCOUNTS: &[&str] = &[
     "tomcat",
@@ -48,7 +46,22 @@ const ACCOUNTS: &[&str] = &[
 ];
 
 /// Java.
-pub static KIND: Kind = Kind { engine: Engine::Jvm, find, accounts: ACCOUNTS, options: flags::KEPT, settings: &[] };
+pub static KIND: Kind = Kind {
+    engine: Engine::Jvm,
+    names: &[(Engine::Jvm, "JVM")],
+    programs: &["java"],
+    find,
+    accounts: ACCOUNTS,
+    options: flags::KEPT,
+    describe: Some(described::describe),
+    ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
+    takes_page_size: |_| true,
+    reads_folder: |process| {
+        let arguments = process.command.known().into_iter().flatten();
+        arguments.filter_map(|word| word.strip_prefix('@')).any(|file| !file.starts_with('/'))
+    },
+    ..Kind::PLAIN
+};
 
 /// The name of the heap among the segments.
 const HEAP: &str = "heap";
@@ -71,7 +84,7 @@ const LONGEST_TOLD: usize = 1000;
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let data = hsperf_path(process);
-        if options::program(process) == "java" || data.is_some() {
+        if KIND.runs(options::program(process)) || data.is_some() {
             let files = scene.files_of(process);
             let mut door = Door::new(&files);
             let instance = instance(scene, &mut door, process, data);

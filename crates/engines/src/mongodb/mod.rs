@@ -5,15 +5,48 @@ pub mod yaml;
 use hugewise_host::Door;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
-use hugewise_model::{Engine, Process};
+use hugewise_model::{Engine, Host, Instance, Level, Process};
 
+use crate::kind::{ThpAdvice, VersionUnknown};
 use crate::redis::{describe_private_server, forked};
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
-pub static KIND: Kind =
-    Kind { engine: Engine::MongoDb, find, accounts: &["mongodb", "mongod"], options: OPTIONS, settings: SETTINGS };
+pub static KIND: Kind = Kind {
+    engine: Engine::MongoDb,
+    names: &[(Engine::MongoDb, "MongoDB")],
+    programs: &["mongod"],
+    find,
+    accounts: &["mongodb", "mongod"],
+    options: OPTIONS,
+    settings: SETTINGS,
+    thp,
+    reads_folder: |process| config_file(process).is_some_and(|path| !path.starts_with('/')),
+    ..Kind::PLAIN
+};
+
+/// From this major version on it wants THP: its allocator manages it (MongoDB's manual, "TCMalloc performance").
+const WANTS_THP: u32 = 8;
+
+/// Up to 7 off; from 8 on `always`, on the processors that its new allocator is for.
+fn thp(host: &Host, instance: &Instance) -> Result<Option<ThpAdvice>, VersionUnknown> {
+    let digits = |version: &String| {
+        version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
+    };
+    let Some(major) = instance.version.known().and_then(digits) else {
+        return Err(VersionUnknown { why: instance.version.reason().unwrap_or_else(|| "not understood".into()) });
+    };
+    let modern = host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
+    let wants = major >= WANTS_THP && modern;
+    Ok(Some(if wants { ThpAdvice::For } else { ThpAdvice::Against(Level::Warn) }))
+}
+
+/// The configuration file that its command line names: it reads no other.
+fn config_file(process: &Process) -> Option<&str> {
+    let arguments = process.command.known()?;
+    options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'))
+}
 
 const OPTIONS: &[&str] =
     &["--config", "-f", "--dbpath", "--port", "--wiredTigerCacheSizeGB", "--maxConns", "--shardsvr", "--configsvr"];
@@ -49,7 +82,7 @@ const PATHS: &[(&str, &str)] = &[
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if options::program(process) == "mongod" && !forked(scene, process) {
+        if KIND.runs(options::program(process)) && !forked(scene, process) {
             instance(scene, found, process);
         }
     }
@@ -64,9 +97,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     };
     let files = scene.files_of(process);
     let mut door = Door::new(&files);
-    // mongod reads no file that it is not told of.
-    let file = options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'));
-    if let Some(file) = file {
+    if let Some(file) = config_file(process) {
         let folder = options::directory(process).into_known().unwrap_or_default();
         let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
         let file = options::as_reader_opens(scene.host, process, &file);
@@ -107,7 +138,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
 mod tests {
     use hugewise_host::source::map::MapSource;
     use hugewise_model::instance::Mechanism;
-    use hugewise_model::{Asked, Host, HugePageUse, Observed};
+    use hugewise_model::{Asked, HugePageUse, Observed};
 
     use super::*;
     use crate::testing;

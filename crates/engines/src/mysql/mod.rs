@@ -10,11 +10,9 @@ pub mod persisted;
 use hugewise_host::capture::shape::is_version;
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process};
 
-pub(crate) use ask::{answer, question};
-pub use described::describe;
-
+use crate::kind::beneath;
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
@@ -24,7 +22,22 @@ use files::Groups;
 /// MySQL and its descendants; which one it is shows in the instance.
 pub static KIND: Kind = Kind {
     engine: Engine::MySql,
+    names: &[(Engine::MySql, "MySQL"), (Engine::MariaDb, "MariaDB")],
+    programs: &["mysqld", "mysqld-debug", "mariadbd"],
     find,
+    describe: Some(described::describe),
+    connect: Some((ask::question, ask::answer)),
+    ask: |instance, _| {
+        let by_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());
+        vec![if by_command_line {
+            "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
+        } else {
+            "# in the [mysqld] section of its option file: large-pages = ON"
+        }
+        .into()]
+    },
+    logs,
+    reads_folder: |_| true,
     accounts: &["mysql", "_mysql", "mariadb", "percona"],
     options: &[
         "--no-defaults",
@@ -81,12 +94,13 @@ pub static KIND: Kind = Kind {
         "include",
         "includedir",
     ],
+    ..Kind::PLAIN
 };
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for main in scene.host.processes.known().into_iter().flatten() {
         let program = options::program(main);
-        if !["mysqld", "mysqld-debug", "mariadbd"].contains(&program) || found.has_process(main.pid) || passing(main) {
+        if !KIND.runs(program) || found.has_process(main.pid) || passing(main) {
             continue;
         }
         let files = scene.files_of(main);
@@ -244,6 +258,16 @@ fn asked(settings: &Settings) -> Asked {
         Some(_) => Asked::No,
         None => Asked::Unknown,
     }
+}
+
+/// `--log-error`, or the host's name in the data directory.
+fn logs(host: &Host, _: &dyn Source, _: &str, instance: &Instance) -> Vec<String> {
+    let command = host.process(instance.pid).and_then(|process| process.command.known());
+    let given = command.and_then(|command| options::value(command, "log-error"));
+    let given = given.or_else(|| instance.setting_value("log_error")).filter(|path| !path.is_empty());
+    let folder = instance.data_directory.known().map(String::as_str);
+    let own = folder.zip(host.name.known()).map(|(folder, name)| beneath(folder, &format!("{name}.err")));
+    given.map(|path| beneath(folder.unwrap_or("/"), path)).into_iter().chain(own).collect()
 }
 
 /// Up to 8.0.25 MySQL asks for System V memory; from then on it maps, as MariaDB has since 10.5.

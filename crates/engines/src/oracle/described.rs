@@ -6,7 +6,7 @@ use hugewise_model::instance::{Demand, DemandSource, Mechanism, SessionModel, Se
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described, options, versions};
 
@@ -17,7 +17,12 @@ const PARTS_ERROR: u8 = 30;
 ///
 /// # Errors
 /// A file that is not there or makes no sense; a size that is none; no size at all.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let scene = Scene::new(host, source);
     match description {
         Description::Oracle { sga, sga_max, processes } => by_sizes(&scene, *sga, *sga_max, *processes),
@@ -150,7 +155,7 @@ mod tests {
 
     fn by(description: &Description, source: &MapSource) -> Result<Described, DescribeError> {
         let host = Host { default_huge_page: Observed::Known(PageSize::MIB_2), ..Host::default() };
-        describe(&host, source, description)
+        describe(&host, source, description, false)
     }
 
     fn with(text: &str) -> Result<Instance, DescribeError> {

@@ -7,23 +7,37 @@ mod demand;
 mod described;
 pub mod parameters;
 
-use hugewise_host::Door;
+use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process, Unread,
+    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, Process, Unread,
 };
 
+use crate::kind::ThpAdvice;
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use parameters::Assignment;
 
-pub use described::describe;
-
 /// Oracle.
-pub static KIND: Kind =
-    Kind { engine: Engine::Oracle, find, accounts: &["oracle", "grid"], options: &[], settings: SETTINGS };
+pub static KIND: Kind = Kind {
+    engine: Engine::Oracle,
+    names: &[(Engine::Oracle, "Oracle")],
+    programs: &["oracle"],
+    find,
+    accounts: &["oracle", "grid"],
+    settings: SETTINGS,
+    describe: Some(described::describe),
+    // 19c: never or madvise; 23ai on UEK7: madvise.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+    ask: |_, must| {
+        let value = if must { "ONLY" } else { "TRUE" };
+        vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
+    },
+    logs,
+    ..Kind::PLAIN
+};
 
 const SETTINGS: &[&str] = &[
     "use_large_pages",
@@ -295,6 +309,17 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
     });
     // The kernel decides on the size of its pages.
     next::start(instance, Files { asked: then.asked, setting: then.setting, page: None, size })
+}
+
+/// `BASE/diag/rdbms/DB/SID/trace/alert_SID.log`, where BASE holds the software that runs.
+fn logs(host: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
+    let process = host.process(instance.pid);
+    let executable = process.and_then(|process| Some(options::as_process_names(process, process.executable.known()?)));
+    let Some((base, _)) = executable.and_then(|path| path.split_once("/product/")) else { return Vec::new() };
+    let sid = &instance.name;
+    let kind = if instance.traits.contains(&"asm") { "asm" } else { "rdbms" };
+    let databases = source.list(&format!("{root}{base}/diag/{kind}")).into_known().unwrap_or_default();
+    databases.iter().map(|name| format!("{base}/diag/{kind}/{name}/{sid}/trace/alert_{sid}.log")).collect()
 }
 
 /// The parameter files of an instance, in the order in which they count.

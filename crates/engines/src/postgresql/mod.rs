@@ -5,17 +5,17 @@ pub mod conf;
 mod demand;
 mod described;
 mod program;
+mod remedy;
 mod settings;
 mod titles;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Level, Observed, PageSize, Process};
 
-pub(crate) use ask::{answer, question};
-pub(crate) use described::describe as describe_files;
-
+use crate::description::{DescribeError, Described, Description};
+use crate::kind::{ThpAdvice, beneath};
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments, touched};
@@ -26,7 +26,17 @@ const SMALLEST: Bytes = Bytes::from_mib(1);
 /// PostgreSQL.
 pub static KIND: Kind = Kind {
     engine: Engine::PostgreSql,
+    names: &[(Engine::PostgreSql, "PostgreSQL")],
+    programs: &titles::PROGRAMS,
     find,
+    describe: Some(describe_files),
+    connect: Some((ask::question, ask::answer)),
+    // tuned's profile `postgresql`.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
+    ask: remedy::ask,
+    takes_page_size: remedy::takes_page_size,
+    logs,
+    reads_folder: |_| true,
     accounts: &["postgres", "pgsql", "_postgresql", "enterprisedb", "gitlab-psql"],
     options: &["-D", "-B", "-N", "-p", "-k", "-c", "--single", "--boot", "--check", "--describe-config"],
     settings: &[
@@ -56,7 +66,25 @@ pub static KIND: Kind = Kind {
         "include_if_exists",
         "include_dir",
     ],
+    ..Kind::PLAIN
 };
+
+/// A server by its files.
+fn describe_files(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    ask: bool,
+) -> Result<Described, DescribeError> {
+    let (data_dir, config, server_binary) = match description {
+        Description::PostgreSql { data_dir, config, server_binary } => {
+            (data_dir.as_deref(), config.as_deref(), server_binary.as_deref())
+        }
+        Description::Config { path, .. } => (None, Some(path.as_str()), None),
+        _ => (None, None, None),
+    };
+    described::describe(host, source, data_dir, config, server_binary, ask)
+}
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     let processes = scene.host.processes.known().map_or(&[][..], Vec::as_slice);
@@ -135,10 +163,6 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         _ => HugePageUse::Unknown,
     };
     instance.next = next(&instance, &settings);
-    // What runs is on the pages that it asked for when it started.
-    if let Some(held) = instance.segments.iter().find(|segment| segment.huge.get() == Some(true)) {
-        instance.asked_page_size = held.page_size.clone().or_else_absent(|| instance.asked_page_size.clone());
-    }
     if let Some(page) = instance.asked_page_size.get() {
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
         let version = instance.version.known().map(String::as_str);
@@ -173,6 +197,22 @@ fn next(instance: &Instance, settings: &Settings) -> Observed<NextStart> {
         size,
     };
     next::start(instance, files)
+}
+
+/// The collector names its file in `current_logfiles` (10 and later); Debian's clusters have theirs
+/// under /var/log.
+pub(crate) fn logs(_: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
+    let mut paths = Vec::new();
+    if let Some(folder) = instance.data_directory.known() {
+        let list = source.read(&format!("{root}{folder}/current_logfiles"));
+        let text = list.known().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+        let entries = text.lines().filter_map(|line| line.split_once(' ')).map(|(_, path)| path.trim());
+        paths.extend(entries.filter(|path| !path.is_empty()).map(|path| beneath(folder, path)));
+    }
+    if let Some((version, cluster)) = instance.name.split_once('/') {
+        paths.push(format!("/var/log/postgresql/postgresql-{version}-{cluster}.log"));
+    }
+    paths
 }
 
 /// The one stretch of shared memory, as large as its settings make it: without maps it is in no file how large it is.

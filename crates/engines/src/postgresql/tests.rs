@@ -314,7 +314,7 @@ fn what_is_asked_at_the_next_start_can_be_something_else() {
     assert_eq!((asked, demands, setting.as_str()), (Asked::Try, three(7, PageSize::GIB_1), "huge_page_size"));
     let instance = with_settings(PageSize::MIB_2, "huge_page_size = 1GB");
     assert_eq!(instance.demand, three(3156, PageSize::MIB_2).pop());
-    assert_eq!(instance.asked_page_size, Observed::Known(PageSize::MIB_2));
+    assert_eq!(instance.asked_page_size, Observed::Known(PageSize::GIB_1));
 
     let (asked, demands, setting) = next_of(PageSize::MIB_2, "huge_pages = off").unwrap();
     assert_eq!((asked, demands, setting.as_str()), (Asked::No, vec![], "huge_pages"));

@@ -4,14 +4,19 @@ use hugewise_host::Source;
 use hugewise_model::{Bytes, Host};
 
 use super::{instance, memory_size, objects, size, values};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::{Scene, described};
 
 /// The guest that would be started with these words.
 ///
 /// # Errors
 /// There are no words, or a size of memory that is none.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Qemu { command } = description else {
         return Err(DescribeError::new("no command line is given", "write it behind --: qemu-system-x86_64 -m 4G"));
     };
@@ -73,7 +78,8 @@ mod tests {
                 ..Host::default()
             };
             let command = command.split_whitespace().map(str::to_owned).collect();
-            describe(&host, &MapSource::new(), &Description::Qemu { command }).map(|described| described.instance)
+            describe(&host, &MapSource::new(), &Description::Qemu { command }, false)
+                .map(|described| described.instance)
         };
         let guest = by("qemu-system-x86_64 -m 3G -object memory-backend-file,id=a,size=1G,mem-path=/mnt/huge1g \
                         -object memory-backend-file,id=b,size=1025M,mem-path=/mnt/huge1g");

@@ -14,12 +14,19 @@ use hugewise_model::{
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
-pub use described::describe;
-
 /// QEMU.
 pub static KIND: Kind = Kind {
     engine: Engine::Qemu,
+    names: &[(Engine::Qemu, "QEMU/KVM")],
+    programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
+    describe: Some(described::describe),
+    ask: |_, _| {
+        let how =
+            "# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)";
+        vec![how.into()]
+    },
+    takes_page_size: |_| true,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[
         "-name",
@@ -33,7 +40,7 @@ pub static KIND: Kind = Kind {
         "-device",
         "-readconfig",
     ],
-    settings: &[],
+    ..Kind::PLAIN
 };
 
 /// `-m` where none is given (QEMU's manual page).
@@ -47,8 +54,7 @@ const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        let program = options::program(process);
-        if program.starts_with("qemu-system-") || matches!(program, "qemu-kvm" | "kvm") {
+        if KIND.runs(options::program(process)) {
             found.add(instance(scene.host, scene, process));
         }
     }

@@ -8,12 +8,13 @@ const GONE: &str = "-";
 
 /// Programs whose options are looked at. Of any other program only its name is kept, whatever its options are called:
 /// `-p` is a port here and a password there.
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "postgres",
     "postmaster",
     "edb-postgres",
     "edb-postmaster",
     "mysqld",
+    "mysqld-debug",
     "mariadbd",
     "mysqld_safe",
     "mariadbd-safe",
@@ -76,10 +77,15 @@ pub(super) fn command_line(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     kept.into_bytes()
 }
 
+/// Whether a capture keeps any option of a program of that name.
+pub fn reads_options_of(program: &str) -> bool {
+    PROGRAMS.contains(&program) || program.starts_with("qemu-system-")
+}
+
 /// Arguments of a program; of programs that are no server here none is kept.
 pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps) -> Vec<String> {
     let name = program.rsplit('/').next().unwrap_or_default();
-    if !PROGRAMS.contains(&name) && !name.starts_with("qemu-system-") {
+    if !reads_options_of(name) {
         return arguments.iter().map(|_| GONE.to_owned()).collect();
     }
     let backends = referenced(arguments);
