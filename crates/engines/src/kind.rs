@@ -1,6 +1,7 @@
 //! What an engine's folder registers: everything about its kind that the other rooms need to know.
 
 use hugewise_host::Source;
+use hugewise_host::capture::Rewrite;
 use hugewise_model::{Engine, Host, Instance, Level, Process};
 
 use crate::connect::Question;
@@ -27,6 +28,8 @@ pub struct Kind {
     pub options: &'static [&'static str],
     /// Settings of its configuration files that are read here: a capture keeps these lines and drops all others.
     pub settings: &'static [&'static str],
+    /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
+    pub rewrite: Option<Rewrite>,
     /// Describes one that does not run.
     pub describe: Option<Describe>,
     /// Asks a running one, and takes its answer in.
@@ -86,6 +89,7 @@ impl Kind {
         accounts: &[],
         options: &[],
         settings: &[],
+        rewrite: None,
         describe: None,
         connect: None,
         thp: |_, _| Ok(None),

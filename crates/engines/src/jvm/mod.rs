@@ -53,6 +53,11 @@ pub static KIND: Kind = Kind {
     find,
     accounts: ACCOUNTS,
     options: flags::KEPT,
+    // What a machine says of itself holds its whole command line and its properties.
+    rewrite: Some(|path, bytes| {
+        let ours = path.contains("/hsperfdata_");
+        ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
+    }),
     describe: Some(described::describe),
     ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
     takes_page_size: |_| true,

@@ -21,10 +21,31 @@ pub static KIND: Kind = Kind {
     accounts: &["mongodb", "mongod"],
     options: OPTIONS,
     settings: SETTINGS,
+    rewrite: Some(|path, bytes| {
+        let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
+        ours.then(|| without_secrets(bytes)).flatten()
+    }),
     thp,
     reads_folder: |process| config_file(process).is_some_and(|path| !path.starts_with('/')),
     ..Kind::PLAIN
 };
+
+/// The settings that are read of a mongod.conf, each on its line, in a file of the same format: line by line it could not be
+/// told what belongs to a secret.
+fn without_secrets(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut kept = String::from("{");
+    let mut line = 1;
+    for entry in yaml::parse(bytes).ok()? {
+        let Some((path, _)) = PATHS.iter().find(|(path, _)| *path == entry.path) else { continue };
+        while line < entry.line {
+            kept.push('\n');
+            line += 1;
+        }
+        kept.push_str(&format!("{path}: \"{}\", ", shown(path, &entry.value)));
+    }
+    kept.push_str("}\n");
+    Some(kept.into_bytes())
+}
 
 /// From this major version on it wants THP: its allocator manages it (MongoDB's manual, "TCMalloc performance").
 const WANTS_THP: u32 = 8;
@@ -192,6 +213,23 @@ mod tests {
             (first.asked, first.mechanism, first.huge_pages),
             (Asked::Cannot, Mechanism::None, HugePageUse::None)
         );
+    }
+
+    #[test]
+    fn a_capture_keeps_what_is_read_and_where_and_no_more() {
+        let file = b"storage: {dbPath: /data, wiredTiger: {engineConfig: {cacheSizeGB: 4}}}\nsecurity:\n  keyFile: S3\nnet:\n  \
+                     tls: {certificateKeyFilePassword: S3}\n  port: 27100\n  maxIncomingConnections: S3 x\n";
+        let rewrite = KIND.rewrite.unwrap();
+        let kept = rewrite("/etc/mongod.conf", file).unwrap();
+        assert!(!String::from_utf8_lossy(&kept).contains("S3"));
+        let read = |bytes: &[u8]| -> Vec<_> {
+            let entries = yaml::parse(bytes).unwrap().into_iter();
+            let ours = entries.filter(|entry| PATHS.iter().any(|(path, _)| *path == entry.path));
+            ours.map(|entry| (entry.line, shown(&entry.path, &entry.value).to_owned(), entry.path)).collect()
+        };
+        assert_eq!(read(&kept), read(file));
+        assert_eq!(read(&kept).len(), 4);
+        assert!(rewrite("/etc/redis.conf", file).is_none());
     }
 
     #[test]
