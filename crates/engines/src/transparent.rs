@@ -37,7 +37,7 @@ fn resident(host: &Host, instance: &Instance, segments: &[&Segment]) -> Bytes {
         let of_kind = segment.kind == SegmentKind::SystemV;
         all.iter().find(|listed| of_kind && listed.id == segment.identity.1)?.rss.get()
     };
-    let listed: Bytes = segments.iter().filter_map(|segment| listed(segment)).sum();
+    let listed: Bytes = segments.iter().filter_map(listed).sum();
     let processes = instance.pids.iter().filter_map(|pid| host.process(*pid));
     let touched = processes.filter_map(|process| process.rss_shmem.get()).max().unwrap_or_default();
     let size: Bytes = segments.iter().map(|segment| segment.size).sum();

@@ -262,7 +262,7 @@ fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Vec<Segmen
         let size = segment.size;
         let page = segment.page_size.get();
         let whole = by_page.entry(page).or_insert(Segment { name, size: Bytes::ZERO, ..segment });
-        whole.size = whole.size + size;
+        whole.size += size;
     }
     by_page.into_values().collect()
 }
