@@ -203,6 +203,7 @@ impl Case {
             unit_is_its_own: false,
             vouchers: vec![hugewise_model::vouch::Voucher::Account],
             touched: Observed::Absent,
+            transparent: Observed::Absent,
             containered: false,
             settings: [].into(),
             traits: Vec::new(),

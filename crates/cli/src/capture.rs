@@ -47,7 +47,7 @@ fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
     Keeps {
         options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
-        rewrites: vec![java_performance_data],
+        rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
         shape: Some(hugewise_engines::settings::shape),
         servers: servers(host, instances),
     }
@@ -90,12 +90,6 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
     servers.hugetlbfs.extend(mounts.map(|mount| mount.path.trim_end_matches('/').to_owned()));
     servers
-}
-
-/// What a Java machine says of itself holds its whole command line and its properties.
-fn java_performance_data(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
-    let ours = path.contains("/hsperfdata_");
-    ours.then(|| hugewise_engines::jvm::hsperf::without_secrets(bytes).ok()).flatten()
 }
 
 /// `hugewise-db7-2026-03-01.tar.gz`, of letters that are safe in every shell.

@@ -5,7 +5,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Unread};
 
 use crate::Scene;
-use crate::describe::DescribeError;
+use crate::description::DescribeError;
 
 /// The process that a described server would be, had it been started with these words.
 pub(crate) fn process(command: Vec<String>) -> Process {
@@ -28,6 +28,7 @@ pub(crate) fn without_process(instance: Instance) -> Instance {
         huge_pages: HugePageUse::Unknown,
         page_tables: Observed::Absent,
         unit: None,
+        transparent: Observed::Absent,
         vouchers: vec![Voucher::Described],
         containered: false,
         ..instance

@@ -6,16 +6,19 @@
 pub mod connect;
 pub mod describe;
 mod described;
+mod description;
 pub mod jvm;
+mod kind;
 pub mod log_files;
 pub mod logs;
 pub mod mongodb;
 pub mod mysql;
 pub mod named;
+mod next;
 pub mod options;
 pub mod oracle;
 pub mod other;
-pub mod plain;
+mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;
@@ -24,6 +27,7 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 mod touched;
+mod transparent;
 mod versions;
 mod vouch;
 
@@ -34,6 +38,8 @@ use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
+
+pub use kind::{Describe, Kind, ThpAdvice, VersionUnknown};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[
@@ -46,23 +52,6 @@ static KINDS: &[&Kind] = &[
     &qemu::KIND,
     &other::KIND,
 ];
-
-/// What an engine's file registers.
-pub struct Kind {
-    /// Its kind, or its main one where two share a file.
-    pub engine: Engine,
-    /// Finds its running instances.
-    pub find: fn(&Scene<'_>, &mut Found),
-    /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
-    /// one of them is known to root.
-    pub accounts: &'static [&'static str],
-    /// Options of its command lines that are read here: a capture keeps these and drops all others.
-    /// An option named without its value keeps the value behind `=` or in the next word. With their
-    /// dashes; an option that is named as a setting is kept by that.
-    pub options: &'static [&'static str],
-    /// Settings of its configuration files that are read here: a capture keeps these lines and drops all others.
-    pub settings: &'static [&'static str],
-}
 
 /// What an engine looks at.
 pub struct Scene<'a> {
@@ -134,6 +123,11 @@ pub fn kinds() -> &'static [&'static Kind] {
     KINDS
 }
 
+/// The kind that an engine is of.
+pub fn kind_of(engine: Engine) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine))
+}
+
 /// The running instances of a host, by engine and name; no two of an engine have the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
     let scene = Scene::new(host, source);
@@ -154,19 +148,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
 
 /// Whether the working directory of an instance's process is read: it holds the data, or completes a path of its arguments.
 pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
-    let relative = |start: &str, word: &String| word.strip_prefix(start).is_some_and(|path| !path.starts_with('/'));
-    let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
-    match engine {
-        Engine::PostgreSql | Engine::MySql | Engine::MariaDb => true,
-        Engine::Redis | Engine::Valkey => {
-            arguments.get(1).is_some_and(|word| word.ends_with(".conf") && !word.starts_with('/'))
-        }
-        Engine::MongoDb => options::value(arguments, "config")
-            .or_else(|| options::short_value(arguments, 'f'))
-            .is_some_and(|path| !path.starts_with('/')),
-        Engine::Jvm => arguments.iter().any(|word| relative("@", word)),
-        _ => false,
-    }
+    kind_of(engine).is_some_and(|kind| (kind.reads_folder)(process))
 }
 
 /// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
@@ -207,7 +189,7 @@ impl<'a> Scene<'a> {
 
     /// Files that the host has for all its servers, as the reader may read them, where the process has the host's files.
     fn host_files_for(&self, process: &Process) -> Owned<'_> {
-        if options::other_mount_namespace(self.host, process) {
+        if options::sees_other_files(self.host, process) {
             return self.files_of(process);
         }
         self.budgets.for_host_files(self.source, process)
@@ -244,7 +226,8 @@ impl<'a> Scene<'a> {
             unit_is_its_own: false,
             vouchers: Vec::new(),
             touched: Observed::Absent,
-            containered: options::other_mount_namespace(self.host, main),
+            transparent: Observed::Absent,
+            containered: options::sees_other_files(self.host, main),
             settings: BTreeMap::new(),
             traits: Vec::new(),
             pids,

@@ -1,6 +1,6 @@
 //! Command lines and paths as the servers see them.
 
-use hugewise_model::{Host, Process};
+use hugewise_model::{Host, Observed, Process};
 
 /// The value of an option that has a long name, the last one where it is given several times:
 /// `--name value`, `--name=value`, and both with one dash. Dashes and underscores are alike.
@@ -58,24 +58,42 @@ pub fn program(process: &Process) -> &str {
     file_name(executable.or_else(first).unwrap_or(&process.name))
 }
 
-/// Whether a process has a mount namespace other than the reader's: it lives in a container.
-pub fn other_mount_namespace(host: &Host, process: &Process) -> bool {
-    match (host.namespaces.mount.get(), process.namespaces.mount.get()) {
-        (Some(ours), Some(theirs)) => ours != theirs,
-        _ => false,
+/// Whether a process sees other files than the reader: it has another mount namespace, as in a container, or another
+/// root folder, as in a chroot.
+pub fn sees_other_files(host: &Host, process: &Process) -> bool {
+    let namespaces = (host.namespaces.mount.get(), process.namespaces.mount.get());
+    matches!(namespaces, (Some(ours), Some(theirs)) if ours != theirs) || root(process).is_some()
+}
+
+/// The root folder of a process that is not the reader's.
+fn root(process: &Process) -> Option<&str> {
+    process.root.known().map(String::as_str).filter(|root| *root != "/")
+}
+
+/// A path as `process` names it, as the reader can open it: below `/proc/PID/root` where the two see different files.
+pub fn as_reader_opens(host: &Host, process: &Process, path: &str) -> String {
+    if sees_other_files(host, process) { format!("/proc/{}/root{path}", process.pid) } else { path.to_owned() }
+}
+
+/// A path that /proc tells of a process (`exe`, `cwd`, a mapping's name), as the process itself names it: the kernel writes
+/// these as the reader would, with the process's root folder before what lies in it.
+pub fn as_process_names<'a>(process: &Process, path: &'a str) -> &'a str {
+    let inside = root(process).and_then(|root| path.strip_prefix(root.trim_end_matches('/')));
+    match inside {
+        Some("") => "/",
+        Some(inside) if inside.starts_with('/') => inside,
+        _ => path,
     }
 }
 
-/// A path as `process` names it, as the reader can open it: below `/proc/PID/root` where the two
-/// have different mount namespaces.
-pub fn in_mount_namespace_of(host: &Host, process: &Process, path: &str) -> String {
-    if other_mount_namespace(host, process) { format!("/proc/{}/root{path}", process.pid) } else { path.to_owned() }
+/// The working directory of a process, as it names it.
+pub fn directory(process: &Process) -> Observed<String> {
+    process.directory.as_ref().map(|path| as_process_names(process, path).to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hugewise_model::Observed;
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
@@ -105,11 +123,27 @@ mod tests {
         let mut host = Host::default();
         let mut process = Process { pid: 7, ..Process::default() };
         process.namespaces.mount = Observed::Known(2);
-        assert_eq!(in_mount_namespace_of(&host, &process, "/etc/my.cnf"), "/etc/my.cnf");
+        assert_eq!(as_reader_opens(&host, &process, "/etc/my.cnf"), "/etc/my.cnf");
         host.namespaces.mount = Observed::Known(1);
-        assert_eq!(in_mount_namespace_of(&host, &process, "/etc/my.cnf"), "/proc/7/root/etc/my.cnf");
+        assert_eq!(as_reader_opens(&host, &process, "/etc/my.cnf"), "/proc/7/root/etc/my.cnf");
         host.namespaces.mount = Observed::Known(2);
-        assert_eq!(in_mount_namespace_of(&host, &process, "/etc/my.cnf"), "/etc/my.cnf");
+        assert_eq!(as_reader_opens(&host, &process, "/etc/my.cnf"), "/etc/my.cnf");
+    }
+
+    #[test]
+    fn paths_of_a_chroot_lead_through_its_root_too() {
+        let host = Host::default();
+        let chroot = |root: &str| Process { pid: 7, root: Observed::Known(root.into()), ..Process::default() };
+        let process = chroot("/srv/a");
+        assert_eq!(as_reader_opens(&host, &process, "/etc/my.cnf"), "/proc/7/root/etc/my.cnf");
+        for (told, named) in [("/srv/a/data", "/data"), ("/srv/a", "/"), ("/srv/ab/data", "/srv/ab/data"), ("/x", "/x")]
+        {
+            assert_eq!(as_process_names(&process, told), named);
+        }
+        assert_eq!(as_reader_opens(&host, &chroot("/"), "/etc/my.cnf"), "/etc/my.cnf");
+        assert_eq!(as_process_names(&chroot("/"), "/data"), "/data");
+        let denied = Process { pid: 7, root: Observed::Denied, ..Process::default() };
+        assert_eq!(as_reader_opens(&host, &denied, "/etc/my.cnf"), "/etc/my.cnf");
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Mapping, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, Mapping, Process};
 
-use crate::{Found, Kind, Scene, segments};
+use crate::{Found, Kind, Scene, plain, segments};
 
 /// Everything else; the last to be asked.
-pub static KIND: Kind = Kind { engine: Engine::Other, find, accounts: &[], options: &[], settings: &[] };
+pub static KIND: Kind =
+    Kind { engine: Engine::Other, find, describe: Some(plain::describe), takes_page_size: |_| true, ..Kind::PLAIN };
 
 /// Smaller segments are too many and too small to matter: the page tables of one that 100 processes touch whole are
 /// 50 MiB.
@@ -102,11 +103,9 @@ fn add(scene: &Scene<'_>, found: &mut Found, process: &Process, pids: BTreeSet<u
     let mapped = segments.iter().filter(|it| huge(it)).find_map(|it| it.page_size.get());
     let page_size = mapped.or_else(|| scene.host.default_huge_page.get());
     instance.asked_page_size = page_size.into();
-    instance.demand = page_size.filter(|_| instance.asked != Asked::Cannot).map(|page_size| Demand {
-        page_size,
-        pages: segments.iter().map(|segment| page_size.pages_for(segment.size)).sum(),
-        source: DemandSource::Measured,
-    });
+    if let Some(page) = page_size.filter(|_| instance.asked != Asked::Cannot) {
+        (instance.demand, instance.beside) = segments::demands(&segments, page);
+    }
     instance.segments = segments;
     found.add(instance);
 }
@@ -179,6 +178,26 @@ mod tests {
             ]
         );
         assert_eq!(found.instances[0].demand.as_ref().map(|demand| demand.pages), Some(PageCount(150)));
+    }
+
+    #[test]
+    fn pages_of_two_sizes_are_counted_by_size() {
+        let host = host(vec![process(
+            10,
+            1,
+            "dpdk",
+            vec![
+                mapping("/anon_hugepage (deleted)", 1024, 1, PageSize::GIB_1),
+                mapping("/anon_hugepage (deleted)", 300, 2, PageSize::MIB_2),
+            ],
+        )]);
+        let mut found = Found::default();
+        find(&Scene::new(&host, &MapSource::new()), &mut found);
+        let instance = &found.instances[0];
+        let all = std::iter::once(instance.demand.as_ref().unwrap()).chain(&instance.beside);
+        let mut pages: Vec<_> = all.map(|demand| (demand.page_size, demand.pages.get())).collect();
+        pages.sort_unstable();
+        assert_eq!(pages, [(PageSize::MIB_2, 150), (PageSize::GIB_1, 1)]);
     }
 
     #[test]

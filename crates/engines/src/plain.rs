@@ -4,14 +4,19 @@ use hugewise_host::Source;
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, Segment, SegmentKind};
 use hugewise_model::{Asked, Engine, Host, Instance, Observed};
 
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::{Scene, described};
 
 /// A segment takes its size, rounded up to whole pages: shmget with SHM_HUGETLB reserves them all at once.
 ///
 /// # Errors
 /// A size of nothing, or one that no kernel has.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Segment { bytes } = description else {
         return Err(DescribeError::new("no size of a segment is given", "give it with --segment 5GiB"));
     };
@@ -52,7 +57,8 @@ mod tests {
 
     fn pages(bytes: u64, page: PageSize) -> Option<PageCount> {
         let host = Host { default_huge_page: Observed::Known(page), ..Host::default() };
-        let described = describe(&host, &MapSource::new(), &Description::Segment { bytes: Bytes(bytes) }).ok()?;
+        let described =
+            describe(&host, &MapSource::new(), &Description::Segment { bytes: Bytes(bytes) }, false).ok()?;
         described.instance.demand.map(|demand| demand.pages)
     }
 

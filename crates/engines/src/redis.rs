@@ -3,18 +3,28 @@
 use hugewise_host::{Door, ParseError};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Mapping, Observed, Process};
+use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Level, Mapping, Observed, Process};
 
+use crate::kind::ThpAdvice;
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {
     engine: Engine::Redis,
+    names: &[(Engine::Redis, "Redis"), (Engine::Valkey, "Valkey")],
+    programs: &["redis-server", "valkey-server"],
     find,
     accounts: &["redis", "valkey", "_redis"],
     options: &["--port"],
     settings: SETTINGS,
+    // Redis 7.0's warning at its start: madvise or never.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+    reads_folder: |process| {
+        let file = process.command.known().and_then(|arguments| arguments.get(1));
+        file.is_some_and(|word| word.ends_with(".conf") && !word.starts_with('/'))
+    },
+    ..Kind::PLAIN
 };
 
 /// Of these none is a secret.
@@ -101,13 +111,13 @@ fn instance(
     let mut settings = Vec::new();
     let own = scene.files_of(process);
     let mut door = Door::new(&own);
-    let named = title.file.as_ref().map(|file| match process.directory.known() {
-        Some(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
+    let named = title.file.as_ref().map(|file| match options::directory(process) {
+        Observed::Known(folder) if !file.starts_with('/') => format!("{folder}/{file}"),
         _ => file.clone(),
     });
     let files = named.map_or_else(|| files.iter().map(|file| (*file).to_owned()).collect(), |file| vec![file]);
     for file in files {
-        let path = options::in_mount_namespace_of(scene.host, process, &file);
+        let path = options::as_reader_opens(scene.host, process, &file);
         let Some(read) = door.parse(&path, parse).into_known() else { continue };
         let port = read.iter().rev().find(|(name, ..)| name == "port").map_or(DEFAULT_PORT, |(_, value, _)| value);
         let theirs = title.port.as_deref().is_none_or(|ours| ours == port);

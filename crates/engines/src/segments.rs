@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::instance::{Segment, SegmentKind};
-use hugewise_model::{Bytes, Host, HugePageUse, Mapping, Observed, PageSize, Process};
+use hugewise_model::instance::{Demand, DemandSource, Segment, SegmentKind};
+use hugewise_model::{Bytes, Host, HugePageUse, Mapping, Observed, PageCount, PageSize, Process};
 
 /// The segments that the processes `pids` map, of the mappings that are `wanted`, largest first.
 ///
@@ -34,6 +34,25 @@ pub fn huge_page_use(segments: &[Segment]) -> HugePageUse {
         (true, false) => HugePageUse::All,
         (false, _) => HugePageUse::None,
     }
+}
+
+/// The pages that hold these segments: of those on huge pages of the size that each is on, of all others of `page`. First
+/// what is needed of `page`, then what is needed of other sizes, the smallest first; where nothing is needed of `page` the
+/// size that holds most comes first.
+pub fn demands(segments: &[Segment], page: PageSize) -> (Option<Demand>, Vec<Demand>) {
+    let mut pages = BTreeMap::<PageSize, PageCount>::new();
+    for segment in segments {
+        let held = segment.page_size.get().filter(|_| segment.huge.get() == Some(true));
+        let page = held.unwrap_or(page);
+        let sum = pages.entry(page).or_default();
+        *sum = *sum + page.pages_for(segment.size);
+    }
+    pages.retain(|_, count| *count > PageCount::ZERO);
+    let most = pages.iter().max_by_key(|(page, count)| count.of(**page)).map(|(page, _)| *page);
+    let first = if pages.contains_key(&page) { Some(page) } else { most };
+    let measured = |page_size, pages| Demand { page_size, pages, source: DemandSource::Measured };
+    let demand = first.and_then(|first| Some(measured(first, pages.remove(&first)?)));
+    (demand, pages.into_iter().map(|(page, count)| measured(page, count)).collect())
 }
 
 /// What a mapping is a part of. A shared one that is nothing else is taken for a file on some tmpfs.

@@ -106,6 +106,11 @@ impl Settings {
         }
     }
 
+    /// Why they are not all known, where they are not.
+    pub fn missing(&self) -> Option<&Observed<()>> {
+        self.missing.as_ref()
+    }
+
     /// A file with settings could not be read.
     pub fn miss(&mut self, why: Observed<()>) {
         // Absent would read as "the default holds".

@@ -10,13 +10,14 @@ use hugewise_model::instance::SegmentKind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 
-use crate::{Found, Kind, kinds, options};
+use crate::{Found, kind_of, options, transparent};
 
 /// Fills in who speaks for each instance, and how much of its memory anybody has touched.
 pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]) {
     let services = Services::of(host);
     for instance in instances {
         instance.touched = touched(host, instance);
+        instance.transparent = transparent::least(host, instance);
         let main = host.process(instance.pid);
         let alone = |unit: &str| main.is_some_and(|main| services.runs_alone(host, unit, instance, main));
         instance.unit_is_its_own = instance.unit.as_deref().is_some_and(alone);
@@ -143,15 +144,6 @@ fn is_wrapper(host: &Host, process: &Process, main: &Process) -> bool {
 fn is_server_account(host: &Host, engine: Engine, main: &Process) -> bool {
     let Some(account) = host.accounts.users.get(&main.uid).filter(|_| main.uid != 0) else { return false };
     kind_of(engine).is_some_and(|kind| kind.accounts.contains(&account.name.as_str()))
-}
-
-fn kind_of(engine: Engine) -> Option<&'static Kind> {
-    let main = match engine {
-        Engine::MariaDb => Engine::MySql,
-        Engine::Valkey => Engine::Redis,
-        other => other,
-    };
-    kinds().iter().copied().find(|kind| kind.engine == main)
 }
 
 /// Whether root runs it of its own will: a set-user-ID program that was started under a server's name is another program

@@ -10,6 +10,8 @@ mod settings;
 pub mod shape;
 mod words;
 
+pub use words::reads_options_of;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};

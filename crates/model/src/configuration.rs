@@ -11,6 +11,20 @@ pub struct Place {
     pub line: u64,
 }
 
+impl Place {
+    /// The command line of a running process: it beats every file, and only who starts the process changes it.
+    pub fn command_line(pid: u32) -> Self {
+        Self { file: format!("/proc/{pid}/cmdline"), line: 0 }
+    }
+
+    /// Whether it is one: what stands there is to be changed in the unit or script that starts the process, in no file
+    /// of settings.
+    pub fn is_command_line(&self) -> bool {
+        let pid = self.file.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline"));
+        pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit()))
+    }
+}
+
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {

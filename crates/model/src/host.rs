@@ -165,6 +165,8 @@ pub struct Memory {
     pub anonymous_huge: Observed<Bytes>,
     /// `ShmemHugePages`.
     pub shmem_huge: Observed<Bytes>,
+    /// `ShmemPmdMapped`: what of it is also mapped by whole huge pages, so that it saves page tables.
+    pub shmem_huge_mapped: Observed<Bytes>,
     /// `SUnreclaim`: kernel memory that reclaim cannot free.
     pub slab_unreclaimable: Observed<Bytes>,
     /// `KernelStack`.

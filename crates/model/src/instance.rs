@@ -109,7 +109,10 @@ pub struct Instance {
     pub vouchers: Vec<Voucher>,
     /// At most so much of its segments has been touched by anybody; absent where that cannot be told.
     pub touched: Observed<Bytes>,
-    /// Whether its main process has another mount namespace than the reader.
+    /// At least so much of its shared memory on base pages is on transparent huge pages, mapped whole; absent where that
+    /// cannot be told apart from other shared memory of the host.
+    pub transparent: Observed<Bytes>,
+    /// Whether its main process sees other files than the reader: it has another mount namespace, or another root folder.
     pub containered: bool,
     /// Settings that rules look at, by name in lower case.
     pub settings: BTreeMap<String, Setting>,
@@ -215,6 +218,13 @@ pub struct Setting {
     pub value: String,
     /// File and line; `None` for a built-in default.
     pub place: Option<Place>,
+}
+
+impl Setting {
+    /// Whether the command line of the server makes it, which beats whatever its files and `ALTER SYSTEM` say.
+    pub fn is_on_command_line(&self) -> bool {
+        self.place.as_ref().is_some_and(Place::is_command_line)
+    }
 }
 
 impl std::fmt::Display for Setting {

@@ -60,6 +60,8 @@ pub struct Process {
     pub executable: Observed<String>,
     /// Where /proc/PID/cwd points.
     pub directory: Observed<String>,
+    /// Where /proc/PID/root points: its root folder as the reader names it, `/` where that is the reader's own.
+    pub root: Observed<String>,
     /// Mappings that can matter: shared, hugetlb, or private and large. Small private ones are left out.
     pub mappings: Observed<Vec<Mapping>>,
 }

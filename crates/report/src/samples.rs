@@ -198,6 +198,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         unit_is_its_own: false,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
+        transparent: Observed::Absent,
         containered: false,
         settings: BTreeMap::new(),
         traits: Vec::new(),

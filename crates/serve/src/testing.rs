@@ -48,6 +48,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         unit_is_its_own: false,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
+        transparent: Observed::Absent,
         containered: false,
         settings: BTreeMap::new(),
         traits: Vec::new(),

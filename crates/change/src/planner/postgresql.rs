@@ -1,6 +1,6 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
-use hugewise_engines::options::in_mount_namespace_of;
+use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
@@ -217,7 +217,7 @@ fn alter_system(
     let process = ask.host.process(instance.pid).ok_or("the server's process is not known")?;
     let file = format!("{data}/postgresql.auto.conf");
     let budgets = Budgets::new(Limits::CONFIGURATION);
-    let there = budgets.of(ask.source, process).read(&in_mount_namespace_of(ask.host, process, &file));
+    let there = budgets.of(ask.source, process).read(&as_reader_opens(ask.host, process, &file));
     let there = match there {
         hugewise_model::Observed::Known(bytes) => bytes,
         hugewise_model::Observed::Absent => Vec::new(),

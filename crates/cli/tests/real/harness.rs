@@ -115,6 +115,15 @@ pub(crate) mod kernel {
         status(pid, "HugetlbPages:").expect("HugetlbPages") << 10
     }
 
+    /// Pages of 2 MiB of the pool that are taken or promised to somebody.
+    pub(crate) fn hugetlb_reserved() -> u64 {
+        let number = |name: &str| -> u64 {
+            let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
+            fs::read_to_string(path).unwrap().trim().parse().unwrap()
+        };
+        number("nr_hugepages") - number("free_hugepages") + number("resv_hugepages")
+    }
+
     /// A number of /proc/PID/status.
     pub(crate) fn status(pid: u32, field: &str) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

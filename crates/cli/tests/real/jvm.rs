@@ -16,9 +16,14 @@ const HEAP: u64 = 256 * MIB;
 pub(crate) const HEAP_ARGUMENTS: &[&str] = &["-Xms256m", "-Xmx256m", "-XX:+AlwaysPreTouch", "-XX:+UseParallelGC"];
 
 pub(crate) fn start(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server, Skip> {
+    start_as(folder, &[HEAP_ARGUMENTS, flags].concat())
+}
+
+/// One with these flags and no others.
+pub(crate) fn start_as(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server, Skip> {
     let java = harness::program(&["/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "/usr/bin/java"])?;
     let mut command = Command::new(java);
-    command.args(HEAP_ARGUMENTS).args(flags);
+    command.args(flags);
     // A free port; the registry's class is in every runtime image.
     command.args(["-m", "java.rmi/sun.rmi.registry.RegistryImpl", "0"]);
     let mut server = Server::start(&mut command, &folder.path().join("log"), Signal::TERM);

@@ -28,6 +28,7 @@ mod jvm;
 mod mariadb;
 mod namespace;
 mod one_lock;
+mod next_start;
 mod oracle;
 mod plans;
 mod postgresql;

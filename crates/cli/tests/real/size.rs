@@ -13,7 +13,7 @@ use crate::postgresql::Cluster;
 use crate::{jvm, mariadb, oracle};
 
 /// Pages of 2 MiB that size says for what is described so, alone.
-fn pages(described: &[&str]) -> u64 {
+pub(crate) fn pages(described: &[&str]) -> u64 {
     let mut command = Command::new(harness::HUGEWISE);
     let output = command.args(["size", "--format", "json", "--only-described"]).args(described).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -8,9 +8,10 @@ pub mod client;
 
 use std::time::Duration;
 
-use hugewise_model::{Engine, Host, Instance, Process, Unread};
+use hugewise_model::{Host, Instance, Process, Unread};
 
-use crate::{mysql, options, postgresql};
+use crate::kind::{Answer, Ask};
+use crate::{kind_of, options};
 use client::{Account, Client};
 
 /// How long a server may think about its answer.
@@ -29,24 +30,15 @@ pub(crate) struct Question {
 pub fn ask(host: &Host, instances: &mut [Instance]) -> Vec<Unread> {
     let mut unread = Vec::new();
     for instance in instances {
-        let asked = match instance.engine {
-            Engine::PostgreSql => put(host, instance, postgresql::question, postgresql::answer),
-            Engine::MySql | Engine::MariaDb => put(host, instance, mysql::question, mysql::answer),
-            _ => continue,
-        };
-        if let Err(why) = asked {
+        let Some((question, answer)) = kind_of(instance.engine).and_then(|kind| kind.connect) else { continue };
+        if let Err(why) = put(host, instance, question, answer) {
             unread.push(Unread { what: instance.title(), why });
         }
     }
     unread
 }
 
-fn put(
-    host: &Host,
-    instance: &mut Instance,
-    question: fn(&Instance, &Sockets<'_>) -> Result<Question, String>,
-    answer: fn(&Host, &mut Instance, &str) -> Result<(), String>,
-) -> Result<(), String> {
+fn put(host: &Host, instance: &mut Instance, question: Ask, answer: Answer) -> Result<(), String> {
     if !host.live {
         return Err("a captured host cannot be asked".into());
     }
@@ -60,7 +52,7 @@ fn put(
 
 /// Folders with client programs: next to the server first, unless the server's files are a container's.
 fn folders(host: &Host, main: &Process) -> Vec<String> {
-    let own = main.executable.known().filter(|_| !options::other_mount_namespace(host, main));
+    let own = main.executable.known().filter(|_| !options::sees_other_files(host, main));
     let own = own.and_then(|path| Some(path.rsplit_once('/')?.0.to_owned()));
     let beside = own.iter().filter_map(|folder| folder.strip_suffix("/sbin")).map(|folder| format!("{folder}/bin"));
     let usual = ["/usr/bin", "/usr/local/bin", "/bin"].map(String::from);
@@ -81,7 +73,7 @@ impl Sockets<'_> {
         if !socket.starts_with('/') || socket.contains(',') {
             return Err(format!("its socket {socket} is not a path"));
         }
-        let path = options::in_mount_namespace_of(self.host, self.main, socket);
+        let path = options::as_reader_opens(self.host, self.main, socket);
         if path.len() > 107 {
             return Err(format!("{path} is too long for a socket's address; ask inside its container"));
         }

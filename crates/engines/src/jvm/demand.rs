@@ -2,17 +2,20 @@
 //!
 //! With `UseLargePages` on Linux a heap is taken whole at the start, whatever `-Xms` says; ZGC alone takes `-Xms` first and the
 //! rest as it grows. Metaspace, the class space and thread stacks are never on huge pages. Every number here is what the
-//! kernel had committed for OpenJDK 17.0.15 and 25.0.3, with heaps of 70 MiB to 4.5 GiB under each collector.
+//! kernel had committed for OpenJDK 17.0.15, 17.0.21 and 25.0.3, with heaps of 70 MiB to 4.5 GiB under each collector.
 
-use hugewise_model::{Bytes, PageCount, PageSize};
+use hugewise_model::{Bytes, Demand, DemandSource, PageCount, PageSize};
 
-use super::flags::Flags;
+use super::flags::{self, Flags};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// From here on a heap is larger than any that was measured, and Parallel's further tables are large enough to count.
 const LARGEST_PROVEN: u64 = 10 * GIB;
+
+/// The part of a code cache that holds no methods, 5 MiB and the compilers' buffers.
+const FIRST_PART: u64 = 8 * MIB;
 
 /// Largest error in percent against a release that was measured, with a heap beyond those that were.
 const LARGE_HEAP_ERROR: u8 = 1;
@@ -26,6 +29,7 @@ const GUESSED_ERROR: u8 = 10;
 /// Which collector there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Collector {
+    Epsilon,
     G1,
     Parallel,
     Serial,
@@ -41,6 +45,7 @@ impl Collector {
             ("UseSerialGC", Self::Serial),
             ("UseShenandoahGC", Self::Shenandoah),
             ("UseZGC", Self::Z),
+            ("UseEpsilonGC", Self::Epsilon),
         ]
         .into_iter()
         .find_map(|(name, collector)| flags.on(name).then_some(collector))
@@ -58,13 +63,30 @@ pub(super) struct Machine<'a> {
     pub(super) processors: Option<u64>,
 }
 
-/// Pages that a machine takes, and the error of that in percent.
-pub(super) fn estimate(machine: &Machine<'_>, page: PageSize) -> Option<(PageCount, u8)> {
+/// What a machine takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Estimate {
+    /// Pages of the largest size that it may use: of the heap, and where that is the only size of all else.
+    pub(super) pages: PageCount,
+    /// Pages of 2 MiB for what is too small for the other: code cache and tables.
+    pub(super) smaller: PageCount,
+    /// Bytes of all but the heap.
+    pub(super) rest: Bytes,
+    /// The error of that in percent.
+    pub(super) error_percent: u8,
+}
+
+/// From this release on a machine uses every page size up to the one that it may use (JDK-8256155).
+const USES_SMALLER_PAGES: u32 = 16;
+
+/// Pages that a machine takes that may use pages of `page`, and those of 2 MiB for what does not fill one of these. `heap`
+/// is what its heap is known to be.
+pub(super) fn estimate(machine: &Machine<'_>, page: PageSize, heap: Option<Bytes>) -> Option<Estimate> {
     let flags = machine.flags;
     let release = machine.version.and_then(release);
-    let (asked, said) = match (flags.size("MaxHeapSize"), machine.memory) {
+    let (asked, said) = match (heap.or_else(|| flags.size("MaxHeapSize")), machine.memory) {
         (Some(heap), _) => (heap, true),
-        (None, Some(memory)) => (Bytes(memory.get() / 4), false),
+        (None, Some(memory)) => (by_memory(memory, flags), false),
         (None, None) => return None,
     };
     let server = machine.processors.is_none_or(|count| count >= 2)
@@ -72,26 +94,92 @@ pub(super) fn estimate(machine: &Machine<'_>, page: PageSize) -> Option<(PageCou
     let by_default = if server { Collector::G1 } else { Collector::Serial };
     let collector = Collector::chosen(flags).unwrap_or(by_default);
     let sure = Collector::chosen(flags).is_some() || (machine.processors.is_some() && machine.memory.is_some());
+    let one_size = release.is_some_and(|release| release < USES_SMALLER_PAGES);
+    let smaller = if one_size { page } else { page.min(PageSize::MIB_2) };
+    if collector == Collector::Z && smaller < page {
+        // It takes pages of 2 MiB or does not start.
+        return None;
+    }
 
-    let layout = Layout { page: page.bytes().get(), new: release.is_some_and(|release| release >= 25) };
-    let heap = layout.heap(asked.get(), collector, flags);
-    let pages =
-        layout.whole(heap).saturating_add(layout.code(flags)).saturating_add(layout.tables(heap, collector, flags));
-    let measured = matches!(release, Some(17 | 25)) && page == PageSize::MIB_2;
-    let error = match (measured && is_plain(flags), said && sure) {
+    let new = release.is_some_and(|release| release >= 25);
+    let large = Layout { page: page.bytes().get(), new };
+    let small = Layout { page: smaller.bytes().get(), new };
+    let heap = large.heap(asked.get(), collector, flags);
+    // Shenandoah takes its bitmaps on the pages of the heap.
+    let tables = if collector == Collector::Shenandoah { &large } else { &small };
+    let (code, tables_in) = (small.code(flags), tables.tables(heap, collector, flags));
+    let mut pages = large.whole(heap);
+    let mut others = code;
+    if tables.page == large.page {
+        pages += tables_in
+    } else {
+        others += tables_in
+    }
+    if smaller == page {
+        pages = pages.saturating_add(std::mem::take(&mut others));
+    }
+    let rest = code.saturating_mul(small.page).saturating_add(tables_in.saturating_mul(tables.page));
+    let measured = matches!(release, Some(17 | 25)) && smaller == PageSize::MIB_2 && is_plain(flags, new);
+    let error_percent = match (measured, said && sure) {
         (_, false) => GUESSED_ERROR,
         (false, true) => OTHER_RELEASE_ERROR,
-        (true, true) if heap >= LARGEST_PROVEN => LARGE_HEAP_ERROR,
+        (true, true) if heap >= LARGEST_PROVEN || small.splits_unmeasured(flags) => LARGE_HEAP_ERROR,
         (true, true) => 0,
     };
-    Some((PageCount(pages), error))
+    Some(Estimate { pages: PageCount(pages), smaller: PageCount(others), rest: Bytes(rest), error_percent })
 }
 
-/// Whether nothing is said that the machines which were measured were not told.
-fn is_plain(flags: &Flags) -> bool {
-    const UNTOLD: [&str; 6] =
-        ["SegmentedCodeCache", "ShenandoahRegionSize", "NewSize", "MaxNewSize", "NewRatio", "UseSHM"];
-    UNTOLD.iter().all(|name| flags.get(name).is_none())
+impl Estimate {
+    /// As demands: first of the size that the heap is on.
+    pub(super) fn demands(&self, page: PageSize) -> Vec<Demand> {
+        let source = DemandSource::Estimated { error_percent: self.error_percent };
+        let both = [(page, self.pages), (PageSize::MIB_2, self.smaller)];
+        let needed = both.into_iter().filter(|(_, pages)| *pages > PageCount::ZERO);
+        needed.map(|(page_size, pages)| Demand { page_size, pages, source }).collect()
+    }
+}
+
+/// The largest heap of a machine that is told none: a part of the memory that it sees, which in a container is less than the
+/// host's (OpenJDK 17, `Arguments::set_heap_size`).
+fn by_memory(memory: Bytes, flags: &Flags) -> Bytes {
+    /// `MaxRAM`, beyond which memory counts only where that is said.
+    const MOST: Bytes = Bytes::from_gib(128);
+    /// `MaxHeapSize` before anything is known of the machine: 96 MiB, and three tenths for larger words.
+    const LEAST: u64 = (96 * MIB / 10 * 13) & !7;
+    let memory = flags.size("MaxRAM").unwrap_or(memory.min(MOST));
+    let part = |percentage: &str, fraction: &str, default: u64| {
+        let given = flags.get(percentage).and_then(flags::percentage);
+        let divisor = flags.size(fraction).map(Bytes::get).filter(|_| given.is_none());
+        let millionths = u128::from(given.unwrap_or(default * 1_000_000));
+        let part = match divisor {
+            Some(divisor) => u128::from(memory.get() / divisor.max(1)),
+            None => u128::from(memory.get()) * millionths / 100_000_000,
+        };
+        u64::try_from(part).unwrap_or(u64::MAX)
+    };
+    let (most, little) =
+        (part("MaxRAMPercentage", "MaxRAMFraction", 25), part("MinRAMPercentage", "MinRAMFraction", 50));
+    let heap = if little < LEAST { little } else { most.max(LEAST) };
+    Bytes(heap).max(flags.size("InitialHeapSize").unwrap_or_default())
+}
+
+/// Whether nothing is said that the machines which were measured were not told; 25 was told less than 17.
+fn is_plain(flags: &Flags, new: bool) -> bool {
+    const UNTOLD: [&str; 1] = ["ShenandoahRegionSize"];
+    const UNTOLD_OF_NEW: [&str; 10] = [
+        "SegmentedCodeCache",
+        "NewSize",
+        "MaxNewSize",
+        "NewRatio",
+        "UseSHM",
+        "UseEpsilonGC",
+        "ObjectAlignmentInBytes",
+        "TieredStopAtLevel",
+        flags::MODE.0,
+        flags::INTERPRETED,
+    ];
+    let more: &[&str] = if new { &UNTOLD_OF_NEW } else { &[] };
+    UNTOLD.iter().chain(more).all(|name| flags.get(name).is_none())
 }
 
 /// `17` of `17.0.15`, `8` of `1.8.0_402`.
@@ -143,23 +231,50 @@ impl Layout {
         asked.checked_next_multiple_of(step).unwrap_or(u64::MAX - u64::MAX % step)
     }
 
+    /// Whether code is compiled in two tiers. With the first alone, or the last alone, it has a cache for one.
+    fn tiered(flags: &Flags) -> bool {
+        let one_mode = matches!(flags.get(flags::MODE.0), Some("quick-only" | "high-only"));
+        let stops = flags.get("TieredStopAtLevel").and_then(flags::size).is_some_and(|level| level.get() < 4);
+        !one_mode && !stops && flags.get("TieredCompilation") != Some("false") && !flags.on(flags::INTERPRETED)
+    }
+
     /// `ReservedCodeCacheSize`: 240 MiB where compilation is tiered. In three parts, the smallest of which is rounded up to
-    /// its pages; below 8 pages (16 MiB) it is on base pages.
+    /// its pages; below 8 pages (16 MiB) it is on base pages. Each part has a table of a byte for each 128 bytes, of which
+    /// the whole pages are on huge ones.
     fn code(&self, flags: &Flags) -> u64 {
-        let tiered = flags.get("TieredCompilation") != Some("false");
-        let size = flags.size("ReservedCodeCacheSize").map(Bytes::get);
-        let size = size.unwrap_or(if tiered { 240 * MIB } else { 48 * MIB });
+        if flags.on("UseSHM") {
+            return 0;
+        }
+        let size = Self::code_size(flags);
         if size < self.page.saturating_mul(8) {
             return 0;
         }
-        let in_parts = tiered && size >= 240 * MIB;
+        let in_parts = Self::in_parts(flags, size);
         // Rounding three parts instead of one takes a page more in 25, and in 17 where the whole has an odd rest.
-        self.whole(size) + u64::from(in_parts && self.new)
+        let pages = self.whole(size) + u64::from(in_parts && self.new);
+        let table = |part: u64| part / 128 / self.page;
+        pages + if in_parts { 2 * table(size.saturating_sub(FIRST_PART) / 2) } else { table(pages * self.page) }
+    }
+
+    fn code_size(flags: &Flags) -> u64 {
+        let size = flags.size("ReservedCodeCacheSize").map(Bytes::get);
+        size.unwrap_or(if Self::tiered(flags) { 240 * MIB } else { 48 * MIB })
+    }
+
+    fn in_parts(flags: &Flags, size: u64) -> bool {
+        Self::tiered(flags) && size >= 240 * MIB && flags.get("SegmentedCodeCache") != Some("false")
+    }
+
+    /// Whether the code cache is so large that the exact size of its parts, which depends on the processors, counts.
+    fn splits_unmeasured(&self, flags: &Flags) -> bool {
+        let size = Self::code_size(flags);
+        Self::in_parts(flags, size) && size > 512 * MIB
     }
 
     fn tables(&self, heap: u64, collector: Collector, flags: &Flags) -> u64 {
-        // A byte, or a card, for each 512 bytes of heap; a bit for each 8.
-        let (cards, bits) = (heap / 512, heap / 64);
+        // A byte, or a card, for each 512 bytes of heap; a bit for each place where an object may begin.
+        let alignment = flags.size("ObjectAlignmentInBytes").map_or(8, Bytes::get).clamp(8, 256);
+        let (cards, bits) = (heap / 512, heap / 8 / alignment);
         match (collector, self.new) {
             (Collector::G1, false) => 2 * self.table(bits) + 3 * self.table(cards),
             (Collector::G1, true) => self.table(bits) + 2 * self.table(cards),
@@ -172,7 +287,7 @@ impl Layout {
             (Collector::Serial, _) => self.starts(heap, flags),
             // Two bitmaps of two bits, and the regions themselves.
             (Collector::Shenandoah, _) => 2 * self.whole(2 * bits) + 1,
-            (Collector::Z, _) => 0,
+            (Collector::Z | Collector::Epsilon, _) => 0,
         }
     }
 
@@ -187,123 +302,4 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn pages(command: &str, version: &str) -> (u64, u8) {
-        let flags = Flags::read(command.split(' '));
-        let machine = Machine { flags: &flags, version: Some(version), memory: None, processors: None };
-        let (pages, error) = estimate(&machine, PageSize::MIB_2).unwrap();
-        (pages.get(), error)
-    }
-
-    /// Pages of 2 MiB that the kernel had committed, of a pool with more: what Debian 12's OpenJDK takes.
-    #[test]
-    fn openjdk_17_0_15_takes_these() {
-        for (command, committed) in [
-            ("-XX:+UseG1GC -Xmx1g", 651),
-            ("-XX:+UseG1GC -Xms1g -Xmx1g", 651),
-            ("-XX:+UseG1GC -Xmx333m", 293),
-            ("-XX:+UseG1GC -Xmx512m", 384),
-            ("-XX:+UseG1GC -Xmx1023m", 651),
-            ("-XX:+UseG1GC -Xmx1025m", 657),
-            ("-XX:+UseG1GC -Xmx4g", 2244),
-            ("-XX:+UseG1GC -Xmx4500m", 2457),
-            ("-XX:+UseG1GC -Xmx500m -XX:G1HeapRegionSize=32m", 384),
-            ("-XX:+UseG1GC -Xmx256m -XX:ReservedCodeCacheSize=100m", 182),
-            ("-XX:+UseG1GC -Xmx256m -XX:ReservedCodeCacheSize=17m", 141),
-            ("-XX:+UseG1GC -Xmx256m -XX:ReservedCodeCacheSize=15m", 132),
-            ("-XX:+UseG1GC -Xmx256m -XX:-TieredCompilation", 156),
-            ("-XX:+UseParallelGC -Xmx512m", 376),
-            ("-XX:+UseParallelGC -Xmx640m", 450),
-            ("-XX:+UseParallelGC -Xmx641m", 441),
-            ("-XX:+UseParallelGC -Xmx700m", 470),
-            ("-XX:+UseParallelGC -Xmx1g", 648),
-            ("-XX:+UseParallelGC -Xmx1088m", 681),
-            ("-XX:+UseParallelGC -Xmx1111m", 676),
-            ("-XX:+UseParallelGC -Xmx2g", 1177),
-            ("-XX:+UseParallelGC -Xmx3g", 1706),
-            ("-XX:+UseParallelGC -Xmx4g", 2234),
-            ("-XX:+UseSerialGC -Xmx333m", 287),
-            ("-XX:+UseSerialGC -Xmx1g", 632),
-            ("-XX:+UseSerialGC -Xmx1534m", 888),
-            ("-XX:+UseSerialGC -Xmx4001m", 2123),
-            ("-XX:+UseShenandoahGC -Xmx70m", 160),
-            ("-XX:+UseShenandoahGC -Xmx333m", 300),
-            ("-XX:+UseShenandoahGC -Xmx1g", 665),
-            ("-XX:+UseShenandoahGC -Xmx2g", 1209),
-            ("-XX:+UseShenandoahGC -Xmx4500m", 2513),
-            ("-XX:+UseZGC -Xms333m -Xmx333m", 287),
-            ("-XX:+UseZGC -Xms1g -Xmx1g", 632),
-            ("-XX:+UseZGC -Xmx2g", 1144),
-        ] {
-            assert_eq!(pages(command, "17.0.15"), (committed, 0), "{command}");
-        }
-        // Three parts of 333 MiB, each rounded by itself.
-        assert_eq!(pages("-Xmx256m -XX:+UseG1GC -XX:ReservedCodeCacheSize=333m", "17.0.15").0, 299);
-    }
-
-    /// The same of Temurin's 25.0.3.
-    #[test]
-    fn openjdk_25_0_3_takes_these() {
-        for (command, committed) in [
-            ("-XX:+UseG1GC -Xmx512m", 381),
-            ("-XX:+UseG1GC -Xmx1g", 643),
-            ("-XX:+UseG1GC -Xmx1025m", 647),
-            ("-XX:+UseG1GC -Xmx4500m", 2417),
-            ("-XX:+UseParallelGC -Xmx641m", 442),
-            ("-XX:+UseParallelGC -Xmx1g", 633),
-            ("-XX:+UseParallelGC -Xmx1300m", 771),
-            ("-XX:+UseParallelGC -Xmx4g", 2203),
-            ("-XX:+UseSerialGC -Xmx512m", 377),
-            ("-XX:+UseSerialGC -Xmx1534m", 889),
-            ("-XX:+UseParallelGC -Xmx1534m", 889),
-            ("-XX:+UseSerialGC -Xmx4001m", 2124),
-            ("-XX:+UseShenandoahGC -Xmx1g", 666),
-            ("-XX:+UseShenandoahGC -Xmx4500m", 2514),
-            ("-XX:+UseZGC -Xms1g -Xmx1g", 633),
-        ] {
-            assert_eq!(pages(command, "25.0.3"), (committed, 0), "{command}");
-        }
-    }
-
-    #[test]
-    fn what_was_not_measured_has_an_error() {
-        assert_eq!(pages("-XX:+UseG1GC -Xmx1g", "21.0.2").1, OTHER_RELEASE_ERROR);
-        assert_eq!(pages("-XX:+UseG1GC -Xmx64g", "17.0.15").1, LARGE_HEAP_ERROR);
-        assert_eq!(pages("-Xmx1g", "17.0.15").1, GUESSED_ERROR);
-        let flags = Flags::default();
-        let machine = Machine { flags: &flags, version: None, memory: None, processors: None };
-        assert_eq!(estimate(&machine, PageSize::MIB_2), None);
-        let machine = Machine { memory: Some(Bytes::from_gib(4)), processors: Some(2), ..machine };
-        assert_eq!(estimate(&machine, PageSize::MIB_2), Some((PageCount(651), GUESSED_ERROR)));
-        assert_eq!((release("1.8.0_402"), release("17"), release("x")), (Some(8), Some(17), None));
-    }
-
-    proptest! {
-        #[test]
-        fn more_heap_never_needs_fewer_pages(
-            collector in prop::sample::select(vec!["G1", "Serial", "Shenandoah", "Z"]),
-            mib in 8_u64..1 << 18,
-            more in 0_u64..1 << 12,
-            version in prop::sample::select(vec!["17.0.15", "25.0.3"]),
-        ) {
-            let pages = |mib| pages(&format!("-XX:+Use{collector}GC -Xmx{mib}m"), version).0;
-            prop_assert!(pages(mib) <= pages(mib + more));
-        }
-
-        #[test]
-        fn no_number_brings_it_down(heap: u64, region: u64, code: u64, young: u64, page in 12_u32..40, collector in 0_usize..5) {
-            let collector = ["G1", "Serial", "Shenandoah", "Z", "Parallel"][collector];
-            let command = format!(
-                "-Xmx{heap} -XX:+Use{collector}GC -XX:G1HeapRegionSize={region} -XX:ShenandoahRegionSize={region} \
-                 -XX:ReservedCodeCacheSize={code} -Xmn{young}"
-            );
-            let flags = Flags::read(command.split(' '));
-            let machine = Machine { flags: &flags, version: None, memory: Some(Bytes(heap)), processors: None };
-            let _ = estimate(&machine, PageSize::new(1 << page).unwrap());
-        }
-    }
-}
+mod tests;

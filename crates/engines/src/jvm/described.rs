@@ -4,7 +4,7 @@ use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::{Engine, Host, Observed};
 
 use super::{Flags, command_words, flags, instance};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described};
 
@@ -19,7 +19,12 @@ const MOST_LINKS: usize = 8;
 ///
 /// # Errors
 /// There are no words; a size that is none; an argument file that is not there.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Jvm { command } = description else {
         return Err(DescribeError::new(
             "no command line is given",
@@ -32,7 +37,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
         return Err(DescribeError::new("the command line is empty", "begin it with the program: java -Xmx8g"));
     };
     let main = described::process(command.clone());
-    let words = command_words(&scene, &mut door, &main);
+    let (words, _) = command_words(&scene, &mut door, &main);
     described::must_make_sense(&door.unread, "correct the argument file")?;
     for file in flags::own_words(command).iter().filter_map(|word| word.strip_prefix('@')) {
         described::must_be_there(&door, file, "name the argument file by its whole path")?;
@@ -47,11 +52,19 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     instance.version = version(&mut door, program);
     instance.asked_page_size =
         instance.asked_page_size.or_else_absent(|| Observed::Known(described::page_size(&scene)));
-    instance.demand = super::demand(host, &instance, &read, instance.huge_pages);
+    (instance.demand, instance.beside) = super::demand(host, &instance, &read, None);
     Ok(Described { instance, unread: door.unread })
 }
 
 fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
+    if flags::PERCENTAGES.contains(&name) && flags::percentage(value).is_none() {
+        let what = format!("{name} is no part of 100: {:?}", shown(name, value));
+        return Err(DescribeError::new(what, "write a number from 0 to 100"));
+    }
+    if name == flags::MODE.0 && !flags::MODE.1.contains(&value) {
+        let what = format!("{name} is none of {}", flags::MODE.1.join(", "));
+        return Err(DescribeError::new(what, "OpenJDK starts with no other"));
+    }
     let sized = flags::size(value).is_some_and(|size| size.get() < 1 << 63);
     let zero = name == "MaxHeapSize" && flags::size(value).is_some_and(|size| size.get() == 0);
     if !flags::SIZES.contains(&name) || (sized && !zero) {
@@ -109,7 +122,7 @@ mod tests {
             .file("/opt/j9/release", "JAVA_VERSION=\"17.0.15\"\nJVM_VARIANT=\"Openj9\"\n")
             .file("/srv/jvm.options", "-Xmx4g\n-XX:+UseParallelGC\n");
         let command = command.split_whitespace().map(str::to_owned).collect();
-        describe(&host, &source, &Description::Jvm { command })
+        describe(&host, &source, &Description::Jvm { command }, false)
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A Java virtual machine's command line: the flags that decide on huge pages, and the program's name.
 
+use hugewise_host::capture::shape::{JAVA_PAIRS, is_program_name};
 use hugewise_model::Bytes;
 
 use crate::options;
@@ -29,6 +30,17 @@ pub const KEPT: &[&str] = &[
     "-XX:+UseHugeTLBFS*",
     "-XX:-UseHugeTLBFS*",
     "-XX:LargePageSizeInBytes*",
+    "-Xint*",
+    "-XX:MaxRAM*",
+    "-XX:MaxRAMPercentage*",
+    "-XX:MinRAMPercentage*",
+    "-XX:MaxRAMFraction*",
+    "-XX:MinRAMFraction*",
+    "-XX:TieredStopAtLevel*",
+    "-XX:CompilationMode*",
+    "-XX:ObjectAlignmentInBytes*",
+    "-XX:+UseEpsilonGC*",
+    "-XX:-UseEpsilonGC*",
     "-XX:MaxHeapSize*",
     "-XX:InitialHeapSize*",
     "-XX:ReservedCodeCacheSize*",
@@ -69,6 +81,7 @@ const SWITCHES: &[&str] = &[
     "UseSerialGC",
     "UseShenandoahGC",
     "UseZGC",
+    "UseEpsilonGC",
 ];
 
 /// Sizes that are recorded.
@@ -82,7 +95,19 @@ pub(super) const SIZES: &[&str] = &[
     "NewSize",
     "MaxNewSize",
     "NewRatio",
+    "MaxRAM",
+    "MaxRAMFraction",
+    "MinRAMFraction",
+    "TieredStopAtLevel",
+    "ObjectAlignmentInBytes",
 ];
+
+/// Parts of memory in percent that are recorded.
+pub(super) const PERCENTAGES: &[&str] = &["MaxRAMPercentage", "MinRAMPercentage"];
+
+/// The flag whose value is a word, and its words (OpenJDK 17, compilerDefinitions.cpp).
+pub(super) const MODE: (&str, [&str; 4]) =
+    ("CompilationMode", ["default", "quick-only", "high-only", "high-only-quick-internal"]);
 
 /// Flags by name, as `-XX:+PrintFlagsFinal` writes them, with their values; the last one of a name counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,6 +142,19 @@ impl Flags {
     }
 }
 
+/// `25`, `12.5`: in millionths of a percent, where it is a part of the whole.
+pub(super) fn percentage(text: &str) -> Option<u64> {
+    const MILLION: u64 = 1_000_000;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let part: u64 = format!("{part:0<6}").get(..6)?.parse().ok()?;
+    let all = whole.parse::<u64>().ok()?.checked_mul(MILLION)?.checked_add(part)?;
+    (all <= 100 * MILLION).then_some(all)
+}
+
 fn flag(word: &str) -> Option<(&'static str, String)> {
     if let Some(value) = word.strip_prefix("-Xmx") {
         return Some(("MaxHeapSize", value.to_owned()));
@@ -131,6 +169,9 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
     if word == "-Xlp" || word.starts_with("-Xlp:objectheap") {
         return Some(("UseLargePages", "true".into()));
     }
+    if word == "-Xint" {
+        return Some((INTERPRETED, "true".into()));
+    }
     let option = word.strip_prefix("-XX:")?;
     let switch = |name: &str| SWITCHES.iter().find(|known| **known == name);
     if let Some(name) = option.strip_prefix('+') {
@@ -140,8 +181,12 @@ fn flag(word: &str) -> Option<(&'static str, String)> {
         return switch(name).map(|name| (*name, "false".into()));
     }
     let (name, value) = option.split_once('=')?;
-    SIZES.iter().find(|known| **known == name).map(|name| (*name, value.to_owned()))
+    let known = SIZES.iter().chain(PERCENTAGES).chain([&MODE.0]).find(|known| **known == name);
+    known.map(|name| (*name, value.to_owned()))
 }
+
+/// What `-Xint` is recorded as.
+pub(super) const INTERPRETED: &str = "Xint";
 
 /// A flag that is read, as it is read; what is none of its kind has `?` for a value.
 pub(super) fn harmless(word: &str) -> Option<String> {
@@ -149,8 +194,15 @@ pub(super) fn harmless(word: &str) -> Option<String> {
     if word.starts_with("-Xlp") {
         return Some("-Xlp".to_owned());
     }
+    if name == INTERPRETED {
+        return Some("-Xint".to_owned());
+    }
     let switch = SWITCHES.contains(&name);
-    let shown = if switch || size(&value).is_some() { value.as_str() } else { "?" };
+    let sane = switch
+        || size(&value).is_some()
+        || (PERCENTAGES.contains(&name) && percentage(&value).is_some())
+        || (name == MODE.0 && MODE.1.contains(&value.as_str()));
+    let shown = if sane { value.as_str() } else { "?" };
     Some(match (switch, shown) {
         (true, "true") => format!("-XX:+{name}"),
         (true, _) => format!("-XX:-{name}"),
@@ -171,47 +223,36 @@ pub(super) fn size(text: &str) -> Option<Bytes> {
     digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
 }
 
-/// Options of the launcher whose value is the next word (`java --help` of 8 to 25).
-const WITH_VALUE: &[&str] = &[
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--limit-modules",
-    "--add-exports",
-    "--add-opens",
-    "--add-reads",
-    "--patch-module",
-    "--enable-native-access",
-    "--source",
-    "-d",
-    "--describe-module",
-];
-
-/// What runs: the main class, the jar's file name, or the module. Nothing of its own arguments is looked at.
+/// What runs: the main class, the jar's file name, or the module, where it has a name that a capture keeps. Nothing of its
+/// own arguments is looked at.
 pub fn program(arguments: &[String]) -> Option<&str> {
+    // Whatever else embeds a machine has options of its own.
+    arguments.first().filter(|first| options::file_name(first) == "java")?;
     let mut words = arguments.iter().skip(1).map(String::as_str);
+    let mut named = None;
     while let Some(word) = words.next() {
-        match word {
-            "-jar" => return words.next().map(options::file_name),
-            "-m" | "--module" => return words.next(),
-            _ if WITH_VALUE.contains(&word) => _ = words.next(),
-            _ if word.starts_with("--module=") => return word.strip_prefix("--module="),
-            _ if word.starts_with(['-', '@']) || word.is_empty() => {}
-            _ => return Some(options::file_name(word)),
-        }
+        named = match word {
+            "-jar" => words.next().map(options::file_name),
+            "-m" | "--module" => words.next(),
+            _ if JAVA_PAIRS.contains(&word) => {
+                words.next();
+                continue;
+            }
+            _ if word.starts_with("--module=") => word.strip_prefix("--module="),
+            // A capture has `-` for a word that it left out.
+            _ if word.starts_with(['-', '@']) || word.is_empty() => continue,
+            _ => Some(options::file_name(word)),
+        };
+        break;
     }
-    None
+    named.filter(|name| is_program_name(name))
 }
 
 /// The words before the program's own: those that the virtual machine takes.
 pub fn own_words(arguments: &[String]) -> &[String] {
     let mut skip = false;
     let end = arguments.iter().skip(1).position(|word| {
-        let value = std::mem::replace(&mut skip, WITH_VALUE.contains(&word.as_str()));
+        let value = std::mem::replace(&mut skip, JAVA_PAIRS.contains(&word.as_str()));
         !value && (matches!(word.as_str(), "-jar" | "-m" | "--module") || !word.starts_with(['-', '@']))
     });
     arguments.get(..end.map_or(arguments.len(), |end| end + 1)).unwrap_or_default()
@@ -262,6 +303,12 @@ mod tests {
             ("java --add-opens java.base/java.lang=ALL-UNNAMED -p mods -m shop/shop.Main", Some("shop/shop.Main")),
             ("java --module=shop/shop.Main", Some("shop/shop.Main")),
             ("java @/etc/jvm.options org.elasticsearch.Main", Some("org.elasticsearch.Main")),
+            ("java --source 17 /tmp/Hog.java x", Some("Hog.java")),
+            ("java Hog", Some("Hog")),
+            // What a capture could not keep is no name on its host either.
+            ("java -jar /srv/a=b.jar", None),
+            ("java -Xmx1g - -", None),
+            ("/usr/bin/jsvc -user x com.example.Main", None),
             ("java -version", None),
             ("java", None),
         ] {

@@ -5,21 +5,17 @@ mod described;
 pub mod flags;
 pub mod hsperf;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Door;
 use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
-use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process,
-};
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process};
 
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, versions};
 use flags::Flags;
-
-pub use described::describe;
 
 /// Accounts of servers written in Java, as their packages and manuals have them.
 const ACCOUNTS: &[&str] = &[
@@ -50,10 +46,33 @@ const ACCOUNTS: &[&str] = &[
 ];
 
 /// Java.
-pub static KIND: Kind = Kind { engine: Engine::Jvm, find, accounts: ACCOUNTS, options: flags::KEPT, settings: &[] };
+pub static KIND: Kind = Kind {
+    engine: Engine::Jvm,
+    names: &[(Engine::Jvm, "JVM")],
+    programs: &["java"],
+    find,
+    accounts: ACCOUNTS,
+    options: flags::KEPT,
+    // What a machine says of itself holds its whole command line and its properties.
+    rewrite: Some(|path, bytes| {
+        let ours = path.contains("/hsperfdata_");
+        ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
+    }),
+    describe: Some(described::describe),
+    ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
+    takes_page_size: |_| true,
+    reads_folder: |process| {
+        let arguments = process.command.known().into_iter().flatten();
+        arguments.filter_map(|word| word.strip_prefix('@')).any(|file| !file.starts_with('/'))
+    },
+    ..Kind::PLAIN
+};
 
 /// The name of the heap among the segments.
 const HEAP: &str = "heap";
+
+/// The name of all else that huge pages can back.
+const REST: &str = "code cache and tables";
 
 /// Smaller machines are too many and too small to matter, unless they ask for large pages.
 const SMALLEST_HEAP: Bytes = Bytes::from_mib(256);
@@ -70,7 +89,7 @@ const LONGEST_TOLD: usize = 1000;
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let data = hsperf_path(process);
-        if options::program(process) == "java" || data.is_some() {
+        if KIND.runs(options::program(process)) || data.is_some() {
             let files = scene.files_of(process);
             let mut door = Door::new(&files);
             let instance = instance(scene, &mut door, process, data);
@@ -98,8 +117,9 @@ fn hsperf_path(process: &Process) -> Option<&str> {
 
 fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Option<&str>) -> Instance {
     let host = scene.host;
-    let path = data.map(|path| options::in_mount_namespace_of(host, process, path));
+    let path = data.map(|path| options::as_reader_opens(host, process, options::as_process_names(process, path)));
     let told = path.as_deref().and_then(|path| door.parse(path, hsperf::parse).into_known()).unwrap_or_default();
+    let mut all_words = true;
     // Its own word holds what the environment added, too.
     let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
         (Some(arguments), Some(path)) if arguments.len() < LONGEST_TOLD => {
@@ -108,20 +128,24 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
         // Cut off, perhaps within a word: the command line goes on from there, and what it repeats counts.
         (Some(arguments), Some(path)) => {
             let whole = arguments.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
-            let command = command_words(scene, door, process);
+            let (command, all) = command_words(scene, door, process);
+            all_words = all;
             (Flags::read(whole.split_whitespace().chain(command.iter().map(String::as_str))), path)
         }
         _ => {
-            let command = command_words(scene, door, process);
-            (Flags::read(command.iter().map(String::as_str)), format!("/proc/{}/cmdline", process.pid))
+            let (command, all) = command_words(scene, door, process);
+            all_words = all;
+            (Flags::read(command.iter().map(String::as_str)), Place::command_line(process.pid).file)
         }
     };
     // The environment is never read, and may ask for what the command line does not: without the machine's own word,
     // only one that has none to give may be taken at its command line.
     let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
-    let flags_known = silent || told.contains_key("java.rt.vmArgs");
+    let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
-    let heap = heap(process, &flags);
+    let page = asked_page_size(host, &flags);
+    let heap = heap(process, &flags, page.get());
+    let reserved = reserved(process, &heap);
     let heap: BTreeSet<u64> = heap.iter().map(|mapping| mapping.start).collect();
     let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping.start));
     let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
@@ -154,41 +178,43 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     };
     instance.mechanism = if flags.on("UseSHM") { Mechanism::SysvShm } else { Mechanism::Mmap };
     instance.session_model = SessionModel::Threads;
-    instance.asked_page_size = asked_page_size(host, &flags);
+    instance.asked_page_size = page;
     instance.segments = heap_segments.into_iter().map(|part| Segment { name: HEAP.into(), ..part }).collect();
     let heap_use = segments::huge_page_use(&instance.segments);
     instance.segments.extend(huge_rest(host, process, &heap));
-    instance.huge_pages = match heap_use {
-        HugePageUse::All => HugePageUse::All,
-        _ => segments::huge_page_use(&instance.segments),
-    };
-    instance.demand = demand(host, &instance, &flags, heap_use);
+    if heap_use == HugePageUse::All && large_pages {
+        instance.segments.extend(refused(host, &instance, &flags));
+    }
+    instance.huge_pages = segments::huge_page_use(&instance.segments);
+    (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved);
     instance
 }
 
-/// The virtual machine's own words of the command line, argument files in their place.
-fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> Vec<String> {
-    let Some(arguments) = process.command.known() else { return Vec::new() };
-    let mut words = Vec::new();
+/// The virtual machine's own words of the command line, argument files in their place, and whether these are all of them.
+fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> (Vec<String>, bool) {
+    let Some(arguments) = process.command.known() else { return (Vec::new(), false) };
+    let (mut words, mut whole) = (Vec::new(), true);
     for word in flags::own_words(arguments).iter().skip(1) {
         match word.strip_prefix('@') {
             Some(file) => {
-                let folder = process.directory.known().map_or("", String::as_str);
+                let folder = options::directory(process).into_known().unwrap_or_default();
                 let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
-                let path = options::in_mount_namespace_of(scene.host, process, &file);
-                words.extend(flags::argument_file(&door.read(&path).into_known().unwrap_or_default()));
+                let path = options::as_reader_opens(scene.host, process, &file);
+                let read = door.read(&path).into_known();
+                whole &= read.is_some();
+                words.extend(flags::argument_file(&read.unwrap_or_default()));
             }
             None => words.push(word.clone()),
         }
     }
-    words
+    (words, whole)
 }
 
 /// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest
 /// unbroken stretch of private memory that is no larger than the heap may be, below the end of compressed references
 /// if there is one: with large pages the code cache of 240 MiB can be larger than a small heap, and the kernel may
 /// place more memory right beside it.
-fn heap<'a>(process: &'a Process, flags: &Flags) -> Vec<&'a Mapping> {
+fn heap<'a>(process: &'a Process, flags: &Flags, page: Option<PageSize>) -> Vec<&'a Mapping> {
     let mappings: Vec<_> =
         process.mappings.known().into_iter().flatten().filter(|mapping| mapping.accessible).collect();
     let shared = |start: &str| -> Vec<&'a Mapping> {
@@ -211,7 +237,9 @@ fn heap<'a>(process: &'a Process, flags: &Flags) -> Vec<&'a Mapping> {
         }
     }
     let size = |stretch: &Vec<&Mapping>| stretch.iter().map(|mapping| mapping.size()).sum::<Bytes>();
-    let limit = flags.size("MaxHeapSize").map_or(Bytes(u64::MAX), |most| most + SMALLEST_PART);
+    // It is rounded up to its pages.
+    let rounding = page.map_or(SMALLEST_PART, |page| page.bytes().max(SMALLEST_PART));
+    let limit = flags.size("MaxHeapSize").map_or(Bytes(u64::MAX), |most| most + rounding);
     let fits = |stretch: &&Vec<&Mapping>| (SMALLEST_PART..=limit).contains(&size(stretch));
     let compressed = |stretch: &Vec<&Mapping>| stretch.first().is_some_and(|first| first.start < COMPRESSED_END);
     let largest = stretches.iter().filter(fits).max_by_key(|stretch| (compressed(stretch), size(stretch)));
@@ -222,15 +250,21 @@ fn is_private_memory(mapping: &Mapping) -> bool {
     !mapping.shared && (mapping.name.is_empty() || mapping.name.starts_with("/anon_hugepage"))
 }
 
-/// What else the machine holds in huge pages, as one: code cache, the collector's bitmaps and card tables.
-fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Option<Segment> {
+/// What else the machine holds in huge pages, as one of each page size: code cache, the collector's bitmaps and card tables.
+fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Vec<Segment> {
     let huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
     let rest = segments::of(host, &[process.pid], |_, mapping| {
         mapping.accessible && is_private_memory(mapping) && huge(mapping) && !heap.contains(&mapping.start)
     });
-    let size = rest.iter().map(|segment| segment.size).sum();
-    let largest = rest.into_iter().next()?;
-    Some(Segment { name: "code cache and tables".into(), size, ..largest })
+    let mut by_page = BTreeMap::<Option<PageSize>, Segment>::new();
+    for segment in rest {
+        let name = REST.to_owned();
+        let size = segment.size;
+        let page = segment.page_size.get();
+        let whole = by_page.entry(page).or_insert(Segment { name, size: Bytes::ZERO, ..segment });
+        whole.size += size;
+    }
+    by_page.into_values().collect()
 }
 
 /// `LargePageSizeInBytes` is the largest size that may be used since JDK 16; 0 and no word mean the default.
@@ -239,24 +273,64 @@ fn asked_page_size(host: &Host, flags: &Flags) -> Observed<PageSize> {
     given.map_or_else(|| host.default_huge_page.clone(), Observed::Known)
 }
 
-fn demand(host: &Host, instance: &Instance, flags: &Flags, heap_use: HugePageUse) -> Option<Demand> {
-    let page_size = instance.asked_page_size.get()?;
-    if heap_use == HugePageUse::All && !grows(instance, flags) {
-        let pages = instance.segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
-        return Some(Demand { page_size, pages, source: DemandSource::Measured });
-    }
-    let machine = demand::Machine {
+/// What the machine asked for beside its heap and did not get on huge pages, as one: none of it has a mapping of its own on
+/// base pages, where all is reserved and taken as it is needed.
+fn refused(host: &Host, instance: &Instance, flags: &Flags) -> Option<Segment> {
+    let page = instance.asked_page_size.get()?;
+    let (heap, rest): (Vec<_>, Vec<_>) = instance.segments.iter().partition(|segment| segment.name == HEAP);
+    let heap: Bytes = heap.iter().map(|segment| segment.size).sum();
+    let held: Bytes = rest.iter().map(|segment| segment.size).sum();
+    let estimate = demand::estimate(&machine(host, instance, flags), page, Some(heap))?;
+    let least = estimate.rest.get() / 100 * u64::from(100_u8.saturating_sub(estimate.error_percent));
+    let missing = estimate.rest.saturating_sub(held);
+    (held.get() < least).then(|| Segment {
+        kind: SegmentKind::Private,
+        name: REST.into(),
+        size: missing,
+        page_size: host.base_page.clone(),
+        huge: Observed::Known(false),
+        mappers: 1,
+        identity: (u64::from(instance.pid), 0),
+    })
+}
+
+fn machine<'a>(host: &Host, instance: &'a Instance, flags: &'a Flags) -> demand::Machine<'a> {
+    demand::Machine {
         flags,
         version: instance.version.known().map(String::as_str),
         memory: host.memory.total.get(),
         processors: host.processors.online.get(),
-    };
-    // What a running machine was not told, its mappings tell better.
-    if instance.pid != 0 && flags.size("MaxHeapSize").is_none() {
-        return None;
     }
-    let (pages, error_percent) = demand::estimate(&machine, page_size)?;
-    Some(Demand { page_size, pages, source: DemandSource::Estimated { error_percent } })
+}
+
+/// Wholly on huge pages, and no heap that is still to grow, the mappings are the demand; otherwise what the flags make of it.
+/// `reserved` is the heap of a running machine that was told none.
+fn demand(host: &Host, instance: &Instance, flags: &Flags, reserved: Option<Bytes>) -> (Option<Demand>, Vec<Demand>) {
+    let Some(page_size) = instance.asked_page_size.get() else { return (None, Vec::new()) };
+    if instance.huge_pages == HugePageUse::All && !grows(instance, flags) {
+        return segments::demands(&instance.segments, page_size);
+    }
+    let told = flags.size("MaxHeapSize").is_some();
+    if instance.pid != 0 && !told && reserved.is_none() {
+        return (None, Vec::new());
+    }
+    let heap = reserved.filter(|_| instance.pid != 0 && !told);
+    let estimate = demand::estimate(&machine(host, instance, flags), page_size, heap);
+    let mut demands = estimate.map(|estimate| estimate.demands(page_size)).unwrap_or_default().into_iter();
+    (demands.next(), demands.collect())
+}
+
+/// How large the heap may become by the address space that is reserved for it: what follows it without a gap.
+fn reserved(process: &Process, heap: &[&Mapping]) -> Option<Bytes> {
+    // ZGC reserves many times what it may take.
+    let first = heap.first().filter(|first| is_private_memory(first))?;
+    let (start, mut end) = (first.start, first.end);
+    for mapping in process.mappings.known()?.iter().filter(|mapping| is_private_memory(mapping)) {
+        if mapping.start <= end && mapping.end > end && mapping.start >= start {
+            end = mapping.end;
+        }
+    }
+    Some(Bytes(end.saturating_sub(start)))
 }
 
 /// Whether a heap of ZGC's is not yet what it may become.

@@ -1,5 +1,5 @@
 use hugewise_host::source::map::MapSource;
-use hugewise_model::PageCount;
+use hugewise_model::{DemandSource, PageCount};
 
 use super::*;
 use crate::testing;
@@ -117,6 +117,73 @@ fn zgc_maps_its_heap_thrice_and_has_it_once() {
 }
 
 #[test]
+fn a_heap_that_is_still_to_grow_needs_what_it_may_become() {
+    let view = |start| Mapping {
+        shared: true,
+        device: 17,
+        inode: 27342,
+        ..mapping(start, 200, "/memfd:java_heap.hugetlb (deleted)", PageSize::MIB_2)
+    };
+    let mut mappings = vec![view(4 << 40), view(8 << 40), view(16 << 40)];
+    mappings.push(mapping(0x7fdf_4920_0000, 240, HUGE, PageSize::MIB_2));
+    let command = "java -XX:+UseZGC -XX:+UseLargePages -Xms200m -Xmx1g Main";
+    let instance = only(java(7, command, mappings), &MapSource::new());
+    assert_eq!((instance.segments[0].size, instance.huge_pages), (Bytes::from_mib(200), HugePageUse::All));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(512 + 120)));
+}
+
+/// OpenJDK 17 with a page of 1 GiB for its heap, and no pages of 2 MiB for the 272 MiB beside it.
+#[test]
+fn what_was_refused_beside_the_heap_makes_it_partly() {
+    let command = "java -XX:+UseParallelGC -XX:+UseLargePages -XX:LargePageSizeInBytes=1g -Xmx1g Main";
+    let heap = mapping(0xc000_0000, 1024, HUGE, PageSize::GIB_1);
+    let process = Process {
+        executable: Observed::Known("/opt/jdk-17.0.21/bin/java".into()),
+        ..java(7, command, vec![heap.clone()])
+    };
+    let pages = |instance: &Instance| {
+        let all = instance.demand.iter().chain(&instance.beside);
+        all.map(|demand| (demand.page_size, demand.pages.get())).collect::<Vec<_>>()
+    };
+    let instance = only(process.clone(), &MapSource::new());
+    assert_eq!(instance.huge_pages, HugePageUse::Partly);
+    assert_eq!(pages(&instance), [(PageSize::GIB_1, 1), (PageSize::MIB_2, 136)]);
+    let refused: Vec<_> = instance.segments.iter().filter(|it| it.huge == Observed::Known(false)).collect();
+    assert_eq!(refused.iter().map(|segment| segment.size).collect::<Vec<_>>(), [Bytes::from_mib(272)]);
+
+    let rest =
+        [mapping(0x7fdf_4920_0000, 240, HUGE, PageSize::MIB_2), mapping(0x7fdf_6920_0000, 32, HUGE, PageSize::MIB_2)];
+    let whole = Process { mappings: Observed::Known([vec![heap], rest.to_vec()].concat()), ..process };
+    let instance = only(whole, &MapSource::new());
+    assert_eq!((instance.huge_pages, instance.segments.len()), (HugePageUse::All, 2));
+    assert_eq!(pages(&instance), [(PageSize::GIB_1, 1), (PageSize::MIB_2, 136)]);
+}
+
+/// On base pages what a heap has not taken yet is reserved behind what it has.
+#[test]
+fn a_heap_that_nobody_told_its_size_has_it_reserved() {
+    let reserved = Mapping { accessible: false, ..mapping(0xc800_0000, 896, "", PageSize::KIB_4) };
+    let process = Process {
+        executable: Observed::Known("/opt/jdk-17.0.21/bin/java".into()),
+        ..java(7, "java -XX:+UseG1GC -XX:MaxRAMPercentage=4 Main", vec![])
+    };
+    let heap = mapping(0xc000_0000, 128, "", PageSize::KIB_4);
+    let process = Process { mappings: Observed::Known(vec![heap, reserved]), ..process };
+    let mut host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: testing::known([process.clone()]),
+        ..Host::default()
+    };
+    host.memory.total = Observed::Known(Bytes::from_gib(100));
+    let source = MapSource::new();
+    let scene = Scene::new(&host, &source);
+    let mut door = Door::new(&source);
+    let instance = instance(&scene, &mut door, &process, None);
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(651)));
+}
+
+#[test]
 fn its_own_word_beats_the_command_line() {
     let data = Mapping { shared: true, ..mapping(0x1000, 0, "/tmp/hsperfdata_app/7", PageSize::KIB_4) };
     let told = hsperf::tests::file(
@@ -159,7 +226,12 @@ fn who_may_not_see_what_the_environment_added_does_not_say_no() {
 fn flags_may_stand_in_an_argument_file() {
     let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
     let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");
-    assert_eq!(only(process, &source).asked, Asked::Try);
+    assert_eq!(only(process.clone(), &source).asked, Asked::Try);
+    let hidden = MapSource::new().denied("/srv/jvm.options");
+    let process =
+        Process { mappings: Observed::Known(vec![mapping(0xc000_0000, 1024, "", PageSize::KIB_4)]), ..process };
+    let found = found(vec![process], &hidden);
+    assert_eq!((found.instances[0].asked, found.unread.len()), (Asked::Unknown, 1));
 }
 
 #[test]

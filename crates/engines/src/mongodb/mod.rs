@@ -5,15 +5,69 @@ pub mod yaml;
 use hugewise_host::Door;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
-use hugewise_model::{Engine, Process};
+use hugewise_model::{Engine, Host, Instance, Level, Process};
 
+use crate::kind::{ThpAdvice, VersionUnknown};
 use crate::redis::{describe_private_server, forked};
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, versions};
 
 /// MongoDB.
-pub static KIND: Kind =
-    Kind { engine: Engine::MongoDb, find, accounts: &["mongodb", "mongod"], options: OPTIONS, settings: SETTINGS };
+pub static KIND: Kind = Kind {
+    engine: Engine::MongoDb,
+    names: &[(Engine::MongoDb, "MongoDB")],
+    programs: &["mongod"],
+    find,
+    accounts: &["mongodb", "mongod"],
+    options: OPTIONS,
+    settings: SETTINGS,
+    rewrite: Some(|path, bytes| {
+        let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
+        ours.then(|| without_secrets(bytes)).flatten()
+    }),
+    thp,
+    reads_folder: |process| config_file(process).is_some_and(|path| !path.starts_with('/')),
+    ..Kind::PLAIN
+};
+
+/// The settings that are read of a mongod.conf, each on its line, in a file of the same format: line by line it could not be
+/// told what belongs to a secret.
+fn without_secrets(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut kept = String::from("{");
+    let mut line = 1;
+    for entry in yaml::parse(bytes).ok()? {
+        let Some((path, _)) = PATHS.iter().find(|(path, _)| *path == entry.path) else { continue };
+        while line < entry.line {
+            kept.push('\n');
+            line += 1;
+        }
+        kept.push_str(&format!("{path}: \"{}\", ", shown(path, &entry.value)));
+    }
+    kept.push_str("}\n");
+    Some(kept.into_bytes())
+}
+
+/// From this major version on it wants THP: its allocator manages it (MongoDB's manual, "TCMalloc performance").
+const WANTS_THP: u32 = 8;
+
+/// Up to 7 off; from 8 on `always`, on the processors that its new allocator is for.
+fn thp(host: &Host, instance: &Instance) -> Result<Option<ThpAdvice>, VersionUnknown> {
+    let digits = |version: &String| {
+        version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
+    };
+    let Some(major) = instance.version.known().and_then(digits) else {
+        return Err(VersionUnknown { why: instance.version.reason().unwrap_or_else(|| "not understood".into()) });
+    };
+    let modern = host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
+    let wants = major >= WANTS_THP && modern;
+    Ok(Some(if wants { ThpAdvice::For } else { ThpAdvice::Against(Level::Warn) }))
+}
+
+/// The configuration file that its command line names: it reads no other.
+fn config_file(process: &Process) -> Option<&str> {
+    let arguments = process.command.known()?;
+    options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'))
+}
 
 const OPTIONS: &[&str] =
     &["--config", "-f", "--dbpath", "--port", "--wiredTigerCacheSizeGB", "--maxConns", "--shardsvr", "--configsvr"];
@@ -49,7 +103,7 @@ const PATHS: &[(&str, &str)] = &[
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if options::program(process) == "mongod" && !forked(scene, process) {
+        if KIND.runs(options::program(process)) && !forked(scene, process) {
             instance(scene, found, process);
         }
     }
@@ -64,12 +118,10 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     };
     let files = scene.files_of(process);
     let mut door = Door::new(&files);
-    // mongod reads no file that it is not told of.
-    let file = options::value(arguments, "config").or_else(|| options::short_value(arguments, 'f'));
-    if let Some(file) = file {
-        let folder = process.directory.known().map_or("", String::as_str);
+    if let Some(file) = config_file(process) {
+        let folder = options::directory(process).into_known().unwrap_or_default();
         let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
-        let file = options::in_mount_namespace_of(scene.host, process, &file);
+        let file = options::as_reader_opens(scene.host, process, &file);
         for entry in door.parse(&file, yaml::parse).into_known().unwrap_or_default() {
             if let Some((path, _)) = PATHS.iter().find(|(path, _)| *path == entry.path) {
                 add(path, &entry.value, Place { file: file.clone(), line: entry.line });
@@ -79,7 +131,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     found.add_unread(process, door.unread);
     for (path, option) in PATHS.iter().filter(|(_, option)| !option.is_empty()) {
         if let Some(value) = options::value(arguments, option) {
-            add(path, value, Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+            add(path, value, Place::command_line(process.pid));
         }
     }
     let has = |option| options::value(arguments, option).is_some();
@@ -107,7 +159,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
 mod tests {
     use hugewise_host::source::map::MapSource;
     use hugewise_model::instance::Mechanism;
-    use hugewise_model::{Asked, Host, HugePageUse, Observed};
+    use hugewise_model::{Asked, HugePageUse, Observed};
 
     use super::*;
     use crate::testing;
@@ -161,6 +213,23 @@ mod tests {
             (first.asked, first.mechanism, first.huge_pages),
             (Asked::Cannot, Mechanism::None, HugePageUse::None)
         );
+    }
+
+    #[test]
+    fn a_capture_keeps_what_is_read_and_where_and_no_more() {
+        let file = b"storage: {dbPath: /data, wiredTiger: {engineConfig: {cacheSizeGB: 4}}}\nsecurity:\n  keyFile: S3\nnet:\n  \
+                     tls: {certificateKeyFilePassword: S3}\n  port: 27100\n  maxIncomingConnections: S3 x\n";
+        let rewrite = KIND.rewrite.unwrap();
+        let kept = rewrite("/etc/mongod.conf", file).unwrap();
+        assert!(!String::from_utf8_lossy(&kept).contains("S3"));
+        let read = |bytes: &[u8]| -> Vec<_> {
+            let entries = yaml::parse(bytes).unwrap().into_iter();
+            let ours = entries.filter(|entry| PATHS.iter().any(|(path, _)| *path == entry.path));
+            ours.map(|entry| (entry.line, shown(&entry.path, &entry.value).to_owned(), entry.path)).collect()
+        };
+        assert_eq!(read(&kept), read(file));
+        assert_eq!(read(&kept).len(), 4);
+        assert!(rewrite("/etc/redis.conf", file).is_none());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The part of YAML that mongod.conf is written in: nested maps of scalars by indentation.
+//! mongod.conf: YAML whose scalars are settings.
 //!
-//! Keys come out dotted, as MongoDB's manual writes them: `storage.wiredTiger.engineConfig.cacheSizeGB`. Dotted keys in
-//! the file, comments, quotes and `{a: 1, b: 2}` on one line are understood; lists, anchors and block texts are not
-//! needed and are passed over.
+//! Keys come out dotted, as MongoDB's manual writes them: `storage.wiredTiger.engineConfig.cacheSizeGB`, whether they are
+//! nested by indentation, in braces, or dotted in the file. Lists are passed over, and what an alias stands for too.
 
 use hugewise_host::ParseError;
+use saphyr_parser::{Event, Parser};
 
 /// One scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,84 +17,88 @@ pub struct Entry {
     pub line: u64,
 }
 
+/// Deeper than any setting is, and than any file that is read to the end.
+const DEEPEST: usize = 32;
+
+/// Longer than any setting's name.
+const LONGEST: usize = 256;
+
+/// What a value that comes now belongs to.
+enum Within {
+    /// A map, and the key that was read last, where a value is due.
+    Map(Option<String>),
+    /// A list, none of whose values has a name.
+    List,
+}
+
 /// All scalars, in the order of the file.
 ///
 /// # Errors
-/// A file with zero bytes, or indented with tabs, which YAML forbids.
+/// A file with zero bytes, what is no YAML (a tab for an indent), or what is nested deeper than any setting.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, ParseError> {
     if bytes.contains(&0) {
         return Err(ParseError::whole("zero bytes in a configuration file"));
     }
     let text = String::from_utf8_lossy(bytes);
     let mut entries = Vec::new();
-    let mut parents: Vec<(usize, String)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = without_comment(line);
-        let content = line.trim_start_matches(' ');
-        if content.trim().is_empty() || content.starts_with("---") || content.starts_with('%') {
-            continue;
-        }
-        if content.starts_with('\t') {
-            return Err(ParseError::at(number, "indented with a tab"));
-        }
-        let depth = line.len() - content.len();
-        parents.retain(|(indent, _)| *indent < depth);
-        let Some((key, value)) = key_and_value(content) else { continue };
-        let path = joined(parents.last().map(|(_, path)| path.as_str()), &key);
-        if value.is_empty() {
-            parents.push((depth, path));
-        } else if let Some(inner) = value.strip_prefix('{') {
-            let inner = inner.trim_end().trim_end_matches('}');
-            let pairs = inner.split(',').filter_map(|pair| key_and_value(pair.trim()));
-            entries.extend(pairs.map(|(key, value)| Entry {
-                path: joined(Some(&path), &key),
-                value: unquoted(&value),
-                line: number,
-            }));
-        } else {
-            entries.push(Entry { path, value: unquoted(&value), line: number });
+    let mut within: Vec<Within> = Vec::new();
+    for event in Parser::new_from_str(&text) {
+        // What the parser says of a line may repeat it, and it may hold a secret.
+        let (event, span) = event.map_err(|error| ParseError::at(number(error.marker().line()), "no YAML"))?;
+        let line = number(span.start.line());
+        match event {
+            Event::Scalar(text, ..) => match within.last_mut() {
+                Some(Within::Map(key @ None)) => *key = Some(text.into_owned()),
+                Some(Within::Map(Some(_))) => {
+                    entries.extend(path(&within).map(|path| Entry { path, value: text.into_owned(), line }));
+                    value_ends(&mut within);
+                }
+                Some(Within::List) | None => {}
+            },
+            Event::Alias(_) => match within.last_mut() {
+                Some(Within::Map(key @ None)) => *key = Some(String::new()),
+                _ => value_ends(&mut within),
+            },
+            Event::MappingStart(..) | Event::SequenceStart(..) if within.len() >= DEEPEST => {
+                return Err(ParseError::at(line, "nested too deeply"));
+            }
+            Event::MappingStart(..) => within.push(Within::Map(None)),
+            Event::SequenceStart(..) => within.push(Within::List),
+            Event::MappingEnd | Event::SequenceEnd => {
+                within.pop();
+                collection_ends(&mut within);
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {}
         }
     }
     Ok(entries)
 }
 
-fn joined(parent: Option<&str>, key: &str) -> String {
-    parent.map_or_else(|| key.to_owned(), |parent| format!("{parent}.{key}"))
-}
-
-/// `key: value` or `key:`; a colon inside a key, as in a URL, is none.
-fn key_and_value(content: &str) -> Option<(String, String)> {
-    let (key, value) =
-        content.split_once(": ").or_else(|| content.trim_end().strip_suffix(':').map(|key| (key, "")))?;
-    let key = unquoted(key.trim());
-    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    plain.then(|| (key, value.trim().to_owned()))
-}
-
-fn unquoted(value: &str) -> String {
-    let value = value.trim();
-    for quote in ['"', '\''] {
-        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
-            return inner.to_owned();
-        }
+/// A key has had its value.
+fn value_ends(within: &mut [Within]) {
+    if let Some(Within::Map(key)) = within.last_mut() {
+        *key = None;
     }
-    value.to_owned()
 }
 
-/// A `#` begins a comment at the start of a line or after a blank, outside quotes.
-fn without_comment(line: &str) -> &str {
-    let mut quote = None;
-    let mut before = ' ';
-    for (at, c) in line.char_indices() {
-        match (quote, c) {
-            (None, '#') if before.is_whitespace() => return line.get(..at).unwrap_or(line),
-            (None, '"' | '\'') if before.is_whitespace() => quote = Some(c),
-            (Some(open), _) if open == c => quote = None,
-            _ => {}
-        }
-        before = c;
+/// A map or a list has ended: as a value it ends its key, as a key it is one without a name.
+fn collection_ends(within: &mut [Within]) {
+    if let Some(Within::Map(key)) = within.last_mut() {
+        *key = if key.is_some() { None } else { Some(String::new()) };
     }
-    line
+}
+
+/// The keys that lead here; none from within a list, or through a key that is no name.
+fn path(within: &[Within]) -> Option<String> {
+    let keys = within.iter().map(|one| match one {
+        Within::Map(Some(key)) => Some(key.as_str()).filter(|key| !key.is_empty() && key.len() <= LONGEST),
+        Within::Map(None) | Within::List => None,
+    });
+    Some(keys.collect::<Option<Vec<_>>>()?.join("."))
+}
+
+fn number(line: usize) -> u64 {
+    u64::try_from(line).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -117,6 +121,37 @@ mod tests {
             assert_eq!(value(file, "storage.dbPath").as_deref(), Some("/data"), "{file}");
             assert_eq!(value(file, "storage.wiredTiger.engineConfig.cacheSizeGB").as_deref(), Some("4"), "{file}");
             assert_eq!(value(file, "net.port").as_deref(), Some("27018"), "{file}");
+        }
+    }
+
+    #[test]
+    fn maps_in_braces_may_be_nested_and_go_over_lines() {
+        let file = "storage: {dbPath: /data, wiredTiger: {engineConfig: {cacheSizeGB: 4}}}\nnet:\n  {\n    tls: {mode: x},\n    \
+                    port: 27018\n  }\n";
+        assert_eq!(value(file, "storage.dbPath").as_deref(), Some("/data"));
+        assert_eq!(value(file, "storage.wiredTiger.engineConfig.cacheSizeGB").as_deref(), Some("4"));
+        assert_eq!(
+            (value(file, "net.port").as_deref(), value(file, "net.tls.mode").as_deref()),
+            (Some("27018"), Some("x"))
+        );
+        let entries = parse(file.as_bytes()).unwrap();
+        assert_eq!(entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 1, 4, 5]);
+    }
+
+    #[test]
+    fn lists_aliases_and_texts_are_passed_over() {
+        let file = "a: &x {port: 9}\nb: *x\nsetParameter:\n  - port: 1\n  - [port, 2]\n? {c: d}\n: {e: f}\ntext: |\n  net:\n    \
+                    port: 3\nnet:\n  port: 4 # 5\n";
+        assert_eq!(value(file, "net.port").as_deref(), Some("4"));
+        let entries = parse(file.as_bytes()).unwrap();
+        let paths: Vec<_> = entries.iter().map(|entry| entry.path.as_str()).collect();
+        assert_eq!(paths, ["a.port", "text", "net.port"]);
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for file in ["[".repeat(100_000), "a: {".repeat(100_000), "- ".repeat(100_000), "? ".repeat(100_000)] {
+            assert!(parse(file.as_bytes()).is_err());
         }
     }
 

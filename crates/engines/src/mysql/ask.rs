@@ -43,7 +43,7 @@ pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<()
     let version = instance.version.known().and_then(|version| super::numbers(version));
     let sizes = Sizes::of(&settings, instance.engine == Engine::MariaDb, version);
     if let Some(page) = instance.asked_page_size.get() {
-        instance.demand = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
+        (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
     }
     instance.settings = settings.values;
     Ok(())

@@ -13,6 +13,7 @@ use hugewise_model::instance::{Demand, DemandSource, Segment};
 use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
 
 use super::cnf;
+use crate::segments;
 use crate::settings::Settings;
 
 /// The release that the formula was held against: with the pages that it says the server always started wholly on them, and with
@@ -24,6 +25,9 @@ const EXTENT: u64 = 8 << 20;
 
 /// First releases of each series whose buffer pool is one stretch (MDEV-29445); later series have it from their start.
 const ONE_STRETCH: [(u32, u32, u32); 3] = [(10, 11, 12), (11, 4, 6), (11, 8, 2)];
+
+/// MariaDB before its pool was one stretch may choose chunks of a 64th of it, each rounded up by itself: in percent.
+const AUTOMATIC_CHUNKS_ERROR: u8 = 30;
 
 /// MyISAM's key cache, bytes for each block and each of its two links (mysys/mf_keycache.c; measured with 4 MiB to 8 GiB).
 const KEY_CACHE: Bookkeeping = Bookkeeping { block: 112, link: 48 };
@@ -43,6 +47,8 @@ pub(super) struct Sizes {
     aligned: bool,
     /// How far the stretches may be off, chance apart.
     error_percent: u8,
+    /// Whether the pool comes in stretches as large as they are taken for here.
+    is_whole: bool,
 }
 
 impl Sizes {
@@ -64,9 +70,10 @@ impl Sizes {
         let mut sizes = if version.is_some_and(is_one_stretch) {
             let whole = (pool >> 20 << 20).next_multiple_of_or_most(EXTENT);
             let error_percent = if version == Some(PROVEN) { 0 } else { 5 };
-            Self { pool, chunk: pool.max(1), stretches: vec![(1, whole)], aligned: true, error_percent }
+            let stretches = vec![(1, whole)];
+            Self { pool, chunk: pool.max(1), stretches, aligned: true, error_percent, is_whole: true }
         } else {
-            Self::in_chunks(pool, chunk)
+            Self { is_whole: false, ..Self::in_chunks(pool, chunk) }
         };
         let log = number("innodb_log_buffer_size", "16M")?.max(2 << 20);
         sizes.stretches.push((2, log - log % 4096));
@@ -87,7 +94,7 @@ impl Sizes {
         let with_descriptors = chunk.saturating_add(chunk / 1000 * 31);
         let error_percent = if pool >= 512 << 20 { 5 } else { 10 };
         let stretches = vec![(pool.div_ceil(chunk), with_descriptors)];
-        Self { pool, chunk, stretches, aligned: false, error_percent }
+        Self { pool, chunk, stretches, aligned: false, error_percent, is_whole: true }
     }
 
     /// Pages of one size with which it always starts wholly on them.
@@ -124,6 +131,25 @@ impl Sizes {
             0 | 1 => PageCount::ZERO,
             pages => PageCount(2 * pages - 3),
         }
+    }
+
+    /// The same as a demand.
+    pub(super) fn demand(&self, page_size: PageSize) -> Option<Demand> {
+        let source = DemandSource::Estimated { error_percent: self.error_percent(page_size) };
+        Some(Demand { page_size, pages: self.pages(page_size), source }).filter(|demand| demand.pages > PageCount::ZERO)
+    }
+
+    /// Between what the memory of a server with these settings lies: where all of it is on huge pages as it is, otherwise the
+    /// buffer pool at least, as what else is mapped there may be anything.
+    pub(super) fn range(&self, page: PageSize, all_on_huge_pages: bool) -> (Bytes, Bytes) {
+        let error = u64::from(if self.is_whole { self.error_percent } else { AUTOMATIC_CHUNKS_ERROR });
+        let below = |size: Bytes| Bytes(size.get() / (100 + error) * 100);
+        if !all_on_huge_pages {
+            let pool = if self.is_whole { self.pool } else { 0 };
+            return (below(Bytes(pool)), Bytes(u64::MAX));
+        }
+        let most = self.pages(page).of(page);
+        (below(self.least_pages(page).of(page)), most + Bytes(most.get() / 100 * error))
     }
 
     /// How much less may do, in percent, rounded up; or how far off it may be where it was not held against that release.
@@ -174,20 +200,17 @@ impl Bookkeeping {
     }
 }
 
-/// Wholly on huge pages the mappings are the demand, otherwise what the settings make of it.
+/// Wholly on huge pages the mappings are the demand, by the pages that they are on; otherwise what the settings make of it.
 pub(super) fn demand(
     now: HugePageUse,
     segments: &[Segment],
     sizes: Option<&Sizes>,
     page_size: PageSize,
-) -> Option<Demand> {
-    if now == HugePageUse::All {
-        let pages = segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
-        return Some(Demand { page_size, pages, source: DemandSource::Measured });
+) -> (Option<Demand>, Vec<Demand>) {
+    match now {
+        HugePageUse::All => segments::demands(segments, page_size),
+        _ => (sizes.and_then(|sizes| sizes.demand(page_size)), Vec::new()),
     }
-    let sizes = sizes?;
-    let source = DemandSource::Estimated { error_percent: sizes.error_percent(page_size) };
-    Some(Demand { page_size, pages: sizes.pages(page_size), source })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use hugewise_model::{Engine, Host, Observed};
 
 use super::files::{self, Groups};
 use super::{cnf, instance, numbers, version};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described};
 
@@ -25,7 +25,12 @@ const SIZES: [&str; 5] = [
 ///
 /// # Errors
 /// A file that is not there, makes no sense, or includes itself; a size that is none.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Config { engine: engine @ (Engine::MySql | Engine::MariaDb), path } = description else {
         return Err(DescribeError::new("no option file is given", "name it with --config my.cnf"));
     };
@@ -89,7 +94,7 @@ mod tests {
 
     fn describe_with(source: &MapSource, engine: Engine) -> Result<Described, DescribeError> {
         let host = Host { default_huge_page: Observed::Known(PageSize::MIB_2), ..Host::default() };
-        describe(&host, source, &Description::Config { engine, path: "/etc/my.cnf".into() })
+        describe(&host, source, &Description::Config { engine, path: "/etc/my.cnf".into() }, false)
     }
 
     fn on_10_11_19(text: &str) -> MapSource {

@@ -1,7 +1,9 @@
 //! The settings of a MySQL or MariaDB server: option files with their includes, and its command line.
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process};
 
 use super::cnf::{self, Content};
@@ -98,7 +100,7 @@ pub(super) fn read<'d>(
         }
     }
     let mut settings = reader.settings;
-    let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
+    let place = Place::command_line(main.pid);
     for (at, argument) in arguments.iter().enumerate().skip(1) {
         let Some(option) = argument.strip_prefix("--") else { continue };
         let (name, value) = match option.split_once('=') {
@@ -108,7 +110,16 @@ pub(super) fn read<'d>(
         set(&mut settings, name, value, place.clone());
     }
     if let Some(port) = options::short_value(arguments, 'P') {
-        settings.set("port", port, place);
+        settings.set("port", port, place.clone());
+    }
+    // Which files it reads at all: what is written to another is not read.
+    let named = ["defaults-file", "defaults-extra-file", "defaults-group-suffix"]
+        .map(|name| (name, options::value(arguments, name)));
+    for (name, value) in named.into_iter().chain([("no-defaults", none.then_some("ON"))]) {
+        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
+        let shape = if name == "defaults-group-suffix" { Shape::Names } else { Shape::Path };
+        let setting = Setting { name: name.into(), value: shape.shown(value).into(), place: Some(place.clone()) };
+        settings.values.insert(name.into(), setting);
     }
     settings
 }
@@ -151,7 +162,7 @@ impl Reader<'_, '_> {
     /// Reads a file, as the server names it, and what it includes; false where it is not there.
     fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
         self.files += 1;
-        let real = options::in_mount_namespace_of(self.host, self.main, path);
+        let real = options::as_reader_opens(self.host, self.main, path);
         let lines = match self.door.parse(&real, cnf::parse) {
             Observed::Known(lines) => lines,
             Observed::Absent => return false,
@@ -194,7 +205,7 @@ impl Reader<'_, '_> {
     }
 
     fn folder(&mut self, folder: &str, from: &Place, above: &mut Vec<String>) {
-        let real = options::in_mount_namespace_of(self.host, self.main, folder);
+        let real = options::as_reader_opens(self.host, self.main, folder);
         match self.door.list(&real) {
             Observed::Known(names) => {
                 for name in names.iter().filter(|name| name.ends_with(".cnf")) {
@@ -208,7 +219,7 @@ impl Reader<'_, '_> {
 
     /// Settings are missing that the server has read.
     fn lack(&mut self, path: &str, why: &str) {
-        let what = options::in_mount_namespace_of(self.host, self.main, path);
+        let what = options::as_reader_opens(self.host, self.main, path);
         self.door.tell(what, why.to_owned());
         self.settings.miss(Observed::Malformed(why.to_owned()));
     }

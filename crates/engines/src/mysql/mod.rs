@@ -9,12 +9,11 @@ pub mod persisted;
 
 use hugewise_host::capture::shape::is_version;
 use hugewise_host::{Door, ParseError, Source};
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Instance, Mapping, Observed, Process};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process};
 
-pub(crate) use ask::{answer, question};
-pub use described::describe;
-
+use crate::kind::beneath;
+use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments};
 use demand::{Sizes, demand};
@@ -23,7 +22,22 @@ use files::Groups;
 /// MySQL and its descendants; which one it is shows in the instance.
 pub static KIND: Kind = Kind {
     engine: Engine::MySql,
+    names: &[(Engine::MySql, "MySQL"), (Engine::MariaDb, "MariaDB")],
+    programs: &["mysqld", "mysqld-debug", "mariadbd"],
     find,
+    describe: Some(described::describe),
+    connect: Some((ask::question, ask::answer)),
+    ask: |instance, _| {
+        let by_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());
+        vec![if by_command_line {
+            "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
+        } else {
+            "# in the [mysqld] section of its option file: large-pages = ON"
+        }
+        .into()]
+    },
+    logs,
+    reads_folder: |_| true,
     accounts: &["mysql", "_mysql", "mariadb", "percona"],
     options: &[
         "--no-defaults",
@@ -80,12 +94,13 @@ pub static KIND: Kind = Kind {
         "include",
         "includedir",
     ],
+    ..Kind::PLAIN
 };
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for main in scene.host.processes.known().into_iter().flatten() {
         let program = options::program(main);
-        if !["mysqld", "mysqld-debug", "mariadbd"].contains(&program) || found.has_process(main.pid) || passing(main) {
+        if !KIND.runs(program) || found.has_process(main.pid) || passing(main) {
             continue;
         }
         let files = scene.files_of(main);
@@ -104,7 +119,7 @@ fn passing(main: &Process) -> bool {
 }
 
 fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, main: &Process) -> Instance {
-    let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
+    let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(main);
     let version = match data.known() {
         Some(data) => version(door, &inside(data)),
@@ -143,17 +158,45 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
     instance.mechanism = mechanism(mariadb, version.known().map(String::as_str), &instance.segments);
     instance.version = version;
     let page = instance.asked_page_size.get();
-    instance.demand = page.and_then(|page| demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page));
+    if let Some(page) = page {
+        (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
+    }
+    instance.next = next(&instance, &settings, sizes.as_ref());
+    if let (Some(page), true) = (page, grew(&instance)) {
+        // What its files come to is not what runs.
+        (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
+    }
     instance.settings = settings.values;
     instance
+}
+
+/// What its option files and its command line make of its next start. The buffer pool is one stretch, or several, among
+/// others of private memory: on base pages only that it is too large for what is mapped tells of a change.
+fn next(instance: &Instance, settings: &Settings, sizes: Option<&Sizes>) -> Observed<NextStart> {
+    if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
+        return why.as_ref().and_then(|()| Observed::Absent);
+    }
+    let page = instance.asked_page_size.get();
+    let size = sizes.zip(page).map(|(sizes, page)| {
+        let (least, most) = sizes.range(page, instance.huge_pages == HugePageUse::All);
+        let demands = sizes.demand(page).into_iter().collect();
+        Size { least, most, demands, setting: settings.values.get("innodb_buffer_pool_size").cloned() }
+    });
+    next::start(instance, Files { asked: instance.asked, setting: instance.setting.clone(), page: None, size })
+}
+
+/// Whether its files come to other memory than is mapped.
+fn grew(instance: &Instance) -> bool {
+    let setting = instance.next.known().and_then(|next| next.setting.as_ref());
+    setting.is_some_and(|setting| setting.name == "innodb_buffer_pool_size")
 }
 
 /// Where the server works is its data directory; `--datadir` where that may not be seen.
 fn data_directory(main: &Process) -> Observed<String> {
     let option = || options::value(main.command.known()?, "datadir").filter(|path| path.starts_with('/'));
-    match (&main.directory, option()) {
-        (_, Some(path)) => Observed::Known(path.trim_end_matches('/').to_owned()),
-        (directory, None) => directory.clone(),
+    match option() {
+        Some(path) => Observed::Known(path.trim_end_matches('/').to_owned()),
+        None => options::directory(main),
     }
 }
 
@@ -188,7 +231,7 @@ fn is_mariadb(
     version: Option<&String>,
 ) -> bool {
     let first = main.command.known().and_then(|words| words.first());
-    let link = || files.link(&options::in_mount_namespace_of(scene.host, main, first?)).into_known();
+    let link = || files.link(&options::as_reader_opens(scene.host, main, first?)).into_known();
     let names = || files.list(data?).into_known();
     let aria = || names().is_some_and(|names| names.iter().any(|name| name == "aria_log_control"));
     options::program(main) == "mariadbd"
@@ -215,6 +258,16 @@ fn asked(settings: &Settings) -> Asked {
         Some(_) => Asked::No,
         None => Asked::Unknown,
     }
+}
+
+/// `--log-error`, or the host's name in the data directory.
+fn logs(host: &Host, _: &dyn Source, _: &str, instance: &Instance) -> Vec<String> {
+    let command = host.process(instance.pid).and_then(|process| process.command.known());
+    let given = command.and_then(|command| options::value(command, "log-error"));
+    let given = given.or_else(|| instance.setting_value("log_error")).filter(|path| !path.is_empty());
+    let folder = instance.data_directory.known().map(String::as_str);
+    let own = folder.zip(host.name.known()).map(|(folder, name)| beneath(folder, &format!("{name}.err")));
+    given.map(|path| beneath(folder.unwrap_or("/"), path)).into_iter().chain(own).collect()
 }
 
 /// Up to 8.0.25 MySQL asks for System V memory; from then on it maps, as MariaDB has since 10.5.

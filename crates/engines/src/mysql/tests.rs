@@ -95,7 +95,7 @@ fn a_mariadb_on_base_pages_is_on_none() {
 #[test]
 fn the_estimate_keeps_to_its_error() {
     for (pool, taken) in [("64M", 163), ("512M", 387), ("1G", 643)] {
-        let demand = mariadb(on_base_pages(), &format!("innodb_buffer_pool_size={pool}\n")).demand.unwrap();
+        let demand = mariadb(vec![], &format!("innodb_buffer_pool_size={pool}\n")).demand.unwrap();
         let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
         assert!(demand.pages.get() >= taken, "{demand:?}");
         assert!((demand.pages.get() - taken) * 100 <= taken * u64::from(error_percent), "{demand:?}");
@@ -186,4 +186,67 @@ proptest::proptest! {
     fn no_version_file_brings_it_down(bytes: Vec<u8>) {
         let _ = parse_version(&bytes);
     }
+}
+
+fn next_of(mappings: Vec<Mapping>, settings: &str) -> Option<(Asked, Vec<u64>, String)> {
+    let next = mariadb(mappings, settings).next.into_known()?;
+    let pages = next.demands.iter().map(|demand| demand.pages.get()).collect();
+    Some((next.asked, pages, next.setting.map(|setting| setting.name).unwrap_or_default()))
+}
+
+#[test]
+fn nothing_changed_is_no_other_start() {
+    for settings in ["", "large_pages\n", "large_pages\nmax_connections=900\n"] {
+        assert_eq!(next_of(on_base_pages(), settings), None, "{settings}");
+    }
+    // 386 pages, and what alignment may take.
+    assert_eq!(next_of(on_huge_pages(), "large_pages\n"), None);
+    // Less than is mapped: of private memory on base pages anything may be the server's own.
+    assert_eq!(next_of(on_base_pages(), "innodb_buffer_pool_size=128M\n"), None);
+}
+
+#[test]
+fn a_pool_that_was_changed_since_the_start_is_the_next_starts() {
+    // The kernel says 643 pages of 1G, and alignment can take five more.
+    for mappings in [on_base_pages(), on_huge_pages()] {
+        let now: u64 = mariadb(mappings.clone(), "large_pages\n").demand.unwrap().pages.get();
+        let changed = "large_pages\ninnodb_buffer_pool_size=1G\n";
+        let (asked, pages, setting) = next_of(mappings.clone(), changed).unwrap();
+        assert_eq!((asked, pages, setting.as_str()), (Asked::Try, vec![648], "innodb_buffer_pool_size"));
+        let held = mariadb(mappings, changed).demand.unwrap().pages.get();
+        assert!(held.abs_diff(now) < 20, "{held} {now}");
+    }
+    let (_, pages, _) = next_of(on_huge_pages(), "large_pages\ninnodb_buffer_pool_size=64M\n").unwrap();
+    assert_eq!(pages, [168]);
+    let off = (Asked::No, vec![], "large_pages".to_owned());
+    assert_eq!(next_of(on_huge_pages(), "large_pages=OFF\n"), Some(off));
+}
+
+#[test]
+fn a_command_line_beats_the_files_and_says_so() {
+    let source = MapSource::new()
+        .file("/etc/mysql/my.cnf", "[mysqld]\nlarge_pages\n")
+        .file("/srv/my.cnf", "[mysqld]\nlarge_pages\n")
+        .file(&format!("{DATA}/mysql_upgrade_info"), "10.11.19-MariaDB\n");
+    let started =
+        |words: &str| only(&host("mariadbd", &format!("/usr/sbin/mariadbd {words}"), on_base_pages()), &source);
+    for words in
+        ["--skip-large-pages", "--large-pages=0", "--large_pages=OFF", "--loose-large-pages=0", "--disable-large-pages"]
+    {
+        let instance = started(words);
+        assert_eq!(instance.asked, Asked::No, "{words}");
+        assert!(instance.setting.unwrap().is_on_command_line(), "{words}");
+    }
+    let instance = started("--defaults-file=/srv/my.cnf");
+    assert!(!instance.setting.unwrap().is_on_command_line());
+    let named = &instance.settings["defaults-file"];
+    assert_eq!((named.value.as_str(), named.is_on_command_line()), ("/srv/my.cnf", true));
+    assert!(started("--no-defaults").settings["no-defaults"].is_on_command_line());
+}
+
+#[test]
+fn files_that_may_not_be_read_leave_the_next_start_unknown() {
+    let source = MapSource::new().denied("/etc/mysql/my.cnf");
+    let instance = only(&host("mariadbd", "/usr/sbin/mariadbd", on_huge_pages()), &source);
+    assert_eq!((instance.asked, instance.next), (Asked::Unknown, Observed::Denied));
 }

@@ -12,6 +12,10 @@ const SPARE: u64 = 4;
 /// Least that the estimate may be off in percent.
 const LEAST_ERROR: u8 = 1;
 
+/// Least that the memory of a running instance may be off its parameters, in percent, before these count as changed: what
+/// the fixed part and the buffers of the redo log take is not in the estimate.
+pub(super) const HELD_ERROR: u8 = 5;
+
 /// Granules of a release: the largest SGA that each is for, and its size; the last is for all larger ones.
 struct Granules {
     steps: &'static [(u64, u64)],

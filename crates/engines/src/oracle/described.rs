@@ -6,7 +6,7 @@ use hugewise_model::instance::{Demand, DemandSource, Mechanism, SessionModel, Se
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
-use crate::describe::{DescribeError, Described, Description};
+use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described, options, versions};
 
@@ -17,7 +17,12 @@ const PARTS_ERROR: u8 = 30;
 ///
 /// # Errors
 /// A file that is not there or makes no sense; a size that is none; no size at all.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let scene = Scene::new(host, source);
     match description {
         Description::Oracle { sga, sga_max, processes } => by_sizes(&scene, *sga, *sga_max, *processes),
@@ -92,21 +97,37 @@ fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<
     if instance.traits.contains(&"amm") {
         return Ok(());
     }
+    match estimated(scene, instance)? {
+        Some((demand, _)) => instance.demand = Some(demand),
+        None if complete => {
+            return Err(DescribeError::new("no parameter tells the size of the SGA", "give it with --sga 34G"));
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// What its parameters come to, and the one that decides; `None` where none tells.
+///
+/// # Errors
+/// A size that is none.
+pub(super) fn estimated(
+    scene: &Scene<'_>,
+    instance: &Instance,
+) -> Result<Option<(Demand, &'static str)>, DescribeError> {
+    let page_size = described::page_size(scene);
     let target = size(instance, "sga_target")?;
     let most = size(instance, "sga_max_size")?;
     let parts = size(instance, "db_cache_size")? + size(instance, "shared_pool_size")?;
     let sga = if target == Bytes::ZERO { parts } else { target };
     if sga.max(most) == Bytes::ZERO {
-        return match complete {
-            true => Err(DescribeError::new("no parameter tells the size of the SGA", "give it with --sga 34G")),
-            false => Ok(()),
-        };
+        return Ok(None);
     }
     let version = instance.version.known().map(String::as_str);
     let (pages, error) = demand::estimate(version, sga, Some(most), page_size);
     let error_percent = if target.max(most) == Bytes::ZERO { PARTS_ERROR } else { error };
-    instance.demand = Some(Demand { page_size, pages, source: DemandSource::Estimated { error_percent } });
-    Ok(())
+    let decides = if most > sga { "sga_max_size" } else { "sga_target" };
+    Ok(Some((Demand { page_size, pages, source: DemandSource::Estimated { error_percent } }, decides)))
 }
 
 /// A parameter that is a size: `34G`, `28941m`, `1073741824`; nothing where it is not set.
@@ -134,7 +155,7 @@ mod tests {
 
     fn by(description: &Description, source: &MapSource) -> Result<Described, DescribeError> {
         let host = Host { default_huge_page: Observed::Known(PageSize::MIB_2), ..Host::default() };
-        describe(&host, source, description)
+        describe(&host, source, description, false)
     }
 
     fn with(text: &str) -> Result<Instance, DescribeError> {

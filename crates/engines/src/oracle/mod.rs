@@ -7,23 +7,37 @@ mod demand;
 mod described;
 pub mod parameters;
 
-use hugewise_host::Door;
+use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, Process,
-    Unread,
+    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, Process, Unread,
 };
 
+use crate::kind::ThpAdvice;
+use crate::next::{self, Files, Size};
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments, touched, versions};
 use parameters::Assignment;
 
-pub use described::describe;
-
 /// Oracle.
-pub static KIND: Kind =
-    Kind { engine: Engine::Oracle, find, accounts: &["oracle", "grid"], options: &[], settings: SETTINGS };
+pub static KIND: Kind = Kind {
+    engine: Engine::Oracle,
+    names: &[(Engine::Oracle, "Oracle")],
+    programs: &["oracle"],
+    find,
+    accounts: &["oracle", "grid"],
+    settings: SETTINGS,
+    describe: Some(described::describe),
+    // 19c: never or madvise; 23ai on UEK7: madvise.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+    ask: |_, must| {
+        let value = if must { "ONLY" } else { "TRUE" };
+        vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
+    },
+    logs,
+    ..Kind::PLAIN
+};
 
 const SETTINGS: &[&str] = &[
     "use_large_pages",
@@ -113,7 +127,8 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
 
     let mut instance = scene.instance(Engine::Oracle, of.sid.to_owned(), pmon, pids);
     let mut parameters = Parameters::default();
-    let executable = pmon.executable.known().map(|path| path.trim_end_matches(" (deleted)"));
+    let executable = pmon.executable.known().map(|path| options::as_process_names(pmon, path));
+    let executable = executable.map(|path| path.trim_end_matches(" (deleted)"));
     if let Some(home) = executable.and_then(|path| path.strip_suffix("/bin/oracle")) {
         instance.version = versions::in_path(home).into();
         let place = Some(Place { file: format!("/proc/{}/exe", pmon.pid), line: 0 });
@@ -138,7 +153,10 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.traits = traits(&instance, of);
     (instance.asked, instance.setting) = asked(&instance, parameters.complete);
     instance.asked_page_size = host.default_huge_page.clone();
-    instance.demand = demand(host, &instance);
+    if let Some(page) = host.default_huge_page.get().filter(|_| !instance.traits.contains(&"amm")) {
+        (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
+    }
+    instance.next = next(scene, &instance, parameters.complete);
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;
     instance.sessions = Observed::Known(sessions);
@@ -216,19 +234,24 @@ fn sga(host: &Host, pids: &[u32], mapped: &[(u64, u64)]) -> Vec<Segment> {
 }
 
 fn traits(instance: &Instance, of: &Title<'_>) -> Vec<&'static str> {
-    let positive =
-        |name| instance.setting_value(name).is_some_and(|value| value.starts_with(|c| ('1'..='9').contains(&c)));
     let files = instance.segments.iter().any(|segment| segment.kind == SegmentKind::Posix);
     let measured = !instance.segments.is_empty();
     [
         // What is mapped says more than the file of the next start.
-        ("amm", files || (!measured && (positive("memory_target") || positive("memory_max_target")))),
+        ("amm", files || (!measured && asks_for_amm(instance))),
         ("asm", of.sid.starts_with("+A")),
         ("gimr", of.sid.eq_ignore_ascii_case("-MGMTDB")),
     ]
     .into_iter()
     .filter_map(|(name, has)| has.then_some(name))
     .collect()
+}
+
+/// Whether the parameters ask for automatic memory management.
+fn asks_for_amm(instance: &Instance) -> bool {
+    let positive =
+        |name| instance.setting_value(name).is_some_and(|value| value.starts_with(|c| ('1'..='9').contains(&c)));
+    positive("memory_target") || positive("memory_max_target")
 }
 
 /// `USE_LARGE_PAGES`, Oracle Database Reference 11.2 to 21c. TRUE by default; older servers have no such parameter and
@@ -252,11 +275,51 @@ fn asked(instance: &Instance, complete: bool) -> (Asked, Option<Setting>) {
     (asked, Some(setting.clone()))
 }
 
-fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
-    let page_size = host.default_huge_page.get()?;
-    let pages: PageCount = instance.segments.iter().map(|segment| page_size.pages_for(segment.size)).sum();
-    let measured = !instance.segments.is_empty() && !instance.traits.contains(&"amm");
-    measured.then_some(Demand { page_size, pages, source: DemandSource::Measured })
+/// What its parameter files make of its next start. One that could not be read leaves it unknown.
+fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<NextStart> {
+    if !complete {
+        let why = || Observed::Malformed("not all of its parameter files can be read".into());
+        return if instance.asked == Asked::Unknown { why() } else { Observed::Absent };
+    }
+    // As if nothing were mapped: what the files alone say.
+    let mut then = Instance { segments: Vec::new(), beside: Vec::new(), demand: None, ..instance.clone() };
+    then.traits.retain(|one| *one != "amm");
+    then.traits.extend(asks_for_amm(&then).then_some("amm"));
+    (then.asked, then.setting) = asked(&then, complete);
+    match (instance.traits.contains(&"amm"), then.asked == Asked::Cannot) {
+        (true, true) => return Observed::Absent,
+        (false, true) if instance.segments.is_empty() => return Observed::Absent,
+        (false, true) => {
+            return Observed::Known(NextStart { asked: then.asked, setting: then.setting, demands: Vec::new() });
+        }
+        (true, false) => {
+            let estimated = described::estimated(scene, &then).ok().flatten().filter(|_| then.asked != Asked::No);
+            let demands = estimated.map(|(demand, _)| demand).into_iter().collect();
+            return Observed::Known(NextStart { asked: then.asked, setting: then.setting, demands });
+        }
+        (false, false) => {}
+    }
+    let size = described::estimated(scene, &then).ok().flatten().map(|(demand, name)| {
+        let error = match demand.source {
+            DemandSource::Estimated { error_percent } => error_percent.max(demand::HELD_ERROR),
+            DemandSource::Engine | DemandSource::Measured => demand::HELD_ERROR,
+        };
+        let setting = then.settings.get(name).cloned();
+        Size::about(demand.pages.of(demand.page_size), error, vec![demand], setting)
+    });
+    // The kernel decides on the size of its pages.
+    next::start(instance, Files { asked: then.asked, setting: then.setting, page: None, size })
+}
+
+/// `BASE/diag/rdbms/DB/SID/trace/alert_SID.log`, where BASE holds the software that runs.
+fn logs(host: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
+    let process = host.process(instance.pid);
+    let executable = process.and_then(|process| Some(options::as_process_names(process, process.executable.known()?)));
+    let Some((base, _)) = executable.and_then(|path| path.split_once("/product/")) else { return Vec::new() };
+    let sid = &instance.name;
+    let kind = if instance.traits.contains(&"asm") { "asm" } else { "rdbms" };
+    let databases = source.list(&format!("{root}{base}/diag/{kind}")).into_known().unwrap_or_default();
+    databases.iter().map(|name| format!("{base}/diag/{kind}/{name}/{sid}/trace/alert_{sid}.log")).collect()
 }
 
 /// The parameter files of an instance, in the order in which they count.
@@ -299,7 +362,7 @@ impl Parameters {
             door.tell(file.to_owned(), why.into());
             return true;
         }
-        let path = options::in_mount_namespace_of(scene.host, pmon, file);
+        let path = options::as_reader_opens(scene.host, pmon, file);
         let read = door.parse(&path, |bytes| {
             parameters::parse_spfile(bytes).or_else(|error| parameters::parse_text(bytes).map_err(|_| error))
         });

@@ -1,7 +1,7 @@
 use hugewise_host::source::map::MapSource;
-use hugewise_model::PageSize;
 use hugewise_model::host::SysvSegment;
 use hugewise_model::process::Namespaces;
+use hugewise_model::{Demand, PageCount, PageSize};
 
 use super::*;
 use crate::testing;
@@ -316,4 +316,68 @@ fn without_maps_the_kernel_s_list_and_what_was_touched_tell() {
     let found = found(&report(two), &MapSource::new());
     let sizes: Vec<_> = found.instances.iter().map(|it| (it.segment_bytes(), it.huge_pages)).collect();
     assert_eq!(sizes, [(Bytes::from_mib(810), HugePageUse::All), (Bytes::ZERO, HugePageUse::Unknown)]);
+}
+
+/// A database of these segments on these pages, with these parameters.
+fn prod(segments: Vec<Mapping>, parameters: &str) -> Instance {
+    only(&host(vec![with(process(100, 54321, "ora_pmon_PROD"), segments)]), &init("PROD", parameters))
+}
+
+/// 19c with sga_target=1504M: the fixed part and 188 granules of 8 MiB, as an alert log has them.
+fn sga(page: PageSize) -> Vec<Mapping> {
+    vec![segment(11, 10, page), segment(12, 1504, page)]
+}
+
+#[test]
+fn pages_of_two_sizes_are_counted_by_size() {
+    // 1 GiB and 300 MiB: one page of the one and 150 of the other, not 662 of 2 MiB.
+    let mixed = vec![segment(1, 1024, PageSize::GIB_1), segment(2, 300, PageSize::MIB_2)];
+    let instance = prod(mixed, "sga_target=1300M\n");
+    let measured = |page_size, pages| Demand { page_size, pages: PageCount(pages), source: DemandSource::Measured };
+    assert_eq!(instance.demand, Some(measured(PageSize::MIB_2, 150)));
+    assert_eq!(instance.beside, [measured(PageSize::GIB_1, 1)]);
+    assert_eq!(instance.huge_pages, HugePageUse::All);
+    // What is on base pages counts in the pages that it asks for.
+    let mixed = vec![segment(1, 1024, PageSize::GIB_1), segment(2, 300, PageSize::KIB_4)];
+    let instance = prod(mixed, "sga_target=1300M\n");
+    assert_eq!((instance.demand, instance.beside.len()), (Some(measured(PageSize::MIB_2, 150)), 1));
+    let whole = prod(vec![segment(1, 1024, PageSize::GIB_1)], "sga_target=1G\n");
+    assert_eq!((whole.demand, whole.beside), (Some(measured(PageSize::GIB_1, 1)), vec![]));
+}
+
+#[test]
+fn parameters_that_were_not_changed_are_no_other_start() {
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        for parameters in ["sga_target=1504M\n", "sga_max_size=1504M\nsga_target=1G\n", "processes=100\n"] {
+            assert!(prod(sga(page), parameters).next.is_absent(), "{page} {parameters}");
+        }
+    }
+    assert!(prod(sga(PageSize::MIB_2), "sga_target=1504M\nuse_large_pages=ONLY\n").next.is_absent());
+    assert!(prod(sga(PageSize::KIB_4), "sga_target=1504M\nuse_large_pages=FALSE\n").next.is_absent());
+}
+
+#[test]
+fn parameters_that_were_changed_are_the_next_starts() {
+    let next = |page, parameters: &str| {
+        let next = prod(sga(page), parameters).next.into_known().unwrap();
+        let pages: Vec<_> = next.demands.iter().map(|demand| (demand.page_size, demand.pages.get())).collect();
+        (next.asked, next.setting.map(|setting| setting.name).unwrap_or_default(), pages)
+    };
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        // 34 GiB are 17,408 pages, and four to spare.
+        let larger = (Asked::Try, "sga_target".to_owned(), vec![(PageSize::MIB_2, 17_412)]);
+        assert_eq!(next(page, "sga_target=34G\n"), larger);
+        let most = (Asked::Try, "sga_max_size".to_owned(), vec![(PageSize::MIB_2, 17_412)]);
+        assert_eq!(next(page, "sga_target=1504M\nsga_max_size=34G\n"), most);
+        assert_eq!(next(page, "memory_target=4G\n"), (Asked::Cannot, "memory_target".to_owned(), vec![]));
+    }
+    let off = (Asked::No, "use_large_pages".to_owned(), vec![]);
+    assert_eq!(next(PageSize::MIB_2, "sga_target=1504M\nuse_large_pages=FALSE\n"), off);
+    let (asked, setting, pages) = next(PageSize::KIB_4, "sga_target=1504M\nuse_large_pages=ONLY\n");
+    assert_eq!((asked, setting.as_str(), pages.len()), (Asked::Must, "use_large_pages", 1));
+
+    let amm = Mapping { name: "/dev/shm/ora_PROD_1_0".into(), ..segment(5, 1504, PageSize::KIB_4) };
+    let then = prod(vec![amm.clone()], "sga_target=34G\nmemory_target=0\n").next.into_known().unwrap();
+    assert_eq!((then.asked, then.demands[0].pages), (Asked::Try, PageCount(17_412)));
+    assert!(prod(vec![amm], "memory_target=2G\n").next.is_absent());
 }

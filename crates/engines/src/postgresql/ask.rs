@@ -1,8 +1,10 @@
 //! What a running PostgreSQL says of itself.
 
+use std::collections::BTreeMap;
+
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::Setting;
-use hugewise_model::{Bytes, Host, HugePageUse, Instance, Observed, PageCount};
+use hugewise_model::instance::{NextStart, Setting};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount};
 
 use super::{KIND, asked, asked_page_size, conf, demand, setting};
 use crate::connect::{Question, Sockets, rows};
@@ -34,7 +36,9 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     }
     let mut settings = Settings::of(&KIND);
     settings.values.append(&mut instance.settings);
+    let by_files = settings.values.clone();
     let (mut size, mut pages) = (None, None);
+    let mut changed = Vec::new();
     for (name, value, unit) in rows(text) {
         match name {
             "server_version" => {
@@ -52,9 +56,12 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
             }
             _ => {}
         }
-        if !["sessions", "server_version"].contains(&name) {
-            replace(&mut settings, name, value, unit);
+        if !["sessions", "server_version"].contains(&name) && replace(&mut settings, name, value, unit) {
+            changed.extend(by_files.get(name).filter(|_| DECIDE.contains(&name)).cloned());
         }
+    }
+    if let Some(setting) = changed.into_iter().next() {
+        instance.next = Observed::Known(next(host, instance, by_files, setting));
     }
     instance.asked = asked(&settings);
     instance.setting = setting(&settings, instance.asked);
@@ -66,9 +73,30 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     Ok(())
 }
 
+/// Settings that decide on the main memory and its pages, and that only a start takes from the files.
+const DECIDE: [&str; 6] = [
+    "huge_pages",
+    "huge_page_size",
+    "shared_memory_type",
+    "shared_buffers",
+    "max_connections",
+    "min_dynamic_shared_memory",
+];
+
+/// What the files say of the next start, one setting of which is not what the server runs with.
+fn next(host: &Host, instance: &Instance, values: BTreeMap<String, Setting>, changed: Setting) -> NextStart {
+    let mut settings = Settings::of(&KIND);
+    settings.values = values;
+    let asked = asked(&settings);
+    let version = instance.version.known().map(String::as_str);
+    let page = asked_page_size(host, &settings).get().filter(|_| !matches!(asked, Asked::No | Asked::Cannot));
+    let demands = page.and_then(|page| demand::estimated(&settings, version, page)).into_iter().collect();
+    NextStart { asked, setting: Some(changed), demands }
+}
+
 /// Puts what the server says in the place of what the files say, unless it is the same: then the
-/// file and line are the better evidence.
-fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) {
+/// file and line are the better evidence. Whether it was another.
+fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) -> bool {
     let blocks = |unit: &str| match unit {
         "8kB" => 8 << 10,
         "kB" => 1 << 10,
@@ -90,14 +118,15 @@ fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) {
         let place = Some(Place { file: "pg_settings".into(), line: 0 });
         settings.values.insert(name.to_owned(), Setting { name: name.to_owned(), value, place });
     }
+    !same
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{files, host, only};
     use super::*;
+    use hugewise_model::PageSize;
     use hugewise_model::instance::{Demand, DemandSource};
-    use hugewise_model::{Asked, PageSize};
 
     #[test]
     fn the_server_knows_better_than_its_files() {

@@ -1,6 +1,6 @@
 //! What a PostgreSQL server needs: from its mappings, from its own word, or from a formula.
 
-use hugewise_model::instance::{Demand, DemandSource, Segment};
+use hugewise_model::instance::{Demand, DemandSource};
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use super::conf;
@@ -107,13 +107,6 @@ const ERROR_PERCENT_OF_ANY_VERSION: u8 = 10;
 /// a server of 128 MB.
 const ERROR_PERCENT_WITH_LIBRARIES: u8 = 25;
 
-/// The pages that hold what is mapped. On base pages the kernel has rounded the server's request up
-/// to one of them, which never crosses a huge page: the number is the server's own.
-pub(super) fn measured(segments: &[Segment], page: PageSize) -> Option<Demand> {
-    let pages: PageCount = segments.iter().map(|segment| page.pages_for(segment.size)).sum();
-    (pages > PageCount::ZERO).then_some(Demand { page_size: page, pages, source: DemandSource::Measured })
-}
-
 /// What the server itself says: `shared_memory_size` and `shared_memory_size_in_huge_pages` (15 and later).
 ///
 /// The first is rounded up to a mebibyte, so that the pages that hold it are exactly those that hold
@@ -160,6 +153,23 @@ pub(super) fn size(settings: &Settings, version: Option<&str>) -> Option<(Bytes,
         None => ERROR_PERCENT_OF_ANY_VERSION,
     };
     Some((bytes, error_percent))
+}
+
+/// Between what the main memory that these settings make lies.
+pub(super) struct Range {
+    /// At least so much.
+    pub(super) least: Bytes,
+    /// At most so much.
+    pub(super) most: Bytes,
+}
+
+/// The same, for a server that runs to be held against. Libraries only add to what the formula comes to.
+pub(super) fn range(settings: &Settings, version: Option<&str>) -> Option<Range> {
+    let (size, error_percent) = size(settings, version)?;
+    let exact = version.and_then(major).is_some_and(|major| COSTS.iter().any(|costs| costs.major == major));
+    let below = if exact { ERROR_PERCENT } else { ERROR_PERCENT_OF_ANY_VERSION };
+    let part = |percent: u8| Bytes(size.get() / 100 * u64::from(percent));
+    Some(Range { least: size.saturating_sub(part(below)), most: size + part(error_percent.max(below)) })
 }
 
 /// `15` of `15.20` or of `18beta1`.

@@ -7,7 +7,7 @@ use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Unread};
 
 use super::{DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings};
-use crate::describe::{DescribeError, Described};
+use crate::description::{DescribeError, Described};
 use crate::settings::{Settings, shown};
 use crate::{Scene, options};
 
@@ -110,7 +110,7 @@ pub(crate) fn describe(
         page_size: Observed::Absent,
         huge: Observed::Absent,
         mappers: 0,
-        identity: crate::describe::NO_IDENTITY,
+        identity: crate::description::NO_IDENTITY,
     }];
     instance.settings = settings.values;
     Ok(Described { instance, unread })

@@ -5,17 +5,18 @@ pub mod conf;
 mod demand;
 mod described;
 mod program;
+mod remedy;
 mod settings;
 mod titles;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, PageSize, Process};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Level, Observed, PageSize, Process};
 
-pub(crate) use ask::{answer, question};
-pub(crate) use described::describe as describe_files;
-
+use crate::description::{DescribeError, Described, Description};
+use crate::kind::{ThpAdvice, beneath};
+use crate::next::{self, Files, Size};
 use crate::settings::Settings;
 use crate::{Found, Kind, Scene, options, segments, touched};
 
@@ -25,7 +26,17 @@ const SMALLEST: Bytes = Bytes::from_mib(1);
 /// PostgreSQL.
 pub static KIND: Kind = Kind {
     engine: Engine::PostgreSql,
+    names: &[(Engine::PostgreSql, "PostgreSQL")],
+    programs: &titles::PROGRAMS,
     find,
+    describe: Some(describe_files),
+    connect: Some((ask::question, ask::answer)),
+    // tuned's profile `postgresql`.
+    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
+    ask: remedy::ask,
+    takes_page_size: remedy::takes_page_size,
+    logs,
+    reads_folder: |_| true,
     accounts: &["postgres", "pgsql", "_postgresql", "enterprisedb", "gitlab-psql"],
     options: &["-D", "-B", "-N", "-p", "-k", "-c", "--single", "--boot", "--check", "--describe-config"],
     settings: &[
@@ -55,7 +66,25 @@ pub static KIND: Kind = Kind {
         "include_if_exists",
         "include_dir",
     ],
+    ..Kind::PLAIN
 };
+
+/// A server by its files.
+fn describe_files(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    ask: bool,
+) -> Result<Described, DescribeError> {
+    let (data_dir, config, server_binary) = match description {
+        Description::PostgreSql { data_dir, config, server_binary } => {
+            (data_dir.as_deref(), config.as_deref(), server_binary.as_deref())
+        }
+        Description::Config { path, .. } => (None, Some(path.as_str()), None),
+        _ => (None, None, None),
+    };
+    described::describe(host, source, data_dir, config, server_binary, ask)
+}
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     let processes = scene.host.processes.known().map_or(&[][..], Vec::as_slice);
@@ -90,7 +119,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.session_model = SessionModel::Processes;
     instance.mechanism = Mechanism::Mmap;
 
-    let inside = |path: &str| options::in_mount_namespace_of(scene.host, main, path);
+    let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(scene, door.source, main);
     let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let mut lock = None;
@@ -133,16 +162,57 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         Observed::Known(_) => segments::huge_page_use(&instance.segments),
         _ => HugePageUse::Unknown,
     };
-    let version = instance.version.known().map(String::as_str);
-    instance.demand = instance.asked_page_size.get().and_then(|page| {
-        demand::measured(&instance.segments, page).or_else(|| demand::estimated(&settings, version, page))
-    });
+    instance.next = next(&instance, &settings);
+    if let Some(page) = instance.asked_page_size.get() {
+        (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
+        let version = instance.version.known().map(String::as_str);
+        instance.demand = instance.demand.take().or_else(|| demand::estimated(&settings, version, page));
+    }
     if main.mappings.is_absent() {
         instance.segments = main_memory_without_maps(scene.host, &instance);
         instance.huge_pages = segments::huge_page_use(&instance.segments);
     }
     instance.settings = settings.values;
     instance
+}
+
+/// What its files and its command line make of its next start.
+fn next(instance: &Instance, settings: &Settings) -> Observed<NextStart> {
+    if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
+        return why.as_ref().and_then(|()| Observed::Absent);
+    }
+    let named = |name: &str| settings.values.get(name).cloned();
+    let page = instance.asked_page_size.get();
+    let version = instance.version.known().map(String::as_str);
+    let size = demand::range(settings, version).zip(page).map(|(range, page)| Size {
+        least: range.least,
+        most: range.most,
+        demands: demand::estimated(settings, version, page).into_iter().collect(),
+        setting: named("shared_buffers"),
+    });
+    let files = Files {
+        asked: instance.asked,
+        setting: instance.setting.clone(),
+        page: page.map(|page| (page, named("huge_page_size"))),
+        size,
+    };
+    next::start(instance, files)
+}
+
+/// The collector names its file in `current_logfiles` (10 and later); Debian's clusters have theirs
+/// under /var/log.
+pub(crate) fn logs(_: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
+    let mut paths = Vec::new();
+    if let Some(folder) = instance.data_directory.known() {
+        let list = source.read(&format!("{root}{folder}/current_logfiles"));
+        let text = list.known().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+        let entries = text.lines().filter_map(|line| line.split_once(' ')).map(|(_, path)| path.trim());
+        paths.extend(entries.filter(|path| !path.is_empty()).map(|path| beneath(folder, path)));
+    }
+    if let Some((version, cluster)) = instance.name.split_once('/') {
+        paths.push(format!("/var/log/postgresql/postgresql-{version}-{cluster}.log"));
+    }
+    paths
 }
 
 /// The one stretch of shared memory, as large as its settings make it: without maps it is in no file how large it is.
@@ -180,18 +250,19 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("max_connections", "100"),
 ];
 
-/// The data directory as the server names it: it is where the postmaster works. A chroot shows
-/// there with its own path in front, and then `-D` is right.
+/// The data directory as the server names it: it is where the postmaster works. Where that has no version in it, as where
+/// the root folder of a chroot may not be seen, `-D` is right.
 fn data_directory(scene: &Scene<'_>, files: &dyn Source, main: &Process) -> Observed<String> {
     let option = option_directory(main).filter(|path| path.starts_with('/'));
-    let mut candidates = main.directory.known().cloned().into_iter().chain(option);
+    let directory = options::directory(main);
+    let mut candidates = directory.known().cloned().into_iter().chain(option);
     let first = candidates.next();
     let there = |path: &String| {
-        let version = options::in_mount_namespace_of(scene.host, main, &format!("{path}/PG_VERSION"));
+        let version = options::as_reader_opens(scene.host, main, &format!("{path}/PG_VERSION"));
         !files.read(&version).is_absent()
     };
     let best = first.iter().cloned().chain(candidates).find(there).or(first);
-    best.map_or_else(|| main.directory.clone(), Observed::Known)
+    best.map_or(directory, Observed::Known)
 }
 
 fn option_directory(main: &Process) -> Option<String> {

@@ -49,7 +49,7 @@ pub(super) fn read(
     }
     let Reader { mut settings, faults, .. } = reader;
     if let Some(arguments) = main.command.known() {
-        let place = Place { file: format!("/proc/{}/cmdline", main.pid), line: 0 };
+        let place = Place::command_line(main.pid);
         for (name, value) in command_line(arguments) {
             settings.set(&name, &value, place.clone());
         }
@@ -108,7 +108,7 @@ impl Reader<'_, '_> {
     /// `above` are the files that include it.
     fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
         self.files += 1;
-        let real = options::in_mount_namespace_of(self.host, self.main, path);
+        let real = options::as_reader_opens(self.host, self.main, path);
         let mut line = 0;
         let parse = |bytes: &[u8]| conf::parse(bytes).inspect_err(|error| line = error.line);
         let lines = match self.door.parse(&real, parse) {
@@ -146,7 +146,7 @@ impl Reader<'_, '_> {
     }
 
     fn folder(&mut self, folder: &str, from: &Place, above: &mut Vec<String>) {
-        let real = options::in_mount_namespace_of(self.host, self.main, folder);
+        let real = options::as_reader_opens(self.host, self.main, folder);
         match self.door.list(&real) {
             Observed::Known(names) => {
                 for name in names.iter().filter(|name| name.ends_with(".conf") && !name.starts_with('.')) {
@@ -176,7 +176,7 @@ impl Reader<'_, '_> {
             _ => (format!("includes {path} {why}"), format!("{from} includes it {why}")),
         };
         self.fault(from.clone(), what);
-        let what = options::in_mount_namespace_of(self.host, self.main, path);
+        let what = options::as_reader_opens(self.host, self.main, path);
         self.door.tell(what, why.clone());
         self.settings.miss(Observed::Malformed(why));
     }

@@ -251,6 +251,116 @@ fn a_server_in_a_container_is_read_through_its_root() {
     assert_eq!(instance.endpoints, ["/tmp/.s.PGSQL.6000"]);
 }
 
+/// The kernel names the working directory of a chroot as the reader would, and the mount namespace is the host's.
+#[test]
+fn a_server_in_a_chroot_is_read_through_its_root() {
+    let mut host = host(PageSize::KIB_4);
+    host.namespaces.mount = Observed::Known(1);
+    for process in testing::processes(&mut host) {
+        process.namespaces.mount = Observed::Known(1);
+        process.root = Observed::Known("/srv/chroot".into());
+        process.directory = Observed::Known(format!("/srv/chroot{DATA}"));
+    }
+    let source = MapSource::new()
+        .file(&format!("/proc/100/root{DATA}/PG_VERSION"), "15")
+        .file(&format!("/proc/100/root{DATA}/postmaster.pid"), format!("100\n{DATA}\n1\n6000\n/tmp\n\n"))
+        .file("/proc/100/root/etc/postgresql/15/main/postgresql.conf", "huge_pages = on\n")
+        .file("/etc/postgresql/15/main/postgresql.conf", "huge_pages = off\n");
+    let instance = only(&host, &source);
+    assert_eq!((instance.asked, instance.containered), (Asked::Must, true));
+    assert_eq!(instance.data_directory, Observed::Known(DATA.into()));
+    assert_eq!(instance.endpoints, ["/tmp/.s.PGSQL.6000"]);
+}
+
+fn with_settings(page: PageSize, settings: &str) -> Instance {
+    only(&host(page), &files().file(&format!("{DATA}/postgresql.auto.conf"), settings))
+}
+
+fn next_of(page: PageSize, settings: &str) -> Option<(Asked, Vec<Demand>, String)> {
+    let next = with_settings(page, settings).next.into_known()?;
+    Some((next.asked, next.demands, next.setting.map(|setting| setting.name).unwrap_or_default()))
+}
+
+#[test]
+fn nothing_changed_is_no_other_start() {
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        for settings in ["", "huge_pages = try", "huge_page_size = 2MB", "shared_preload_libraries = 'a,b'"] {
+            assert_eq!(next_of(page, settings), None, "{page} {settings}");
+        }
+    }
+    assert_eq!(next_of(PageSize::KIB_4, "huge_pages = off"), None);
+    assert_eq!(next_of(PageSize::MIB_2, "huge_pages = on"), None);
+}
+
+/// PostgreSQL 15 itself says 8399 MiB for 8GB and 100 connections, of which each is 46 KiB.
+#[test]
+fn memory_that_was_changed_since_the_start_is_the_next_starts() {
+    for page in [PageSize::KIB_4, PageSize::MIB_2] {
+        for libraries in ["", "shared_preload_libraries = pg_stat_statements\n"] {
+            let (asked, demands, setting) = next_of(page, &format!("{libraries}shared_buffers = 8GB")).unwrap();
+            assert_eq!((asked, setting.as_str(), demands.len()), (Asked::Try, "shared_buffers", 1));
+            assert!((4200..4250).contains(&demands[0].pages.get()), "{demands:?}");
+            assert!(matches!(demands[0].source, DemandSource::Estimated { .. }));
+        }
+        let less = next_of(page, "shared_buffers = 1GB").unwrap().1;
+        assert!((537..560).contains(&less[0].pages.get()), "{less:?}");
+        let instance = with_settings(page, "shared_buffers = 8GB");
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(3156)));
+    }
+}
+
+#[test]
+fn what_is_asked_at_the_next_start_can_be_something_else() {
+    let three = |pages, page_size| vec![Demand { page_size, pages: PageCount(pages), source: DemandSource::Measured }];
+    let (asked, demands, setting) = next_of(PageSize::MIB_2, "huge_page_size = 1GB").unwrap();
+    // 3156 pages of 2 MiB are 6.2 GiB.
+    assert_eq!((asked, demands, setting.as_str()), (Asked::Try, three(7, PageSize::GIB_1), "huge_page_size"));
+    let instance = with_settings(PageSize::MIB_2, "huge_page_size = 1GB");
+    assert_eq!(instance.demand, three(3156, PageSize::MIB_2).pop());
+    assert_eq!(instance.asked_page_size, Observed::Known(PageSize::GIB_1));
+
+    let (asked, demands, setting) = next_of(PageSize::MIB_2, "huge_pages = off").unwrap();
+    assert_eq!((asked, demands, setting.as_str()), (Asked::No, vec![], "huge_pages"));
+    let (asked, demands, setting) = next_of(PageSize::MIB_2, "shared_memory_type = sysv").unwrap();
+    assert_eq!((asked, demands, setting.as_str()), (Asked::Cannot, vec![], "shared_memory_type"));
+    let (asked, demands, setting) = next_of(PageSize::KIB_4, "huge_pages = on").unwrap();
+    assert_eq!((asked, demands, setting.as_str()), (Asked::Must, three(3156, PageSize::MIB_2), "huge_pages"));
+}
+
+#[test]
+fn files_that_may_not_be_read_leave_the_next_start_unknown() {
+    let source = files().denied("/etc/postgresql/15/main/postgresql.conf");
+    let instance = only(&host(PageSize::MIB_2), &source);
+    assert_eq!((instance.asked, instance.next), (Asked::Unknown, Observed::Denied));
+}
+
+#[test]
+fn what_system_v_memory_would_need_is_told_too() {
+    let mut host = host(PageSize::KIB_4);
+    for process in testing::processes(&mut host) {
+        let sysv = Mapping { inode: 11, name: "/SYSV0052e2c1 (deleted)".into(), ..memory(PageSize::KIB_4) };
+        process.mappings = Observed::Known(vec![sysv]);
+    }
+    let instance = only(&host, &files().file(&format!("{DATA}/postgresql.auto.conf"), "shared_memory_type = sysv"));
+    assert_eq!((instance.asked, instance.mechanism), (Asked::Cannot, Mechanism::Mmap));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(3156)));
+    assert!(instance.next.is_absent());
+}
+
+#[test]
+fn a_command_line_beats_alter_system_and_says_so() {
+    let mut host = host(PageSize::KIB_4);
+    let command =
+        format!("postgres -D {DATA} -c config_file=/etc/postgresql/15/main/postgresql.conf -c huge_pages=off");
+    testing::processes(&mut host)[0].command = Observed::Known(command.split(' ').map(String::from).collect());
+    let source = files().file(&format!("{DATA}/postgresql.auto.conf"), "huge_pages = on\n");
+    let instance = only(&host, &source);
+    assert_eq!(instance.asked, Asked::No);
+    assert!(instance.setting.unwrap().is_on_command_line());
+    let instance = only(&self::host(PageSize::KIB_4), &source);
+    assert!(!instance.setting.unwrap().is_on_command_line());
+}
+
 #[test]
 fn a_lock_of_another_server_says_nothing() {
     let stale = files().file(&format!("{DATA}/postmaster.pid"), format!("99\n{DATA}\n1\n7777\n/tmp\n*\n"));

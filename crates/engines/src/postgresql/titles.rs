@@ -3,7 +3,7 @@
 use hugewise_model::Process;
 
 /// Names under which the server is started: upstream, its name before 9.5 or so, and EDB's.
-const PROGRAMS: [&str; 4] = ["postgres", "postmaster", "edb-postgres", "edb-postmaster"];
+pub(super) const PROGRAMS: [&str; 4] = ["postgres", "postmaster", "edb-postgres", "edb-postmaster"];
 
 /// Ways to start the program in which it is no server.
 const NO_SERVER: [&str; 8] = ["--single", "--boot", "--check", "--describe-config", "--version", "-V", "--help", "-?"];

@@ -3,15 +3,20 @@
 use hugewise_host::Source;
 use hugewise_model::{Bytes, Host};
 
-use super::{backends, instance, memory_size, size, values};
-use crate::describe::{DescribeError, Described, Description};
+use super::{instance, memory_size, objects, size, values};
+use crate::description::{DescribeError, Described, Description};
 use crate::{Scene, described};
 
 /// The guest that would be started with these words.
 ///
 /// # Errors
 /// There are no words, or a size of memory that is none.
-pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> Result<Described, DescribeError> {
+pub(crate) fn describe(
+    host: &Host,
+    source: &dyn Source,
+    description: &Description,
+    _ask: bool,
+) -> Result<Described, DescribeError> {
     let Description::Qemu { command } = description else {
         return Err(DescribeError::new("no command line is given", "write it behind --: qemu-system-x86_64 -m 4G"));
     };
@@ -26,7 +31,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
     if let Some(text) = values(command, "m").last().filter(|text| !sane(memory_size(text))) {
         return no_size(text);
     }
-    for backend in backends(command) {
+    for backend in objects(command) {
         for text in ["size", "hugetlbsize"].into_iter().filter_map(|name| backend.get(name)) {
             if !sane(size(text, 1)) {
                 return no_size(text);
@@ -34,7 +39,7 @@ pub fn describe(host: &Host, source: &dyn Source, description: &Description) -> 
         }
     }
     let memfds =
-        backends(command).into_iter().filter(|backend| backend.kind == "memory-backend-memfd" && backend.huge(host));
+        objects(command).into_iter().filter(|backend| backend.kind == "memory-backend-memfd" && backend.huge(host));
     for backend in memfds {
         let (Some(size), Some(page)) = (backend.size(), backend.page_size(host)) else { continue };
         if !size.get().is_multiple_of(page.bytes().get()) {
@@ -73,7 +78,8 @@ mod tests {
                 ..Host::default()
             };
             let command = command.split_whitespace().map(str::to_owned).collect();
-            describe(&host, &MapSource::new(), &Description::Qemu { command }).map(|described| described.instance)
+            describe(&host, &MapSource::new(), &Description::Qemu { command }, false)
+                .map(|described| described.instance)
         };
         let guest = by("qemu-system-x86_64 -m 3G -object memory-backend-file,id=a,size=1G,mem-path=/mnt/huge1g \
                         -object memory-backend-file,id=b,size=1025M,mem-path=/mnt/huge1g");

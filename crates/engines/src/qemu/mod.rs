@@ -6,21 +6,41 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, Segment, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, PageSize, Process};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting};
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, Observed, PageCount, PageSize, Process,
+};
 
 use crate::settings::shown;
 use crate::{Found, Kind, Scene, options, segments};
 
-pub use described::describe;
-
 /// QEMU.
 pub static KIND: Kind = Kind {
     engine: Engine::Qemu,
+    names: &[(Engine::Qemu, "QEMU/KVM")],
+    programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
+    describe: Some(described::describe),
+    ask: |_, _| {
+        let how =
+            "# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)";
+        vec![how.into()]
+    },
+    takes_page_size: |_| true,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
-    options: &["-name", "-m", "-object", "-mem-path", "-mem-prealloc"],
-    settings: &[],
+    options: &[
+        "-name",
+        "-m",
+        "-object",
+        "-mem-path",
+        "-mem-prealloc",
+        "-machine",
+        "-M",
+        "-numa",
+        "-device",
+        "-readconfig",
+    ],
+    ..Kind::PLAIN
 };
 
 /// `-m` where none is given (QEMU's manual page).
@@ -34,8 +54,7 @@ const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        let program = options::program(process);
-        if program.starts_with("qemu-system-") || matches!(program, "qemu-kvm" | "kvm") {
+        if KIND.runs(options::program(process)) {
             found.add(instance(scene.host, scene, process));
         }
     }
@@ -77,6 +96,76 @@ impl Backend {
     }
 }
 
+/// The memory of a guest, and what else it maps for its devices: each backend with its size, and what is in none.
+struct Memory {
+    backends: Vec<Backend>,
+    /// The size of the machine's own memory, where no backend holds it.
+    plain: Option<Bytes>,
+}
+
+impl Memory {
+    /// A machine's memory is `-m` of private memory, or of files in `-mem-path`; where `-machine memory-backend=` or
+    /// `-numa memdev=` names backends it is these. What they don't name is memory of a device, and comes on top.
+    fn of(arguments: &[String]) -> Self {
+        let size = values(arguments, "m").last().map_or(Some(DEFAULT_MEMORY), |text| memory_size(text));
+        let mut backends = objects(arguments);
+        let path = values(arguments, "mem-path").last().copied();
+        let named = |option: &str, property: &str| !references(arguments, option, property).is_empty();
+        let of_devices = references(arguments, "device", "memdev");
+        let ours = backends.iter().filter(|backend| backend.get("id").is_none_or(|id| !of_devices.contains(id)));
+        let sum = ours.filter_map(Backend::size).sum::<Bytes>();
+        let in_backends = ["machine", "M"].iter().any(|option| named(option, "memory-backend"))
+            || named("numa", "memdev")
+            // A capture of an older release has neither.
+            || (sum > Bytes::ZERO && Some(sum) == size);
+        let mut plain = size.filter(|_| !in_backends);
+        if let (Some(path), Some(size)) = (path, plain) {
+            let properties = [("mem-path", path.to_owned()), ("size", size.get().to_string())];
+            let properties = properties.map(|(name, value)| (name.to_owned(), value)).into();
+            backends.push(Backend { kind: "memory-backend-file".into(), properties });
+            plain = None;
+        }
+        Self { backends, plain }
+    }
+
+    /// Pages by size: of what asks for huge pages those that it asks for, of all else the host's.
+    fn demands(&self, host: &Host, huge_only: bool) -> BTreeMap<PageSize, PageCount> {
+        let mut pages = BTreeMap::<PageSize, PageCount>::new();
+        let of_backends = self.backends.iter().filter_map(|backend| {
+            let huge = backend.huge(host);
+            let page = if huge { backend.page_size(host) } else { host.default_huge_page.get() };
+            Some((page.filter(|_| huge || !huge_only)?, backend.size()?))
+        });
+        let plain = host.default_huge_page.get().zip(self.plain).filter(|_| !huge_only);
+        for (page, size) in of_backends.chain(plain) {
+            let sum = pages.entry(page).or_default();
+            *sum = *sum + page.pages_for(size);
+        }
+        pages
+    }
+}
+
+/// The backends that a property of these options names: `-machine memory-backend=ram0`.
+fn references(arguments: &[String], option: &str, property: &str) -> BTreeSet<String> {
+    let in_json = |text: &str| {
+        let fields: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+        fields.get(property)?.as_str().map(str::to_owned)
+    };
+    let in_pairs = |text: &str| {
+        let pairs = key_values(text).into_iter().filter(|(name, _)| name == property);
+        pairs.map(|(_, value)| value).next_back()
+    };
+    let of = |text: &str| if text.starts_with('{') { in_json(text) } else { in_pairs(text) };
+    values(arguments, option).into_iter().filter_map(of).filter(|id| !id.is_empty()).collect()
+}
+
+/// Page sizes with their counts as demands: first that of `page`, then the others.
+fn in_order(mut pages: BTreeMap<PageSize, PageCount>, page: PageSize) -> Vec<Demand> {
+    let first = pages.remove_entry(&page);
+    let demand = |(page_size, pages)| Demand { page_size, pages, source: DemandSource::Engine };
+    first.into_iter().chain(pages).filter(|(_, count)| *count > PageCount::ZERO).map(demand).collect()
+}
+
 fn mount_of<'a>(host: &'a Host, path: &str) -> Option<&'a hugewise_model::host::HugetlbfsMount> {
     let below = |mount: &str| {
         path.strip_prefix(mount.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -92,13 +181,13 @@ fn is_on_hugetlbfs(host: &Host, path: &str) -> bool {
 
 fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();
-    let backends = backends(arguments);
-    let memory = values(arguments, "m").last().map_or(Some(DEFAULT_MEMORY), |text| memory_size(text));
+    let memory = Memory::of(arguments);
+    let backends = &memory.backends;
     let name = values(arguments, "name").last().and_then(|text| guest_name(text));
     let mut instance =
         scene.instance(Engine::Qemu, name.unwrap_or_else(|| process.pid.to_string()), process, Vec::new());
 
-    let place = Some(Place { file: format!("/proc/{}/cmdline", process.pid), line: 0 });
+    let place = Some(Place::command_line(process.pid));
     let mut keep = |name: &str, value: &str| {
         instance
             .settings
@@ -122,11 +211,14 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let decides = if file { "mem-path" } else { "hugetlb" };
     let by_default = || Setting { name: decides.into(), value: if file { "none" } else { "off" }.into(), place: None };
     instance.setting = instance.settings.get(decides).cloned().or_else(|| process.command.is_known().then(by_default));
-    instance.asked = match (huge, process.command.is_known()) {
+    instance.asked = match (huge, process.command.is_known() && !hides_backends(arguments)) {
         (true, _) => Asked::Must,
         (false, true) => Asked::No,
         (false, false) => Asked::Unknown,
     };
+    if instance.asked == Asked::Unknown {
+        instance.setting = None;
+    }
     instance.mechanism = if huge && file { Mechanism::Hugetlbfs } else { Mechanism::Mmap };
     instance.session_model = SessionModel::Threads;
     let page_size = match main {
@@ -135,20 +227,20 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     };
     instance.asked_page_size = page_size.into();
 
-    let sizes: Vec<_> = backends.iter().filter_map(Backend::size).collect();
-    let sizes = if sizes.is_empty() { memory.into_iter().collect() } else { sizes };
     let in_memory = |backend: &&Backend| backend.kind == "memory-backend-ram";
-    let private = match backends.as_slice() {
-        [] => sizes.clone(),
-        some => some.iter().filter(in_memory).filter_map(Backend::size).collect(),
-    };
-    instance.segments = guest_memory(host, process, &private);
+    let private = backends.iter().filter(in_memory).filter_map(Backend::size).chain(memory.plain);
+    instance.segments = guest_memory(host, process, &private.collect::<Vec<_>>());
     instance.huge_pages = segments::huge_page_use(&instance.segments);
-    instance.demand = page_size.filter(|_| process.command.is_known()).map(|page_size| Demand {
-        page_size,
-        pages: sizes.iter().map(|size| page_size.pages_for(*size)).sum(),
-        source: DemandSource::Engine,
-    });
+    let Some(page) = page_size.filter(|_| process.command.is_known()) else { return instance };
+    let mut demands = in_order(memory.demands(host, false), page).into_iter();
+    (instance.demand, instance.beside) = (demands.next(), demands.collect());
+    let asked_for = in_order(memory.demands(host, true), page);
+    if huge && instance.demand.iter().chain(&instance.beside).ne(&asked_for) {
+        // The next start asks as this one did: for a part of it.
+        instance.traits.push("asks-in-part");
+        let setting = instance.setting.clone();
+        instance.next = Observed::Known(NextStart { asked: instance.asked, setting, demands: asked_for });
+    }
     instance
 }
 
@@ -186,13 +278,16 @@ fn values<'a>(arguments: &'a [String], name: &str) -> Vec<&'a str> {
     pairs.filter(|(option, _)| is(option)).map(|(_, value)| value.as_str()).collect()
 }
 
-fn backends(arguments: &[String]) -> Vec<Backend> {
+fn objects(arguments: &[String]) -> Vec<Backend> {
     let objects = values(arguments, "object").into_iter().filter_map(object);
-    let paths = values(arguments, "mem-path").into_iter().map(|path| Backend {
-        kind: "memory-backend-file".into(),
-        properties: BTreeMap::from([("mem-path".to_owned(), path.to_owned())]),
-    });
-    objects.chain(paths).filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
+    objects.filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
+}
+
+/// Whether a backend may be named where it is not read: in a file, or in words that make no sense here.
+fn hides_backends(arguments: &[String]) -> bool {
+    let in_file = !values(arguments, "readconfig").is_empty();
+    let broken = |text: &&str| text.contains("memory-backend-") && object(text).is_none();
+    in_file || values(arguments, "object").iter().any(broken)
 }
 
 /// `memory-backend-memfd,id=m,size=1G,hugetlb=on`, or the JSON that libvirt writes since 6.10.
@@ -256,128 +351,4 @@ fn size(text: &str, unit: u64) -> Option<Bytes> {
 }
 
 #[cfg(test)]
-mod tests {
-    use hugewise_host::source::map::MapSource;
-    use hugewise_model::host::HugetlbfsMount;
-    use hugewise_model::{HugePageUse, Mapping, Observed, PageCount};
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::testing;
-
-    fn guest(command: &str, mappings: Vec<Mapping>) -> Process {
-        Process {
-            pid: 9,
-            name: "qemu-system-x86".into(),
-            command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
-            executable: Observed::Known("/usr/bin/qemu-system-x86_64".into()),
-            mappings: Observed::Known(mappings),
-            ..Process::default()
-        }
-    }
-
-    fn mapping(mib: u64, name: &str, shared: bool, page: PageSize) -> Mapping {
-        Mapping {
-            start: 0x7f00_0000_0000 + (mib << 32),
-            end: 0x7f00_0000_0000 + (mib << 32) + (mib << 20),
-            shared,
-            accessible: true,
-            offset: 0,
-            device: 17,
-            inode: mib,
-            name: name.into(),
-            page_size: Observed::Known(page),
-        }
-    }
-
-    fn only(process: Process) -> Instance {
-        let host = Host {
-            base_page: Observed::Known(PageSize::KIB_4),
-            default_huge_page: Observed::Known(PageSize::MIB_2),
-            hugetlbfs_mounts: Observed::Known(vec![HugetlbfsMount {
-                path: "/mnt/huge1g".into(),
-                page_size: Observed::Known(PageSize::GIB_1),
-                options: String::new(),
-            }]),
-            processes: testing::known([process]),
-            ..Host::default()
-        };
-        let mut found = Found::default();
-        find(&Scene::new(&host, &MapSource::new()), &mut found);
-        assert_eq!(found.instances.len(), 1);
-        found.instances.remove(0)
-    }
-
-    #[test]
-    fn a_memfd_on_huge_pages_is_all_and_a_must() {
-        let ram = mapping(256, "/memfd:memory-backend-memfd (deleted)", false, PageSize::MIB_2);
-        let translator = mapping(1024, "", false, PageSize::KIB_4);
-        let command = "qemu-system-x86_64 -name guest=web,,1,debug-threads=on -m 256 -object \
-                       memory-backend-memfd,hugetlb=on,id=m,size=256M -machine q35,memory-backend=m -vnc password=on";
-        let instance = only(guest(command, vec![ram, translator]));
-        assert_eq!(
-            (instance.name.as_str(), instance.asked, instance.huge_pages),
-            ("web,1", Asked::Must, HugePageUse::All)
-        );
-        assert_eq!((instance.mechanism, instance.segments.len()), (Mechanism::Mmap, 1));
-        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(128)));
-        assert_eq!(instance.setting.map(|it| it.to_string()).as_deref(), Some("hugetlb=on (/proc/9/cmdline)"));
-        assert!(!instance.settings.contains_key("vnc"));
-    }
-
-    #[test]
-    fn libvirt_writes_json_and_files() {
-        let command = r#"/usr/libexec/qemu-kvm -name guest=db1 -m size=4194304k,slots=16,maxmem=8G -object {"qom-type":"memory-backend-file","id":"ram0","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","share":true,"prealloc":true,"size":2147483648} -object {"qom-type":"memory-backend-file","id":"ram1","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","size":2147483648} -object {"qom-type":"secret","id":"masterKey0","data":"x"}"#;
-        let ram = mapping(4096, "/mnt/huge1g/libvirt/qemu/1-db1/ram (deleted)", true, PageSize::GIB_1);
-        let instance = only(guest(command, vec![ram]));
-        assert_eq!((instance.asked, instance.mechanism), (Asked::Must, Mechanism::Hugetlbfs));
-        assert_eq!(instance.asked_page_size, Observed::Known(PageSize::GIB_1));
-        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(4)));
-        assert_eq!(instance.huge_pages, HugePageUse::All);
-        assert!(instance.settings.values().all(|setting| !setting.value.contains("masterKey")));
-    }
-
-    #[test]
-    fn without_a_backend_its_memory_is_the_private_stretch_of_its_size() {
-        let mappings = vec![mapping(1024, "", false, PageSize::KIB_4), mapping(300, "", false, PageSize::KIB_4)];
-        let instance = only(guest("kvm -name plain -m 300", mappings));
-        assert_eq!(
-            (instance.name.as_str(), instance.asked, instance.huge_pages),
-            ("plain", Asked::No, HugePageUse::None)
-        );
-        assert_eq!(instance.segments.iter().map(|it| it.size).collect::<Vec<_>>(), [Bytes::from_mib(300)]);
-        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
-    }
-
-    #[test]
-    fn a_hidden_command_line_leaves_the_question_open() {
-        let process = Process { command: Observed::Denied, ..guest("", vec![]) };
-        let instance = only(process);
-        assert_eq!((instance.asked, instance.setting, instance.demand), (Asked::Unknown, None, None));
-    }
-
-    #[test]
-    fn sizes_are_qemus() {
-        for (text, bytes) in [
-            ("4096", Some(4 << 30)),
-            ("4G", Some(4 << 30)),
-            ("size=1024M,slots=2", Some(1 << 30)),
-            ("1T", Some(1 << 40)),
-            ("", None),
-            ("x", None),
-            ("99999999999999999999", None),
-        ] {
-            assert_eq!(memory_size(text), bytes.map(Bytes), "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_words_bring_it_down(words: Vec<String>, text in "[{}a-z,=\":0-9\u{e9}]{0,60}") {
-            let _ = backends(&words);
-            let _ = object(&text);
-            let _ = memory_size(&text);
-            let _ = guest_name(&text);
-        }
-    }
-}
+mod tests;

@@ -136,6 +136,8 @@ pub(super) fn link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
         "exe" if keeps.servers.has(process) => program(target),
         "exe" if keeps.servers.is_neighbour(process) => shell(target),
         "cwd" if keeps.servers.reads_folder_of(process) => Some(target.to_owned()),
+        "root" if keeps.servers.has(process) => Some(target.to_owned()),
+        "root" => (target == "/").then(|| target.to_owned()),
         "exe" | "cwd" => None,
         _ => Some(target.to_owned()),
     }

@@ -70,6 +70,33 @@ impl Shape {
     }
 }
 
+/// Whether a word can be the name of what a Java machine runs, and nothing else: `kafka.Kafka`, `shop/shop.Main`,
+/// `app-1.2.jar`. What is none is not told as a name, so that a server is called the same on its host and in a capture.
+pub fn is_program_name(word: &str) -> bool {
+    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"._$-/".contains(&sign);
+    (1..=128).contains(&word.len()) && !word.starts_with(['-', '/']) && word.bytes().all(sign) && harmless(word)
+}
+
+/// Options of `java` whose value is the next word (`java --help` of 8 to 25): it would pass for the main class.
+pub const JAVA_PAIRS: &[&str] = &[
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--limit-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "--patch-module",
+    "--enable-native-access",
+    "--source",
+    "-d",
+    "--describe-module",
+];
+
 /// `128MB`, `1.5 GB`, `-1`, `0x10`, `on`.
 fn is_plain(value: &str) -> bool {
     WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) || value.is_empty() || is_amount(value)

@@ -1,19 +1,20 @@
 //! Command lines without their secrets: what is not known to be harmless becomes `-`.
 
 use super::Keeps;
-use super::shape::{NO_VALUE, Shape};
+use super::shape::{JAVA_PAIRS, NO_VALUE, Shape, is_program_name};
 
 /// Stands for a word that was taken out.
 const GONE: &str = "-";
 
 /// Programs whose options are looked at. Of any other program only its name is kept, whatever its options are called:
 /// `-p` is a port here and a password there.
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "postgres",
     "postmaster",
     "edb-postgres",
     "edb-postmaster",
     "mysqld",
+    "mysqld-debug",
     "mariadbd",
     "mysqld_safe",
     "mariadbd-safe",
@@ -53,21 +54,6 @@ const ROLES: [&str; 19] = [
     "walsummarizer",
 ];
 
-/// Options of `java` whose value is the next word.
-const JAVA_PAIRS: [&str; 11] = [
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--add-opens",
-    "--add-exports",
-    "--add-reads",
-    "--patch-module",
-];
-
 /// Words in a value that make it a secret, whatever option it belongs to.
 const SUSPECT: [&str; 7] = ["passw", "secret", "token", "credential", "apikey", "private", "auth="];
 
@@ -91,12 +77,18 @@ pub(super) fn command_line(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     kept.into_bytes()
 }
 
+/// Whether a capture keeps any option of a program of that name.
+pub fn reads_options_of(program: &str) -> bool {
+    PROGRAMS.contains(&program) || program.starts_with("qemu-system-")
+}
+
 /// Arguments of a program; of programs that are no server here none is kept.
 pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps) -> Vec<String> {
     let name = program.rsplit('/').next().unwrap_or_default();
-    if !PROGRAMS.contains(&name) && !name.starts_with("qemu-system-") {
+    if !reads_options_of(name) {
         return arguments.iter().map(|_| GONE.to_owned()).collect();
     }
+    let backends = referenced(arguments);
     let mut kept = Vec::with_capacity(arguments.len());
     let mut words = arguments.iter().copied().peekable();
     while let Some(word) = words.next() {
@@ -109,6 +101,17 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
             kept.extend(words.next().map(|_| GONE.to_owned()));
             continue;
         }
+        if name == "java" && ["-jar", "-m", "--module"].contains(&word) {
+            kept.push(word.to_owned());
+            kept.extend(words.next().map(java_program));
+            kept.extend(words.by_ref().map(|_| GONE.to_owned()));
+            continue;
+        }
+        if let Some(module) = word.strip_prefix("--module=").filter(|_| name == "java") {
+            kept.push(format!("--module={}", java_program(module)));
+            kept.extend(words.by_ref().map(|_| GONE.to_owned()));
+            continue;
+        }
         if name == "java" && word.starts_with("@/") {
             let fits = word.strip_prefix('@').is_some_and(|path| Shape::Path.fits(path));
             kept.push(if fits { word.to_owned() } else { GONE.to_owned() });
@@ -116,7 +119,7 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
         }
         if !word.starts_with('-') {
             let main_class = name == "java";
-            kept.push(if main_class { main_class_of(word) } else { config_file(word) });
+            kept.push(if main_class { java_program(word) } else { config_file(word) });
             if main_class {
                 // What follows the main class belongs to the application.
                 kept.extend(words.by_ref().map(|_| GONE.to_owned()));
@@ -133,17 +136,14 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
             None if keeps.has_exactly(option) => {
                 kept.push(option.to_owned());
                 if let Some(value) = words.next_if(|next| !next.starts_with('-')) {
-                    kept.push(option_value(option, value, keeps));
-                }
-                if option == "-jar" && name == "java" {
-                    kept.extend(words.by_ref().map(|_| GONE.to_owned()));
+                    kept.push(option_value(option, value, keeps, &backends));
                 }
             }
             None if keeps.has_setting(option) => kept.push(option.to_owned()),
             // postgres -D/data
             None => match option.get(..2).filter(|short| name == "postgres" && keeps.has_exactly(short)) {
                 Some(short) => {
-                    let value = option_value(short, option.get(2..).unwrap_or_default(), keeps);
+                    let value = option_value(short, option.get(2..).unwrap_or_default(), keeps, &backends);
                     kept.push(format!("{short}{value}"));
                 }
                 None => kept.push(GONE.to_owned()),
@@ -157,7 +157,7 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
 /// What the value of an option can be; those of one letter, and others than settings, by what they are for.
 fn shape_of(option: &str, keeps: &Keeps) -> Shape {
     match option {
-        "-D" | "-jar" | "-mem-path" | "-f" | "--config" | "--defaults-file" | "--defaults-extra-file" | "--dbpath" => {
+        "-D" | "-mem-path" | "-f" | "--config" | "--defaults-file" | "--defaults-extra-file" | "--dbpath" => {
             Shape::Path
         }
         "-k" => Shape::Paths,
@@ -167,9 +167,13 @@ fn shape_of(option: &str, keeps: &Keeps) -> Shape {
 }
 
 /// The word after an option, as far as it is one: `postgres -c NAME=VALUE` names a setting of its own.
-fn option_value(option: &str, value: &str, keeps: &Keeps) -> String {
+fn option_value(option: &str, value: &str, keeps: &Keeps, backends: &[String]) -> String {
     match option {
-        "-object" => memory_backend(value).unwrap_or_else(|| GONE.to_owned()),
+        "-object" => memory_backend(value, backends).unwrap_or_else(|| GONE.to_owned()),
+        _ if REFERENCES.iter().any(|(known, _)| *known == option) => {
+            let named = reference(option, value).and_then(|(property, id)| Some((property, numbered(&id, backends)?)));
+            named.map_or_else(|| GONE.to_owned(), |(property, number)| format!("{property}=m{number}"))
+        }
         "-m" => pairs(value, |name| matches!(name, "size" | "slots" | "maxmem")),
         "-name" => guest(value),
         "-c" => {
@@ -186,6 +190,9 @@ fn option_value(option: &str, value: &str, keeps: &Keeps) -> String {
     }
 }
 
+/// Words that flags of a Java machine may have for values.
+const COMPILATION_MODES: [&str; 4] = ["default", "quick-only", "high-only", "high-only-quick-internal"];
+
 /// A flag of a Java machine: a switch, or one with a size.
 fn java_flag(word: &str, keeps: &Keeps) -> String {
     let size =
@@ -194,40 +201,21 @@ fn java_flag(word: &str, keeps: &Keeps) -> String {
         let fits = word.strip_prefix(known).is_some_and(size);
         return if fits { word.to_owned() } else { format!("{known}{NO_VALUE}") };
     }
+    if word == "-Xint" {
+        return word.to_owned();
+    }
     if word.starts_with("-Xlp") {
         return if word.starts_with("-Xlp:") { "-Xlp:objectheap" } else { "-Xlp" }.to_owned();
     }
     let read = |name: &str| keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(&format!("-XX:{name}")));
     match word.strip_prefix("-XX:").map(|flag| (flag, flag.split_once('='))) {
-        Some((flag, None)) if flag.strip_prefix(['+', '-']).is_some_and(is_switch) => word.to_owned(),
-        Some((_, Some((name, value)))) if read(name) => match size(value) {
+        Some((_, None)) if keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(word)) => word.to_owned(),
+        Some((_, Some((name, value)))) if read(name) => match size(value) || COMPILATION_MODES.contains(&value) {
             true => word.to_owned(),
             false => format!("-XX:{name}={NO_VALUE}"),
         },
         _ => GONE.to_owned(),
     }
-}
-
-/// Switches of HotSpot's that begin as those do that are read.
-fn is_switch(name: &str) -> bool {
-    const SWITCHES: [&str; 15] = [
-        "UseLargePages",
-        "UseLargePagesInMetaspace",
-        "UseLargePagesIndividualAllocation",
-        "UseTransparentHugePages",
-        "UseSHM",
-        "UseHugeTLBFS",
-        "AlwaysPreTouch",
-        "AlwaysPreTouchStacks",
-        "SegmentedCodeCache",
-        "TieredCompilation",
-        "UseG1GC",
-        "UseParallelGC",
-        "UseSerialGC",
-        "UseShenandoahGC",
-        "UseZGC",
-    ];
-    SWITCHES.contains(&name)
 }
 
 /// `size=4G,slots=2`: those of these names whose values are numbers.
@@ -248,8 +236,35 @@ fn guest(text: &str) -> String {
     format!("guest={}", if Shape::Names.fits(name) { name } else { "" })
 }
 
+/// Options of QEMU's that name a memory backend, and the property in which they do.
+const REFERENCES: [(&str, &str); 4] =
+    [("-machine", "memory-backend"), ("-M", "memory-backend"), ("-numa", "memdev"), ("-device", "memdev")];
+
+/// The backend that the value of an option names.
+fn reference(option: &str, text: &str) -> Option<(&'static str, String)> {
+    let property = REFERENCES.iter().find(|(known, _)| *known == option).map(|(_, property)| *property)?;
+    let id = if text.starts_with('{') {
+        let fields: serde_json::Value = serde_json::from_str(text).ok()?;
+        fields.get(property)?.as_str()?.to_owned()
+    } else {
+        let pairs = text.split(',').filter_map(|part| part.split_once('='));
+        pairs.filter(|(name, _)| *name == property).map(|(_, id)| id.to_owned()).next_back()?
+    };
+    Some((property, id))
+}
+
+/// The backends that a command line names: of their names, which are somebody's choice, only the number is kept.
+fn referenced(arguments: &[&str]) -> Vec<String> {
+    let pairs = arguments.iter().zip(arguments.iter().skip(1));
+    pairs.filter_map(|(option, value)| reference(option, value)).map(|(_, id)| id).collect()
+}
+
+fn numbered(id: &str, backends: &[String]) -> Option<usize> {
+    backends.iter().position(|known| known == id)
+}
+
 /// A memory backend of QEMU's with what is read of it; its way to write it in JSON becomes the other one.
-fn memory_backend(text: &str) -> Option<String> {
+fn memory_backend(text: &str, backends: &[String]) -> Option<String> {
     const READ: [&str; 6] = ["mem-path", "hugetlb", "hugetlbsize", "size", "prealloc", "share"];
     let (kind, properties): (String, Vec<(String, String)>) = if text.starts_with('{') {
         let serde_json::Value::Object(mut fields) = serde_json::from_str(text).ok()? else { return None };
@@ -273,6 +288,10 @@ fn memory_backend(text: &str) -> Option<String> {
         return None;
     }
     let mut kept = kind;
+    let id = properties.iter().find(|(name, _)| name == "id");
+    if let Some(number) = id.and_then(|(_, id)| numbered(id, backends)) {
+        kept.push_str(&format!(",id=m{number}"));
+    }
     for (name, value) in properties.iter().filter(|(name, _)| READ.contains(&name.as_str())) {
         let shape = if name == "mem-path" { Shape::Path } else { Shape::Plain };
         let value = if value.contains(',') { NO_VALUE } else { shape.shown(value) };
@@ -291,11 +310,15 @@ pub(super) fn harmless(value: &str) -> bool {
         && !SUSPECT.iter().any(|word| lower.contains(word))
 }
 
-/// `org.apache.cassandra.service.CassandraDaemon`.
-fn main_class_of(word: &str) -> String {
-    let is_class =
-        word.contains('.') && word.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"._$".contains(&sign));
-    if is_class { word.to_owned() } else { GONE.to_owned() }
+/// What a Java machine runs, as far as its name can be nothing else; of a path that may be more than a path the last part.
+fn java_program(word: &str) -> String {
+    let name = word.trim_end_matches('/').rsplit('/').next().unwrap_or(word);
+    if word.starts_with('/') && Shape::Path.fits(word) && is_program_name(name) {
+        word.to_owned()
+    } else {
+        let kept = [word, name].into_iter().find(|name| is_program_name(name));
+        kept.unwrap_or(GONE).to_owned()
+    }
 }
 
 /// `redis-server /etc/redis/redis.conf`.
@@ -381,7 +404,11 @@ mod tests {
 
     fn keeps() -> Keeps {
         Keeps {
-            options: vec!["-D", "-c", "-p", "--datadir", "-Xmx*", "-XX:*", "-XX:MaxHeapSize*", "-m", "-object", "-jar"],
+            options: [
+                &["-D", "-c", "-p", "--datadir", "-Xmx*", "-XX:*", "-XX:MaxHeapSize*", "-XX:+UseLargePages*"][..],
+                &["-m", "-object", "-jar", "-machine", "-M", "-numa", "-device"],
+            ]
+            .concat(),
             settings: vec!["huge_pages", "large_pages"],
             shape: Some(|name| if name == "datadir" { Shape::Path } else { Shape::Plain }),
             ..Keeps::default()
@@ -421,6 +448,15 @@ mod tests {
             "java - - @/etc/args -Xmx8g a.B -"
         );
         assert_eq!(kept(&["java", "-jar", "app.jar", "-p", "S3"]), "java -jar app.jar - -");
+        assert_eq!(kept(&["java", "-jar", "/srv/my app/app.jar", "S3"]), "java -jar app.jar -");
+        assert_eq!(kept(&["java", "-jar", "/srv/token=S3", "S3"]), "java -jar - -");
+        assert_eq!(
+            kept(&["java", "-Xmx1g", "--source", "17", "/tmp/Hog.java", "S3"]),
+            "java -Xmx1g - - /tmp/Hog.java -"
+        );
+        assert_eq!(kept(&["java", "Hog", "S3"]), "java Hog -");
+        assert_eq!(kept(&["java", "-m", "shop/shop.Main", "S3"]), "java -m shop/shop.Main -");
+        assert_eq!(kept(&["java", "--module=shop/shop.Main", "S3"]), "java --module=shop/shop.Main -");
         assert_eq!(
             kept(&["qemu-system-x86_64", "-m", "1G", "-object", "secret,id=a,data=S3"]),
             "qemu-system-x86_64 -m 1G -object -"
@@ -441,6 +477,21 @@ mod tests {
             kept(&["qemu-kvm", "-object", r#"{"qom-type":"memory-backend-memfd","hugetlb":true,"id":"S3"}"#]),
             "qemu-kvm -object memory-backend-memfd,hugetlb=true"
         );
+    }
+
+    #[test]
+    fn a_guest_keeps_which_backend_is_its_memory_and_no_name_of_one() {
+        let memory = "memory-backend-memfd,id=S3,size=1G";
+        for (option, value, named) in [
+            ("-machine", "q35,memory-backend=S3,x=S3", "memory-backend=m0"),
+            ("-M", "memory-backend=S3", "memory-backend=m0"),
+            ("-numa", "node,cpus=0,memdev=S3", "memdev=m0"),
+            ("-device", r#"{"driver":"pc-dimm","memdev":"S3"}"#, "memdev=m0"),
+        ] {
+            let line = format!("qemu-kvm -object memory-backend-memfd,id=m0,size=1G {option} {named}");
+            assert_eq!(kept(&["qemu-kvm", "-object", memory, option, value]), line);
+        }
+        assert_eq!(kept(&["qemu-kvm", "-device", "virtio-net,mac=S3"]), "qemu-kvm -device -");
     }
 
     #[test]

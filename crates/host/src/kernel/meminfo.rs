@@ -46,6 +46,7 @@ pub fn parse(bytes: &[u8]) -> Result<Meminfo, ParseError> {
             "Shmem" => &mut memory.shmem,
             "AnonHugePages" => &mut memory.anonymous_huge,
             "ShmemHugePages" => &mut memory.shmem_huge,
+            "ShmemPmdMapped" => &mut memory.shmem_huge_mapped,
             "SUnreclaim" => &mut memory.slab_unreclaimable,
             "KernelStack" => &mut memory.kernel_stack,
             "SwapTotal" => &mut memory.swap_total,
@@ -93,7 +94,7 @@ fn malformed<T>(line: u64) -> Observed<T> {
 }
 
 /// The fields of [`Memory`] that come from here.
-pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 15] {
+pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 16] {
     [
         &mut memory.total,
         &mut memory.free,
@@ -103,6 +104,7 @@ pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 15] {
         &mut memory.shmem,
         &mut memory.anonymous_huge,
         &mut memory.shmem_huge,
+        &mut memory.shmem_huge_mapped,
         &mut memory.slab_unreclaimable,
         &mut memory.kernel_stack,
         &mut memory.swap_total,

@@ -195,6 +195,8 @@ impl Reader<'_> {
         self.note(pid, "exe", &executable);
         let directory = self.source.link(&format!("/proc/{pid}/cwd"));
         self.note(pid, "cwd", &directory);
+        // Who may not look there may not open files through it either.
+        let root = self.source.link(&format!("/proc/{pid}/root"));
         let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
         let mut mappings = self.file(pid, "maps", |bytes| {
             maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
@@ -229,6 +231,7 @@ impl Reader<'_> {
             namespace_pids: status.namespace_pids,
             executable,
             directory,
+            root,
             mappings: Observed::Absent,
         };
         if let Observed::Known(mappings) = &mut mappings {

@@ -1,0 +1,130 @@
+//! What servers will ask for at their next start, by settings that were changed since this one.
+//!
+//! The truth is the server's own word once it is down, or what the kernel says is taken once it has started anew.
+
+use std::process::Command;
+
+use hugewise_host::source::Live;
+use hugewise_lab::guard::PoolGuard;
+use hugewise_lab::require;
+use hugewise_model::instance::{DemandSource, NextStart};
+use hugewise_model::{Asked, Instance, Observed, PageCount, PageSize};
+
+use crate::harness::{self, HUGEWISE};
+use crate::postgresql::Cluster;
+use crate::{jvm, mariadb};
+
+/// The instance of that process, as its engine finds it on this machine.
+fn instance(pid: u32) -> Instance {
+    let live = Live::new();
+    let host = hugewise_host::read(&live);
+    let found = hugewise_engines::find(&host, &live).instances;
+    found.into_iter().find(|instance| instance.pid == pid).expect("the server")
+}
+
+fn next(pid: u32) -> Observed<NextStart> {
+    instance(pid).next
+}
+
+/// Whether the one demand of a next start holds the true number of pages within the error that it names.
+#[track_caller]
+fn assert_near(next: &NextStart, truth: u64) {
+    let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
+    let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+    let off = demand.pages.get().abs_diff(truth);
+    assert!(off * 100 <= truth * u64::from(error_percent), "{demand:?} and in truth {truth}");
+}
+
+#[test]
+fn of_postgresql_whose_file_was_changed() {
+    let cluster = require!(Cluster::debian("postgres"));
+    let guard = require!(PoolGuard::take());
+    for (pool, on_huge) in [(0, false), (400, true)] {
+        require!(guard.set_pool(PageSize::MIB_2, PageCount(pool)));
+        let server = cluster.start("shared_buffers = 256MB\nmax_connections = 50");
+        assert_eq!(next(server.pid), Observed::Absent);
+        cluster.configure("shared_buffers = 256MB\nmax_connections = 50\nwork_mem = 8MB\nhuge_page_size = 2MB");
+        assert_eq!(next(server.pid), Observed::Absent, "nothing was changed that matters");
+
+        let larger = "shared_buffers = 600MB\nmax_connections = 300\nhuge_pages = on";
+        cluster.configure(larger);
+        let next = next(server.pid).into_known().expect("another start");
+        assert_eq!(next.asked, Asked::Must);
+        let now = instance(server.pid);
+        let held = now.demand.as_ref().expect("what it holds").pages.get();
+        drop(server);
+        assert_near(&next, cluster.pages());
+        cluster.configure("shared_buffers = 256MB\nmax_connections = 50");
+        assert_eq!(held, cluster.pages(), "what runs needs what it was started with (on huge pages: {on_huge})");
+    }
+}
+
+#[test]
+fn of_mariadb_whose_pool_was_changed() {
+    let installed = require!(mariadb::Installed::new());
+    let guard = require!(PoolGuard::take());
+    for pool in [0, 400] {
+        require!(guard.set_pool(PageSize::MIB_2, PageCount(pool)));
+        let server = installed.start("large_pages");
+        assert_eq!(next(server.pid), Observed::Absent);
+        installed.configure("large_pages\ninnodb_buffer_pool_size=768M");
+        let next = next(server.pid).into_known().expect("another start");
+        drop(server);
+        require!(guard.set_pool(PageSize::MIB_2, PageCount(700)));
+        let server = installed.start("large_pages\ninnodb_buffer_pool_size=768M");
+        let taken = harness::kernel::hugetlb_reserved();
+        drop(server);
+        assert_near(&next, taken);
+    }
+}
+
+/// Each of these takes what the virtual machine itself takes of a pool that has more.
+#[test]
+fn of_java_by_what_its_compilers_and_collectors_are_told() {
+    let guard = require!(PoolGuard::take());
+    let all = 900;
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(all)));
+    for flags in [
+        "-XX:+UseG1GC -Xmx512m -Xint",
+        "-XX:+UseSerialGC -Xmx512m -XX:TieredStopAtLevel=1",
+        "-XX:+UseParallelGC -Xmx512m -XX:CompilationMode=high-only",
+        "-XX:+UnlockExperimentalVMOptions -XX:+UseEpsilonGC -Xmx512m",
+        "-XX:+UseG1GC -Xmx512m -XX:ObjectAlignmentInBytes=16",
+        "-XX:+UseG1GC -XX:MaxRAM=2g",
+        "-XX:+UseZGC -Xms512m -Xmx512m",
+        "-XX:+UseShenandoahGC -Xmx512m",
+    ] {
+        let folder = harness::folder();
+        let flags: Vec<&str> = flags.split(' ').chain(["-XX:+UseLargePages"]).collect();
+        let server = require!(jvm::start_as(&folder, &flags));
+        let taken = harness::kernel::hugetlb_reserved();
+        let described =
+            [&["--engine", "jvm", "--", "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"], &flags[..]].concat();
+        assert_eq!(crate::size::pages(&described), taken, "{flags:?}\n{}", server.log());
+    }
+}
+
+#[test]
+fn a_captured_java_machine_has_the_name_that_it_has_here() {
+    let folder = harness::folder();
+    let java = require!(harness::program(&["/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "/usr/bin/java"]));
+    let _guard = require!(PoolGuard::take());
+    let mut command = Command::new(java);
+    command.args([
+        "-Xmx300m",
+        "-XX:+UseSerialGC",
+        "-XX:+UseLargePages",
+        "-m",
+        "java.rmi/sun.rmi.registry.RegistryImpl",
+        "0",
+    ]);
+    let mut server = harness::Server::start(&mut command, &folder.path().join("log"), rustix::process::Signal::TERM);
+    server.wait_for("its heap", |pid| harness::kernel::status(pid, "Threads:").filter(|threads| *threads > 8));
+    let live = harness::check();
+    let name = harness::text(&live.instance("jvm", server.pid)["name"]);
+    assert_eq!(name, "java.rmi/sun.rmi.registry.RegistryImpl");
+    let archive = folder.path().join("host.tar");
+    harness::must(Command::new(HUGEWISE).args(["capture", "-o"]).arg(&archive));
+    let there = harness::check_with(&["--root", archive.to_str().unwrap()]);
+    assert_eq!(harness::text(&there.instance("jvm", server.pid)["name"]), name);
+}

@@ -1,0 +1,80 @@
+//! How a PostgreSQL server is made to ask for huge pages.
+
+use hugewise_model::escape::shell;
+use hugewise_model::{Asked, Instance};
+
+/// `ALTER SYSTEM`, as the server's owner through its own socket. What its command line decides no `ALTER SYSTEM` changes.
+pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
+    let value = if must { "on" } else { "try" };
+    let mut settings = Vec::new();
+    if instance.asked == Asked::Cannot {
+        settings.push(("shared_memory_type", "mmap"));
+    }
+    let asks = instance.setting_value("huge_pages").is_some_and(|value| value.eq_ignore_ascii_case("try"));
+    if must || instance.asked != Asked::Cannot || !asks {
+        settings.push(("huge_pages", value));
+    }
+    let port = psql_target(instance);
+    let command = |(name, value): (&str, &str)| {
+        let sql = format!("\"ALTER SYSTEM SET {name} = '{value}'\"");
+        if instance.settings.get(name).is_some_and(|setting| setting.is_on_command_line()) {
+            format!(
+                "# its command line sets {name}, which beats every file: set it to {value} in the unit or script that starts it"
+            )
+        } else if instance.containered {
+            format!("# inside its container: psql{port} -c {sql}")
+        } else if instance.owner_is_number() {
+            format!("# as user {}, who is in no local account file: psql{port} -c {sql}", instance.owner)
+        } else {
+            format!("runuser -u {} -- psql{port} -c {sql}", shell::word(&instance.owner))
+        }
+    };
+    settings.into_iter().map(command).collect()
+}
+
+/// `huge_page_size` came with PostgreSQL 14; a command line that sets it is nobody's to change but its starter's.
+pub(super) fn takes_page_size(instance: &Instance) -> bool {
+    let major = instance.version.known().and_then(|version| super::demand::major(version));
+    instance.asked_page_size.is_known() && major.is_some_and(|major| major >= 14)
+}
+
+/// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.
+fn psql_target(instance: &Instance) -> String {
+    let socket = instance.endpoints.iter().find_map(|endpoint| {
+        let (folder, file) = endpoint.rsplit_once('/')?;
+        Some((folder, file.strip_prefix(".s.PGSQL.")?))
+    });
+    let port = instance.endpoints.iter().find(|endpoint| endpoint.parse::<u16>().is_ok());
+    match (socket, port) {
+        (Some((folder, port)), _) => format!(" -h {} -p {}", shell::word(folder), shell::word(port)),
+        (None, Some(port)) => format!(" -p {port}"),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::PageSize;
+
+    use super::super::tests::{files, host, only};
+    use super::*;
+
+    #[test]
+    fn alter_system_goes_through_its_own_socket() {
+        let instance = only(&host(PageSize::KIB_4), &files());
+        let told =
+            "runuser -u postgres -- psql -h /var/run/postgresql -p 5432 -c \"ALTER SYSTEM SET huge_pages = 'on'\"";
+        assert_eq!(ask(&instance, true), [told]);
+        assert!(takes_page_size(&instance));
+    }
+
+    #[test]
+    fn what_the_command_line_decides_is_left_to_people() {
+        let mut host = host(PageSize::KIB_4);
+        let command = "postgres -D /var/lib/postgresql/15/main -c huge_pages=off".split(' ').map(String::from);
+        crate::testing::processes(&mut host)[0].command = hugewise_model::Observed::Known(command.collect());
+        let told = ask(&only(&host, &files()), false);
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("# its command line sets huge_pages"), "{told:?}");
+    }
+}

@@ -1,0 +1,158 @@
+use hugewise_host::source::map::MapSource;
+use hugewise_model::host::HugetlbfsMount;
+use hugewise_model::{HugePageUse, Mapping};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing;
+
+fn guest(command: &str, mappings: Vec<Mapping>) -> Process {
+    Process {
+        pid: 9,
+        name: "qemu-system-x86".into(),
+        command: Observed::Known(command.split(' ').map(str::to_owned).collect()),
+        executable: Observed::Known("/usr/bin/qemu-system-x86_64".into()),
+        mappings: Observed::Known(mappings),
+        ..Process::default()
+    }
+}
+
+fn mapping(mib: u64, name: &str, shared: bool, page: PageSize) -> Mapping {
+    Mapping {
+        start: 0x7f00_0000_0000 + (mib << 32),
+        end: 0x7f00_0000_0000 + (mib << 32) + (mib << 20),
+        shared,
+        accessible: true,
+        offset: 0,
+        device: 17,
+        inode: mib,
+        name: name.into(),
+        page_size: Observed::Known(page),
+    }
+}
+
+fn only(process: Process) -> Instance {
+    let host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        hugetlbfs_mounts: Observed::Known(vec![HugetlbfsMount {
+            path: "/mnt/huge1g".into(),
+            page_size: Observed::Known(PageSize::GIB_1),
+            options: String::new(),
+        }]),
+        processes: testing::known([process]),
+        ..Host::default()
+    };
+    let mut found = Found::default();
+    find(&Scene::new(&host, &MapSource::new()), &mut found);
+    assert_eq!(found.instances.len(), 1);
+    found.instances.remove(0)
+}
+
+#[test]
+fn a_memfd_on_huge_pages_is_all_and_a_must() {
+    let ram = mapping(256, "/memfd:memory-backend-memfd (deleted)", false, PageSize::MIB_2);
+    let translator = mapping(1024, "", false, PageSize::KIB_4);
+    let command = "qemu-system-x86_64 -name guest=web,,1,debug-threads=on -m 256 -object \
+                   memory-backend-memfd,hugetlb=on,id=m,size=256M -machine q35,memory-backend=m -vnc password=on";
+    let instance = only(guest(command, vec![ram, translator]));
+    assert_eq!((instance.name.as_str(), instance.asked, instance.huge_pages), ("web,1", Asked::Must, HugePageUse::All));
+    assert_eq!((instance.mechanism, instance.segments.len()), (Mechanism::Mmap, 1));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(128)));
+    assert_eq!(instance.setting.map(|it| it.to_string()).as_deref(), Some("hugetlb=on (/proc/9/cmdline)"));
+    assert!(!instance.settings.contains_key("vnc"));
+}
+
+#[test]
+fn libvirt_writes_json_and_files() {
+    let command = r#"/usr/libexec/qemu-kvm -name guest=db1 -m size=4194304k,slots=16,maxmem=8G -object {"qom-type":"memory-backend-file","id":"ram0","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","share":true,"prealloc":true,"size":2147483648} -object {"qom-type":"memory-backend-file","id":"ram1","mem-path":"/mnt/huge1g/libvirt/qemu/1-db1","size":2147483648} -object {"qom-type":"secret","id":"masterKey0","data":"x"}"#;
+    let ram = mapping(4096, "/mnt/huge1g/libvirt/qemu/1-db1/ram (deleted)", true, PageSize::GIB_1);
+    let instance = only(guest(command, vec![ram]));
+    assert_eq!((instance.asked, instance.mechanism), (Asked::Must, Mechanism::Hugetlbfs));
+    assert_eq!(instance.asked_page_size, Observed::Known(PageSize::GIB_1));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(4)));
+    assert_eq!(instance.huge_pages, HugePageUse::All);
+    assert!(instance.settings.values().all(|setting| !setting.value.contains("masterKey")));
+}
+
+#[test]
+fn without_a_backend_its_memory_is_the_private_stretch_of_its_size() {
+    let mappings = vec![mapping(1024, "", false, PageSize::KIB_4), mapping(300, "", false, PageSize::KIB_4)];
+    let instance = only(guest("kvm -name plain -m 300", mappings));
+    assert_eq!((instance.name.as_str(), instance.asked, instance.huge_pages), ("plain", Asked::No, HugePageUse::None));
+    assert_eq!(instance.segments.iter().map(|it| it.size).collect::<Vec<_>>(), [Bytes::from_mib(300)]);
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
+}
+
+/// What QEMU 7.2 maps: its memory is `-m` of private memory, unless a backend is named for it.
+#[test]
+fn a_device_of_its_own_on_huge_pages_is_a_part() {
+    let mappings = || {
+        let memfd = mapping(128, "/memfd:memory-backend-memfd (deleted)", true, PageSize::MIB_2);
+        vec![memfd, mapping(1024, "", false, PageSize::KIB_4)]
+    };
+    for more in ["", " -device ivshmem-plain,memdev=x", r#" -device {"driver":"ivshmem-plain","memdev":"x"}"#] {
+        let command = format!("kvm -m 1G -object memory-backend-memfd,id=x,size=128M,hugetlb=on{more}");
+        let instance = only(guest(&command, mappings()));
+        assert_eq!((instance.huge_pages, instance.asked), (HugePageUse::Partly, Asked::Must));
+        assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(64 + 512)), "{more}");
+        let next = instance.next.into_known().unwrap();
+        assert_eq!(next.demands.iter().map(|demand| demand.pages).collect::<Vec<_>>(), [PageCount(64)]);
+    }
+    // As large as the machine's memory, and not it.
+    let memfd = mapping(1024, "/memfd:memory-backend-memfd (deleted)", true, PageSize::MIB_2);
+    let mut ram = mapping(1024, "", false, PageSize::KIB_4);
+    (ram.start, ram.end) = (ram.start << 1, (ram.start << 1) + (1 << 30));
+    let dimm = "kvm -m 1G,slots=1,maxmem=4G -object memory-backend-memfd,id=x,size=1G,hugetlb=on -device \
+                pc-dimm,memdev=x";
+    let instance = only(guest(dimm, vec![memfd, ram]));
+    assert_eq!((instance.huge_pages, instance.segments.len()), (HugePageUse::Partly, 2));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(1024)));
+}
+
+#[test]
+fn backends_on_pages_of_two_sizes_are_counted_by_size() {
+    let command = "kvm -m 1324M -object memory-backend-file,id=a,size=1G,mem-path=/mnt/huge1g -object \
+                   memory-backend-memfd,id=b,size=300M,hugetlb=on -numa node,memdev=a -numa node,memdev=b";
+    let instance = only(guest(command, vec![]));
+    let of = |page_size, pages| Demand { page_size, pages: PageCount(pages), source: DemandSource::Engine };
+    assert_eq!((instance.demand, instance.beside), (Some(of(PageSize::GIB_1, 1)), vec![of(PageSize::MIB_2, 150)]));
+    assert!(instance.next.is_absent());
+    let path = only(guest("kvm -m 2G -mem-path /mnt/huge1g", vec![]));
+    assert_eq!(path.demand, Some(of(PageSize::GIB_1, 2)));
+}
+
+#[test]
+fn a_hidden_command_line_leaves_the_question_open() {
+    let process = Process { command: Observed::Denied, ..guest("", vec![]) };
+    let instance = only(process);
+    assert_eq!((instance.asked, instance.setting, instance.demand), (Asked::Unknown, None, None));
+    for command in ["kvm -m 1G -readconfig /etc/vm.cfg", r#"kvm -m 1G -object {"qom-type":"memory-backend-memfd""#] {
+        assert_eq!(only(guest(command, vec![])).asked, Asked::Unknown, "{command}");
+    }
+}
+
+#[test]
+fn sizes_are_qemus() {
+    for (text, bytes) in [
+        ("4096", Some(4 << 30)),
+        ("4G", Some(4 << 30)),
+        ("size=1024M,slots=2", Some(1 << 30)),
+        ("1T", Some(1 << 40)),
+        ("", None),
+        ("x", None),
+        ("99999999999999999999", None),
+    ] {
+        assert_eq!(memory_size(text), bytes.map(Bytes), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_words_bring_it_down(words: Vec<String>, text in "[{}a-z,=\":0-9\u{e9}]{0,60}") {
+        let _ = Memory::of(&words);
+        let _ = object(&text);
+        let _ = memory_size(&text);
+        let _ = guest_name(&text);
+    }
+}
