@@ -8,6 +8,8 @@ mod last_word;
 mod line;
 mod pools;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod thp;
 mod writes;
 

@@ -142,11 +142,11 @@ impl After<'_> {
         if !known.is_known() && !known.is_absent() {
             return Some(Unkept::unknown(what, known.reason().unwrap_or_default()));
         }
-        let about = self.tmpfiles().iter().filter(|it| covers(&it.path, &ours.path));
+        let mut about = self.tmpfiles().iter().rev().filter(|it| covers(&it.path, &ours.path));
         let lost = |place: &dyn std::fmt::Display, value: &str| {
             Some(Unkept::lost(what.clone(), format!("{place} has the last word and writes {value}")))
         };
-        match about.last() {
+        match about.next() {
             Some(winner) if !same(&winner.value, &ours.value) => return lost(&winner.place, &winner.value),
             Some(_) => {}
             None => {

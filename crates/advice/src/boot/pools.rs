@@ -141,7 +141,9 @@ impl Pool {
         let kept = host.pool(page).map(|pool| pool.nodes.iter().map(|node| node.node).collect::<Vec<_>>());
         let with_memory = || {
             let nodes = host.nodes.known()?.iter();
-            Some(nodes.filter(|node| node.total.get().is_none_or(|total| total.get() > 0)).map(|node| node.id).collect())
+            Some(
+                nodes.filter(|node| node.total.get().is_none_or(|total| total.get() > 0)).map(|node| node.id).collect(),
+            )
         };
         let ids = kept.filter(|nodes| !nodes.is_empty()).or_else(with_memory).filter(|nodes| !nodes.is_empty());
         let nodes_are_known = ids.is_some();

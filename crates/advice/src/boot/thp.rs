@@ -34,16 +34,15 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
         _ => None,
     };
     if let (Ok((words, place)), Some(word)) = (&line, word) {
-        let named = cmdline::assignments(words).into_iter().filter(|(name, ..)| name == word);
-        let last = named.filter_map(|(_, value, _)| taken(file, &value)).last();
+        let mut named = cmdline::assignments(words).into_iter().rev().filter(|(name, ..)| name == word);
+        let last = named.find_map(|(_, value, _)| taken(file, &value));
         steps.extend(last.map(|value| Step { value, place: place.clone() }));
     }
     let targets = Targets::new(vec![(format!("{FOLDER}/{file}"), ())]);
     let written = hits(host, &targets)?;
     let before = steps.len();
-    steps.extend(
-        written.into_iter().filter_map(|hit| Some(Step { value: taken(file, &hit.value)?, place: hit.place })),
-    );
+    steps
+        .extend(written.into_iter().filter_map(|hit| Some(Step { value: taken(file, &hit.value)?, place: hit.place })));
     let tuned = if file == "enabled" { of_tuned(host)? } else { None };
     match (line, tuned) {
         (Ok((words, _)), Some(step)) if !words.iter().any(|word| word.contains("transparent_hugepage=")) => {

@@ -56,7 +56,10 @@ pub fn stacked<S: AsRef<str>>(
         };
         any = true;
         for name in names {
-            if !name.ends_with(suffix) || (name.starts_with('.') && !names_that_count.dotted) || by_name.contains_key(&name) {
+            if !name.ends_with(suffix)
+                || (name.starts_with('.') && !names_that_count.dotted)
+                || by_name.contains_key(&name)
+            {
                 continue;
             }
             let path = format!("{folder}/{name}");

@@ -22,8 +22,7 @@ const FOLDERS: [&str; 5] =
     ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
 /// systemd's service that applies the files: a link to /dev/null in one of these places takes it away.
-const SERVICE: [&str; 2] =
-    ["/etc/systemd/system/systemd-sysctl.service", "/run/systemd/system/systemd-sysctl.service"];
+const SERVICE: [&str; 2] = ["/etc/systemd/system/systemd-sysctl.service", "/run/systemd/system/systemd-sysctl.service"];
 
 /// A line that systemd-sysctl takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -238,14 +238,13 @@ fn unquoted(value: &str) -> &str {
 pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<Unread>) {
     let variables = variables_of(merged);
     let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
-    let mut tuned =
-        Tuned {
-            profile,
-            transparent_hugepages: Observed::Absent,
-            sysctl: Vec::new(),
-            reapplied: Observed::Known(Vec::new()),
-            command_line: Vec::new(),
-        };
+    let mut tuned = Tuned {
+        profile,
+        transparent_hugepages: Observed::Absent,
+        sysctl: Vec::new(),
+        reapplied: Observed::Known(Vec::new()),
+        command_line: Vec::new(),
+    };
     let mut undecided = Vec::new();
     for (name, section) in enabled {
         // A section is an instance of the plugin that `type` names, or that it is named after.

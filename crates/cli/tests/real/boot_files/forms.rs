@@ -297,7 +297,8 @@ fn placed(mechanism: &str) -> Vec<Form> {
             ("a folder", "/"),
             ("a comment", "# nothing\n"),
         ] {
-            let files = [(path(strong, "50.conf"), hides.to_owned()), (path("/usr/lib", "50.conf"), said(mechanism, 102))];
+            let files =
+                [(path(strong, "50.conf"), hides.to_owned()), (path("/usr/lib", "50.conf"), said(mechanism, 102))];
             if at < 3 {
                 forms.push(form(format!("{} is {what}", files[0].0), &files));
             }
@@ -334,8 +335,11 @@ pub(crate) fn of_sysctl() -> Vec<Form> {
     forms.extend(SETTINGS.iter().map(|text| one(text, FILE, (*text).to_owned())));
     forms.extend(placed("sysctl.d"));
     // Lines of several files about one key.
-    for text in ["vm.nr_hugepages=102\n", "vm.nr_*=102\n", "-vm.nr_hugepages\n", "vm.nr_hugepages=\n", "vm/nr_hugepages=101\n"] {
-        let files = [(FILE.to_owned(), "vm.nr_hugepages=101\n".to_owned()), ("/run/sysctl.d/60.conf".into(), text.into())];
+    for text in
+        ["vm.nr_hugepages=102\n", "vm.nr_*=102\n", "-vm.nr_hugepages\n", "vm.nr_hugepages=\n", "vm/nr_hugepages=101\n"]
+    {
+        let files =
+            [(FILE.to_owned(), "vm.nr_hugepages=101\n".to_owned()), ("/run/sysctl.d/60.conf".into(), text.into())];
         forms.push(form(format!("60.conf: {text}"), &files));
         let files = [(FILE.to_owned(), "vm.nr_*=101\n".to_owned()), ("/run/sysctl.d/60.conf".into(), text.into())];
         forms.push(form(format!("a pattern, then 60.conf: {text}"), &files));
@@ -346,9 +350,13 @@ pub(crate) fn of_sysctl() -> Vec<Form> {
     forms.push(form("sysctl.conf alone", std::slice::from_ref(&own)));
     forms.push(form("sysctl.conf without its link", &[own.clone(), other.clone()]));
     for to in ["../sysctl.conf", "/etc/sysctl.conf"] {
-        forms.push(form(format!("sysctl.conf linked by {to}"), &[own.clone(), other.clone(), link("99-sysctl.conf", to)]));
+        forms.push(form(
+            format!("sysctl.conf linked by {to}"),
+            &[own.clone(), other.clone(), link("99-sysctl.conf", to)],
+        ));
     }
-    forms.push(form("sysctl.conf linked as the last", &[own.clone(), other.clone(), link("zz.conf", "../sysctl.conf")]));
+    forms
+        .push(form("sysctl.conf linked as the last", &[own.clone(), other.clone(), link("zz.conf", "../sysctl.conf")]));
     forms.push(form("sysctl.conf masked", &[own, other, link("99-sysctl.conf", "/dev/null")]));
     forms
 }
@@ -363,9 +371,9 @@ pub(crate) fn of_tmpfiles() -> Vec<Form> {
         forms.push(one(several, FILE, in_place(several)));
         // The same lines, each in a file of its own.
         let lines = in_place(several);
-        let files = lines.lines().zip(["/usr/lib/tmpfiles.d/a.conf", "/etc/tmpfiles.d/b.conf", "/run/tmpfiles.d/c.conf"]);
-        let files: Vec<(String, String)> =
-            files.map(|(line, path)| (path.to_owned(), line.to_owned())).collect();
+        let files =
+            lines.lines().zip(["/usr/lib/tmpfiles.d/a.conf", "/etc/tmpfiles.d/b.conf", "/run/tmpfiles.d/c.conf"]);
+        let files: Vec<(String, String)> = files.map(|(line, path)| (path.to_owned(), line.to_owned())).collect();
         forms.push(form(format!("in files of their own: {several}"), &files));
     }
     forms.push(one("no line feed", FILE, in_place("w P/nr_hugepages - - - - 101")));

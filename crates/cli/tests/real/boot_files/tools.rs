@@ -50,7 +50,8 @@ fn empty(files: &[String]) {
 
 /// The first line: a shorter text over a longer one leaves the rest of it.
 fn first_lines(written: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    written.into_iter().map(|(file, text)| (file, text.lines().next().unwrap_or_default().to_owned())).collect()
+    let first = written.into_iter().map(|(file, text)| (file, text.lines().next().unwrap_or_default().to_owned()));
+    first.filter(|(_, line)| !line.is_empty()).collect()
 }
 
 /// Which settings, by the files that stand for them, are foretold to get which text last.

@@ -73,7 +73,9 @@ pub fn settled(lines: &[Line], program: Program) -> Vec<SysctlAssignment> {
         if is_pattern(key) {
             let winners = match program {
                 Program::Systemd => one.value.map(|value| (one.position, value)).into_iter().collect::<Vec<_>>(),
-                Program::Procps => one.lines.iter().filter_map(|(at, line)| Some((*at, line.value.as_deref()?))).collect(),
+                Program::Procps => {
+                    one.lines.iter().filter_map(|(at, line)| Some((*at, line.value.as_deref()?))).collect()
+                }
             };
             for (at, value) in winners {
                 let Some(line) = lines.get(at) else { continue };

@@ -18,7 +18,8 @@ pub(super) struct Attributes {
 /// # Errors
 /// One of them is none.
 pub(super) fn attributes(fields: &[Option<String>; 4], here: &Here<'_>) -> Result<Attributes, Refused> {
-    let [mode, user, group, age] = fields.each_ref().map(|field| field.as_deref().filter(|it| !matches!(*it, "" | "-")));
+    let [mode, user, group, age] =
+        fields.each_ref().map(|field| field.as_deref().filter(|it| !matches!(*it, "" | "-")));
     let id = |name: &str, find: &dyn Fn(&str) -> Option<u32>| {
         let plain = name.strip_prefix(':');
         find(plain.unwrap_or(name)).map(|id| (id, plain.is_some())).ok_or(Refused)
