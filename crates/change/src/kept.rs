@@ -4,12 +4,10 @@
 //! line may have the last word, since the plan or for longer. So the host is read anew by what reads any host, and asked
 //! who wins.
 
-mod patterns;
-
-use hugewise_advice::words::pool_file;
 use hugewise_advice::{boot, chain, login};
+use hugewise_host::config::pattern::covers;
 use hugewise_host::config::{cmdline, limits, sysctl, systemd, tmpfiles, unit};
-use hugewise_model::configuration::{LimitRule, Place, SysctlAssignment, TmpfilesWrite};
+use hugewise_model::configuration::{LimitRule, SysctlAssignment, TmpfilesWrite};
 use hugewise_model::{Bytes, Host, Instance, Limit, Observed};
 
 use crate::outcome::{Applied, End, StepResult};
@@ -77,36 +75,11 @@ impl After<'_> {
         };
         match steps.last() {
             Some(last) if last.value != pool.pages => {
-                return Some(Unkept::lost(what, format!("{} has the last word and brings {}", last.place, last.value)));
+                Some(Unkept::lost(what, format!("{} has the last word and brings {}", last.place, last.value)))
             }
-            None if pool.pages > 0 => return Some(Unkept::lost(what, "no file that counts sets them")),
-            _ => {}
+            None if pool.pages > 0 => Some(Unkept::lost(what, "no file that counts sets them")),
+            _ => None,
         }
-        let default = self.host.default_huge_page.get() == Some(pool.page_size);
-        let (value, tmpfiles) = (pool.pages.to_string(), self.tmpfiles());
-        let also = if default { "/proc/sys/vm/nr_hugepages" } else { "" };
-        let own = pool_file(pool.page_size, "nr_hugepages");
-        let other = tmpfiles.iter().rev().find(|write| {
-            let covers = |path: &str| !path.is_empty() && patterns::covers(&write.path, path);
-            let mempolicy = |path: &str| !path.is_empty() && write.path == format!("{path}_mempolicy");
-            (covers(&own) || covers(also) || mempolicy(&own) || mempolicy(also)) && write.value.trim() != value
-        });
-        let twin = self.sysctl().iter().rev().find(|it| {
-            default && it.key == "vm.nr_hugepages_mempolicy" && it.value != value && self.comes_after(&it.place, &steps)
-        });
-        let place = other.map(|it| (&it.place, &it.value)).or_else(|| twin.map(|it| (&it.place, &it.value)));
-        place.map(|(place, value)| Unkept::lost(what, format!("{place} has the last word and brings {value}")))
-    }
-
-    /// Whether a sysctl line is carried out after the one that the pool comes from.
-    fn comes_after(&self, place: &Place, steps: &[boot::Step<u64>]) -> bool {
-        let order = |wanted: &str| self.sysctl().iter().position(|it| it.place.to_string() == wanted);
-        let winner = steps.last().and_then(|step| order(&step.place));
-        order(&place.to_string()) > winner
-    }
-
-    fn sysctl(&self) -> &[SysctlAssignment] {
-        self.host.configuration.sysctl.known().map(Vec::as_slice).unwrap_or_default()
     }
 
     fn tmpfiles(&self) -> &[TmpfilesWrite] {
@@ -120,7 +93,7 @@ impl After<'_> {
         if within("/etc/sysctl.d/") {
             sysctl::parse(path, bytes).iter().filter_map(|it| self.setting(it)).collect()
         } else if within("/etc/tmpfiles.d/") {
-            tmpfiles::parse(path, bytes).iter().filter_map(|it| self.write(&it.write)).collect()
+            tmpfiles::parse(path, bytes).iter().filter_map(|it| self.write(it)).collect()
         } else if within("/etc/security/limits.d/") {
             limits::parse(path, bytes).iter().filter_map(|it| self.limit(it)).collect()
         } else if within("/etc/systemd/system/") {
@@ -149,7 +122,7 @@ impl After<'_> {
         }
         // tmpfiles.d comes after sysctl.d.
         let path = format!("/proc/sys/{}", ours.key.replace('.', "/"));
-        if let Some(write) = self.tmpfiles().iter().rev().find(|it| patterns::covers(&it.path, &path)) {
+        if let Some(write) = self.tmpfiles().iter().rev().find(|it| covers(&it.path, &path)) {
             let why = || format!("{} has the last word and writes {}", write.place, write.value);
             return (!same(&write.value, &ours.value)).then(|| Unkept::lost(what, why()));
         }
@@ -169,13 +142,11 @@ impl After<'_> {
         if !known.is_known() && !known.is_absent() {
             return Some(Unkept::unknown(what, known.reason().unwrap_or_default()));
         }
-        let patterns =
-            self.tmpfiles().iter().filter(|it| it.path != ours.path && patterns::covers(&it.path, &ours.path));
-        let exact = self.tmpfiles().iter().filter(|it| it.path == ours.path);
+        let mut about = self.tmpfiles().iter().rev().filter(|it| covers(&it.path, &ours.path));
         let lost = |place: &dyn std::fmt::Display, value: &str| {
             Some(Unkept::lost(what.clone(), format!("{place} has the last word and writes {value}")))
         };
-        match exact.chain(patterns).last() {
+        match about.next() {
             Some(winner) if !same(&winner.value, &ours.value) => return lost(&winner.place, &winner.value),
             Some(_) => {}
             None => {

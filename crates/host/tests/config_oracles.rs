@@ -1,4 +1,5 @@
-//! The real tools read the same files, and must agree. Skipped, with a word, where a tool is not installed.
+//! The real tools read the same files, and must agree. Skipped, with a word, where a tool is not installed; where
+//! `HUGEWISE_REQUIRE_REAL=1` asks for them, that is a failure.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stderr, clippy::panic, missing_docs)]
 
@@ -30,6 +31,13 @@ fn write(root: &Path, files: Files<'_>) {
     }
 }
 
+/// Says that a tool is not there, or fails where it has to be.
+fn skipped(tool: &str) {
+    let required = std::env::var_os("HUGEWISE_REQUIRE_REAL").is_some_and(|value| value == "1");
+    assert!(!required, "{tool} is not installed");
+    eprintln!("SKIP {tool} is not installed");
+}
+
 /// What a tool prints about the files below a root of their own.
 fn run(tool: &str, arguments: &[&str], files: Files<'_>) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
@@ -38,7 +46,7 @@ fn run(tool: &str, arguments: &[&str], files: Files<'_>) -> Option<String> {
     match output {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: {tool} is not installed");
+            skipped(tool);
             None
         }
         Err(error) => panic!("{tool}: {error}"),
@@ -97,9 +105,10 @@ fn systemd_tmpfiles_writes_the_same() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), &files);
     let option = format!("--root={}", root.path().display());
-    if Command::new("systemd-tmpfiles").args(["--create", "--boot", &option]).output().is_err() {
-        eprintln!("skipped: systemd-tmpfiles is not installed");
-        return;
+    match Command::new("systemd-tmpfiles").args(["--create", "--boot", &option]).output() {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return skipped("systemd-tmpfiles"),
+        Err(error) => panic!("systemd-tmpfiles: {error}"),
     }
     let source = source(&files);
     let ours = tmpfiles::read(&mut Door::new(&source)).into_known().unwrap();

@@ -121,6 +121,9 @@ pub struct Tuned {
     pub transparent_hugepages: Observed<(String, Place)>,
     /// `[sysctl]` after all includes.
     pub sysctl: Vec<SysctlAssignment>,
+    /// What TuneD writes after its own `[sysctl]`: the files of /run/sysctl.d and /etc/sysctl.d and /etc/sysctl.conf once
+    /// more, line by line. Empty where the profile has no `[sysctl]`, or `reapply_sysctl` is off.
+    pub reapplied: Observed<Vec<SysctlAssignment>>,
     /// `[bootloader] cmdline*` words.
     pub command_line: Vec<String>,
 }

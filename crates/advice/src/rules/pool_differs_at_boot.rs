@@ -9,8 +9,9 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
-               different numbers (a note that says which one wins). The order of the boot is: command line, tuned, \
-               sysctl.d by file name with the last one winning, tmpfiles.d. Files that ask for more than there is are \
+               different numbers (a note that says which one wins). The order of the boot is: command line, \
+               sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, which writes the files of \
+               /run/sysctl.d and /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files that ask for more than there is are \
                pool-short-of-request's. An Oracle that raises the pool itself (AUTO) explains a larger pool. Services \
                that write to the pool by themselves are not seen.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
@@ -20,6 +21,7 @@ pub(crate) static RULE: Rule = Rule {
             "sysctl.d(5): all files are sorted by name, the last one wins",
             "tmpfiles.d(5)",
             "systemd-sysctl(8)",
+            "tuned plugin_sysctl: reapply_sysctl",
         ],
     },
     check: |facts| RULE.of_host(facts, look),

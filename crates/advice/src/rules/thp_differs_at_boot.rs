@@ -72,6 +72,7 @@ mod tests {
             profile: "oracle".into(),
             transparent_hugepages: Known(("never".into(), place)),
             sysctl: Vec::new(),
+            reapplied: Known(Vec::new()),
             command_line: Vec::new(),
         });
         assert_eq!(case.codes(), ["HW602"]);

@@ -146,6 +146,7 @@ pub(crate) fn any_case(dice: &mut Dice) -> Case {
         profile: dice.text(),
         transparent_hugepages: dice.observed(thp),
         sysctl: vec![testing::sysctl("vm.nr_hugepages", "1")],
+        reapplied: dice.observed(vec![testing::sysctl("vm.nr_hugepages", "2")]),
         command_line: dice.words(),
     };
     host.configuration.tuned = dice.observed(tuned);

@@ -4,9 +4,9 @@
 use hugewise_advice::words::pool_file;
 use hugewise_advice::{boot, need};
 use hugewise_host::Door;
-use hugewise_host::config::{sysctl, tmpfiles};
+use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Host, Observed, PageCount, PageSize};
+use hugewise_model::{Observed, PageCount, PageSize};
 
 use super::boot_loader::{self, Reserved};
 use super::overlay::Overlay;
@@ -90,15 +90,10 @@ fn steps(
     entry: Option<&BootEntry>,
     page: PageSize,
 ) -> Result<Vec<boot::Step<u64>>, String> {
-    let mut host = Host {
-        default_huge_page: ask.host.default_huge_page.clone(),
-        command_line: ask.host.command_line.clone(),
-        ..Host::default()
-    };
-    host.configuration.tuned = ask.host.configuration.tuned.clone();
-    host.configuration.boot = entry.cloned().map_or_else(|| ask.host.configuration.boot.clone(), Observed::Known);
-    host.configuration.sysctl = sysctl::read(&mut Door::new(files));
-    host.configuration.tmpfiles = tmpfiles::read(&mut Door::new(files));
+    let mut host = boot::with_files(ask.host, files);
+    if let Some(entry) = entry {
+        host.configuration.boot = Observed::Known(entry.clone());
+    }
     boot::pool(&host, page).map_err(|missing| missing.to_string())
 }
 

@@ -3,9 +3,8 @@
 
 use hugewise_advice::chain::titles;
 use hugewise_advice::{boot, thp};
-use hugewise_host::Door;
-use hugewise_host::config::{tmpfiles, tuned};
-use hugewise_model::{Host, Observed};
+use hugewise_host::config::tuned;
+use hugewise_model::Observed;
 
 use super::boot_loader::find_program;
 use super::overlay::Overlay;
@@ -110,11 +109,7 @@ fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Str
 
 /// What sets the top switch at the next boot, the last word last.
 fn next_boot(ask: &Ask<'_>, files: &Overlay<'_>) -> Result<Vec<boot::Step<String>>, String> {
-    let mut host = Host { command_line: ask.host.command_line.clone(), ..Host::default() };
-    host.configuration.boot = ask.host.configuration.boot.clone();
-    host.configuration.tuned = tuned::read(&mut Door::new(files));
-    host.configuration.tmpfiles = tmpfiles::read(&mut Door::new(files));
-    boot::thp(&host).map_err(|missing| missing.to_string())
+    boot::thp(&boot::with_files(ask.host, files)).map_err(|missing| missing.to_string())
 }
 
 fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, String> {

@@ -14,6 +14,7 @@
 )]
 
 mod attacks;
+mod boot_files;
 mod browser;
 mod capture;
 mod cgroup;

@@ -1,5 +1,7 @@
 //! Huge pages that a kernel command line asks for.
 
+use std::collections::BTreeMap;
+
 use hugewise_model::{PageCount, PageSize};
 
 /// What `hugepages=`, `hugepagesz=` and `default_hugepagesz=` ask for.
@@ -24,74 +26,198 @@ pub struct RequestedPool {
     pub pages: PageCount,
 }
 
-/// The size that a following `hugepages=` is for.
+/// What a kernel makes of the words, beyond the words themselves.
+#[derive(Clone, Copy)]
+pub struct Kernel<'a> {
+    /// Whether it has pages of a size.
+    pub has_size: &'a dyn Fn(PageSize) -> bool,
+    /// Whether a node is there.
+    pub has_node: &'a dyn Fn(u32) -> bool,
+    /// Words about huge pages that it takes: since Linux 6.15 it stops at two for each page size and one more.
+    pub most_words: usize,
+    /// Whether it takes pages by node (since Linux 5.16).
+    pub by_node: bool,
+}
+
+/// Pages of one size as the words leave them.
+#[derive(Default)]
+struct Asked {
+    /// `None` is the default size where no word names it.
+    page_size: Option<PageSize>,
+    total: u64,
+    nodes: BTreeMap<u32, u64>,
+    /// Whether a `hugepages=` of this size was taken.
+    said: bool,
+}
+
+impl Asked {
+    fn pools(&self) -> Vec<RequestedPool> {
+        let pool = |node, pages| RequestedPool { page_size: self.page_size, node, pages: PageCount(pages) };
+        let nodes: Vec<RequestedPool> =
+            self.nodes.iter().filter(|(_, pages)| **pages > 0).map(|(node, pages)| pool(Some(*node), *pages)).collect();
+        // Where a node is named, the kernel goes by nodes alone.
+        if nodes.is_empty() && self.said { vec![pool(None, self.total)] } else { nodes }
+    }
+}
+
+/// What a `hugepages=` is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Current {
-    /// No size was named yet: the default.
+enum For {
+    /// The default size: no size was named yet.
     Default,
-    Size(PageSize),
-    /// The last size named was none, or was named before.
-    Invalid,
+    /// The size of that place in the list.
+    Size(usize),
 }
 
-/// Reads the words as the kernel does (mm/hugetlb.c since Linux 5.8): `hugepages=` belongs to the size named before
-/// it, and to the default size where none was; it is ignored after a size that is none, after one named twice, and
-/// where it comes twice for one size. Whether this processor has pages of a size is not asked.
-pub fn huge_page_words<S: AsRef<str>>(words: &[S]) -> HugePageWords {
-    let mut found = HugePageWords::default();
-    let mut sizes: Vec<PageSize> = Vec::new();
-    let mut counted: Vec<Current> = Vec::new();
-    let mut current = Current::Default;
-    // Words after `--` are for init.
-    for word in words.iter().map(AsRef::as_ref).take_while(|word| *word != "--") {
-        let taken = if let Some(value) = word.strip_prefix("hugepagesz=") {
-            let size = parse_size(value).filter(|size| {
-                let is_default = found.default_size == Some(*size) && !counted.contains(&Current::Size(*size));
-                is_default || !sizes.contains(size)
-            });
-            sizes.extend(size);
-            current = size.map_or(Current::Invalid, Current::Size);
-            size.is_some()
-        } else if let Some(value) = word.strip_prefix("default_hugepagesz=") {
-            let size = parse_size(value).filter(|_| found.default_size.is_none());
-            current = size.map_or(Current::Invalid, Current::Size);
-            if let Some(size) = size {
-                found.default_size = Some(size);
-                sizes.push(size);
+/// How far the kernel's own reading is (mm/hugetlb.c).
+struct Reading<'a> {
+    kernel: Kernel<'a>,
+    default_size: Option<PageSize>,
+    default: Asked,
+    /// In the order in which they were added.
+    sizes: Vec<Asked>,
+    /// What the next `hugepages=` is for.
+    current: For,
+    /// Whether the size named last can be taken.
+    valid: bool,
+    /// What the last `hugepages=` that was taken was for.
+    last: Option<For>,
+}
+
+impl Reading<'_> {
+    /// `hugepagesz=`: a size counts once, and the default size once more while it has no pages.
+    fn size(&mut self, value: &str) -> bool {
+        self.valid = false;
+        let Some(size) = parse_size(value).filter(|size| (self.kernel.has_size)(*size)) else { return false };
+        match self.sizes.iter().position(|asked| asked.page_size == Some(size)) {
+            Some(at) => {
+                let free = self.sizes.get(at).is_some_and(|asked| asked.total == 0);
+                if self.default_size != Some(size) || !free {
+                    return false;
+                }
+                self.current = For::Size(at);
             }
-            size.is_some()
-        } else if let Some(value) = word.strip_prefix("hugepages=") {
-            let pools = match current {
-                Current::Invalid => None,
-                again if counted.contains(&again) => None,
-                Current::Default => parse_pages(value, None),
-                Current::Size(size) => parse_pages(value, Some(size)),
-            };
-            // A size that is none costs one `hugepages=`; the next one would be the last valid size's, which
-            // has its own already or is asked for by nobody.
-            counted.extend(pools.is_some().then_some(current));
-            let taken = pools.is_some();
-            found.pools.extend(pools.into_iter().flatten());
-            taken
-        } else {
-            continue;
+            None => self.add(size),
+        }
+        self.valid = true;
+        true
+    }
+
+    fn add(&mut self, size: PageSize) {
+        self.current = For::Size(self.sizes.len());
+        self.sizes.push(Asked { page_size: Some(size), ..Asked::default() });
+    }
+
+    /// `default_hugepagesz=`: once, and pages that came before any size are of this one.
+    fn default_size(&mut self, value: &str) -> bool {
+        self.valid = false;
+        if self.default_size.is_some() {
+            return false;
+        }
+        let Some(size) = parse_size(value).filter(|size| (self.kernel.has_size)(*size)) else { return false };
+        // A size that is there already is not added, and the next pages stay those of the size added last.
+        if self.sizes.iter().all(|asked| asked.page_size != Some(size)) {
+            self.add(size);
+        }
+        self.valid = true;
+        self.default_size = Some(size);
+        let default = std::mem::take(&mut self.default);
+        if default.total > 0
+            && let Some(asked) = self.sizes.iter_mut().find(|asked| asked.page_size == Some(size))
+        {
+            *asked = Asked { page_size: Some(size), ..default };
+        }
+        true
+    }
+
+    /// `hugepages=`: for the size before it, and once only unless another size's stands in between.
+    fn pages(&mut self, value: &str) -> bool {
+        if !self.valid {
+            self.valid = true;
+            return false;
+        }
+        let current = self.current;
+        if self.last == Some(current) {
+            return false;
+        }
+        let asked = match current {
+            For::Default => Some(&mut self.default),
+            For::Size(at) => self.sizes.get_mut(at),
         };
-        if !taken {
-            found.ignored.push(word.to_owned());
+        let Some(asked) = asked else { return false };
+        if parse_pages(value, asked, self.kernel).is_none() {
+            (asked.total, asked.said) = (0, false);
+            asked.nodes.clear();
+            return false;
         }
+        asked.said = true;
+        self.last = Some(current);
+        true
     }
-    if let Some(default) = found.default_size {
-        for pool in &mut found.pools {
-            pool.page_size.get_or_insert(default);
-        }
-    }
-    found
 }
 
-/// A number with a suffix, in the kernel's way: `2M`, `1G`, `0x200000`, `2048K`.
+/// Reads the words as a kernel does that has pages of every size, and every node.
+pub fn huge_page_words<S: AsRef<str>>(words: &[S]) -> HugePageWords {
+    let any = Kernel { has_size: &|_| true, has_node: &|_| true, most_words: usize::MAX, by_node: true };
+    huge_page_words_of(words, any)
+}
+
+/// Reads the words as a kernel does (mm/hugetlb.c since Linux 5.8): `hugepages=` belongs to the size named before it, and
+/// to the default size where none was; it is ignored after a size that is none, and where it comes twice for one size.
+/// Pages of the default size that stand before any size win over those that name it.
+pub fn huge_page_words_of<S: AsRef<str>>(words: &[S], kernel: Kernel<'_>) -> HugePageWords {
+    let mut reading = Reading {
+        kernel,
+        default_size: None,
+        default: Asked::default(),
+        sizes: Vec::new(),
+        current: For::Default,
+        valid: true,
+        last: None,
+    };
+    let (mut ignored, mut taken_words) = (Vec::new(), 0);
+    for (name, value, word) in assignments(words) {
+        let read = match name.as_str() {
+            "hugepagesz" => Reading::size,
+            "default_hugepagesz" => Reading::default_size,
+            "hugepages" => Reading::pages,
+            _ => continue,
+        };
+        taken_words += 1;
+        if taken_words > kernel.most_words || !read(&mut reading, &value) {
+            ignored.push(word);
+        }
+    }
+    let default = std::iter::once(&reading.default).filter(|asked| asked.total > 0 || reading.sizes.is_empty());
+    let pools = default.chain(&reading.sizes).flat_map(Asked::pools).collect();
+    HugePageWords { default_size: reading.default_size, pools, ignored }
+}
+
+/// The words `name=value` with their names in the kernel's spelling, up to `--`, from where on they are init's. Dashes
+/// and underscores are the same in names. Double quotes go away, whoever split the words.
+pub fn assignments<S: AsRef<str>>(words: &[S]) -> Vec<(String, String, String)> {
+    let plain: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    let split = if plain.iter().any(|word| word.contains('"')) {
+        crate::kernel::cmdline::parse(plain.join(" ").as_bytes()).unwrap_or_default()
+    } else {
+        plain.into_iter().map(str::to_owned).collect()
+    };
+    let own = split.into_iter().take_while(|word| word != "--");
+    let pair = |word: String| {
+        let (name, value) = word.split_once('=')?;
+        Some((name.replace('-', "_"), value.to_owned(), word.clone()))
+    };
+    own.filter_map(pair).collect()
+}
+
+/// A size in the kernel's way (`memparse`): decimal, `0x` or octal, then one letter at most; what follows does not count.
+/// `2M`, `1G`, `2048kB`, `0x200000`.
 pub fn parse_size(text: &str) -> Option<PageSize> {
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => (hex, 16),
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let hexadecimal = hexadecimal.filter(|digits| digits.starts_with(|first: char| first.is_ascii_hexdigit()));
+    let (digits, radix) = match hexadecimal {
+        Some(digits) => (digits, 16),
+        None if text.starts_with('0') => (text, 8),
         None => (text, 10),
     };
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
@@ -101,26 +227,43 @@ pub fn parse_size(text: &str) -> Option<PageSize> {
         Some('M') => 20,
         Some('G') => 30,
         Some('T') => 40,
-        None => 0,
-        Some(_) => return None,
+        Some('P') => 50,
+        Some('E') => 60,
+        _ => 0,
     };
     PageSize::new(u64::from_str_radix(number, radix).ok()?.checked_mul(1 << shift)?)
 }
 
-/// `512`, or by node `0:512,1:512`; what the kernel calls invalid counts as far as it was read.
-fn parse_pages(value: &str, page_size: Option<PageSize>) -> Option<Vec<RequestedPool>> {
-    if !value.contains(':') {
-        let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-        let pages = PageCount(value.get(..end)?.parse().ok()?);
-        return Some(vec![RequestedPool { page_size, node: None, pages }]);
+/// `512`, or by node `0:512,1:512`. `None` where the kernel calls it invalid and forgets the pages of that size.
+fn parse_pages(value: &str, asked: &mut Asked, kernel: Kernel<'_>) -> Option<()> {
+    let mut rest = value;
+    while !rest.is_empty() {
+        let (number, behind) = leading_number(rest)?;
+        let Some(pages) = behind.strip_prefix(':').filter(|_| kernel.by_node) else {
+            // A count that is of no node stands alone; what is behind it does not count.
+            if rest.len() < value.len() {
+                return None;
+            }
+            asked.total = number;
+            return Some(());
+        };
+        let node = u32::try_from(number).ok().filter(|node| (kernel.has_node)(*node))?;
+        let (pages, behind) = leading_number(pages)?;
+        asked.nodes.insert(node, pages);
+        asked.total = asked.total.saturating_add(pages);
+        match behind.strip_prefix(',') {
+            Some(more) => rest = more,
+            None => break,
+        }
     }
-    let mut pools = Vec::new();
-    for part in value.split(',') {
-        let Some((node, pages)) = part.split_once(':') else { break };
-        let (Ok(node), Ok(pages)) = (node.parse(), pages.parse()) else { break };
-        pools.push(RequestedPool { page_size, node: Some(node), pages: PageCount(pages) });
-    }
-    (!pools.is_empty()).then_some(pools)
+    Some(())
+}
+
+/// Decimal digits at the beginning (`sscanf` with `%lu`), and what follows them.
+fn leading_number(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, behind) = text.split_at_checked(end)?;
+    Some((digits.parse().ok()?, behind))
 }
 
 #[cfg(test)]

@@ -24,6 +24,26 @@ pub fn place(file: &str, line: u64) -> Place {
 /// one name the first folder's counts. A link to /dev/null hides the name (`systemd.unit(5)`, `sysctl.d(5)`).
 /// Absent where none of the folders is there.
 pub fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str) -> Observed<Vec<String>> {
+    stacked(door, folders, suffix, Names::default())
+}
+
+/// Which names count beyond those of files that are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Links that lead nowhere and folders hide files of their name in weaker folders, as in systemd-sysctl,
+    /// systemd-tmpfiles and procps.
+    pub any_hides: bool,
+    /// Names that begin with a dot count, as in procps.
+    pub dotted: bool,
+}
+
+/// The same with other names counting.
+pub fn stacked<S: AsRef<str>>(
+    door: &mut Door<'_>,
+    folders: &[S],
+    suffix: &str,
+    names_that_count: Names,
+) -> Observed<Vec<String>> {
     let mut by_name: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut any = false;
     for folder in folders {
@@ -36,7 +56,10 @@ pub fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str)
         };
         any = true;
         for name in names {
-            if !name.ends_with(suffix) || name.starts_with('.') || by_name.contains_key(&name) {
+            if !name.ends_with(suffix)
+                || (name.starts_with('.') && !names_that_count.dotted)
+                || by_name.contains_key(&name)
+            {
                 continue;
             }
             let path = format!("{folder}/{name}");
@@ -44,8 +67,15 @@ pub fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str)
                 Observed::Known(target) if target == "/dev/null" => {
                     by_name.insert(name, None);
                 }
-                // A link that leads nowhere hides nothing.
-                Observed::Known(_) if door.source.read(&path).is_absent() => {}
+                // A link that leads nowhere.
+                Observed::Known(_) if door.source.read(&path).is_absent() => {
+                    if names_that_count.any_hides {
+                        by_name.insert(name, None);
+                    }
+                }
+                _ if names_that_count.any_hides && door.source.list(&path).is_known() => {
+                    by_name.insert(name, None);
+                }
                 _ => {
                     by_name.insert(name, Some(path));
                 }

@@ -5,20 +5,54 @@
 //! missing (Debian 13). Without systemd an init script runs `sysctl --system` of procps, which reads
 //! /etc/sysctl.conf last.
 
-use hugewise_model::{Observed, configuration::SysctlAssignment};
+mod procps;
+mod settle;
 
-use super::files::{joined, lines, overlaid, place};
+use hugewise_model::{Observed, configuration::Place, configuration::SysctlAssignment};
+
+use super::files::{Names, joined, place, stacked};
+use super::pattern;
+use super::read_line::{read_lines, strip};
 use crate::Door;
+
+pub use settle::{Kind, SETTINGS, settled};
 
 /// Folders, the strongest first (systemd 252). /lib is /usr/lib by another name or, in archives, its only copy.
 const FOLDERS: [&str; 5] =
     ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
-/// All assignments in the order in which they are made; the last one of a key wins.
-/// Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
+/// systemd's service that applies the files: a link to /dev/null in one of these places takes it away.
+const SERVICE: [&str; 2] = ["/etc/systemd/system/systemd-sysctl.service", "/run/systemd/system/systemd-sysctl.service"];
+
+/// A line that systemd-sysctl takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// With dots, as [`dotted`] has it; may be a pattern.
+    pub key: String,
+    /// `None` for `-key` alone, which takes a key out of what patterns match and takes back what was said of it before.
+    pub value: Option<String>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// Who carries the files out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// systemd-sysctl: of one key the last line alone is written.
+    Systemd,
+    /// `sysctl --system` of procps: every line is written, in order.
+    Procps,
+}
+
+/// All assignments that count, in the order in which they are made; the last one of a key wins. Patterns stand as the
+/// settings of [`SETTINGS`] that they match. Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
-    let files = overlaid(door, &FOLDERS, ".conf");
-    let own = if started_by_systemd(door) { Observed::Absent } else { door.read("/etc/sysctl.conf") };
+    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
+    if program == Program::Systemd && is_masked(door, &SERVICE) {
+        return Observed::Known(Vec::new());
+    }
+    let files = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: program == Program::Procps });
+    let own = if program == Program::Systemd { Observed::Absent } else { door.read("/etc/sysctl.conf") };
     let mut paths = match files {
         Observed::Known(paths) => paths,
         Observed::Absent if own.is_absent() => return Observed::Absent,
@@ -28,7 +62,13 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     if !own.is_absent() {
         paths.push("/etc/sysctl.conf".to_owned());
     }
-    joined(door, &paths, parse)
+    let parse = if program == Program::Systemd { parse_lines } else { procps::parse_lines };
+    joined(door, &paths, parse).map(|lines| settled(&lines, program))
+}
+
+/// Whether one of these unit files is a link to /dev/null.
+pub(super) fn is_masked(door: &Door<'_>, unit: &[&str]) -> bool {
+    unit.iter().any(|path| matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null"))
 }
 
 fn started_by_systemd(door: &Door<'_>) -> bool {
@@ -40,34 +80,59 @@ fn started_by_systemd(door: &Door<'_>) -> bool {
     }
 }
 
-/// Assignments of one file. What is no assignment is skipped, as systemd-sysctl does after a warning; so is
-/// `-key` without a value, which only takes a key out of what patterns match. Keys with `*` stay as they are.
+/// Assignments of one file as they are written: keys may be patterns, and values are whatever stands behind the sign.
 pub fn parse(file: &str, bytes: &[u8]) -> Vec<SysctlAssignment> {
-    let assignment = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
-        let text = text.trim();
+    let lines = parse_lines(file, bytes).into_iter();
+    lines.filter_map(|line| Some(SysctlAssignment { key: line.key, value: line.value?, place: line.place })).collect()
+}
+
+/// Lines of one file. What is neither an assignment nor `-key` is skipped, as systemd-sysctl does after a warning.
+pub fn parse_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
+    let parsed = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
         if text.starts_with(['#', ';']) {
             return None;
         }
-        let (key, value) = text.split_once('=')?;
-        let key = key.trim();
-        let key = dotted(key.strip_prefix('-').unwrap_or(key));
-        (!key.is_empty()).then(|| SysctlAssignment { key, value: value.trim().to_owned(), place: place(file, line) })
+        let (key, value) = match text.split_once('=') {
+            Some((key, value)) => (key.strip_prefix('-').unwrap_or(key), Some(strip(value).to_owned())),
+            None => (text.strip_prefix('-')?, None),
+        };
+        let key = dotted(strip(key));
+        (!key.is_empty()).then(|| Line { key, value, place: place(file, line) })
     };
-    lines(bytes).filter_map(assignment).collect()
+    read_lines(bytes).filter_map(parsed).collect()
 }
 
 /// A key with dots between its parts. The first separator decides: after a slash the key is a path, in
 /// which dots are part of names and are written as slashes between dots.
 pub fn dotted(key: &str) -> String {
-    match key.find(['.', '/']).and_then(|at| key.get(at..=at)) {
-        Some("/") => key
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .map(|part| part.replace('.', "/"))
-            .collect::<Vec<_>>()
-            .join("."),
-        _ => key.to_owned(),
-    }
+    let swapped = |text: &str| {
+        let other = |character| match character {
+            '.' => '/',
+            '/' => '.',
+            same => same,
+        };
+        text.chars().map(other).collect::<String>()
+    };
+    let is_path = key.find(['.', '/']).is_some_and(|at| key.get(at..=at) == Some("/"));
+    let path = if is_path { key.to_owned() } else { swapped(key) };
+    // Doubled separators and parts that are one dot go away, as in any path.
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    swapped(&parts.join("/"))
+}
+
+/// The file of a key below /proc/sys.
+pub fn file_of(key: &str) -> String {
+    let other = |character| match character {
+        '.' => '/',
+        '/' => '.',
+        same => same,
+    };
+    format!("/proc/sys/{}", key.chars().map(other).collect::<String>())
+}
+
+/// Whether a key is a pattern of keys.
+fn is_pattern(key: &str) -> bool {
+    pattern::is_pattern(key)
 }
 
 #[cfg(test)]

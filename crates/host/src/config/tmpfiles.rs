@@ -1,147 +1,136 @@
-//! tmpfiles.d(5): `w` lines that write kernel settings early in the boot.
+//! tmpfiles.d(5): lines that write kernel settings early in the boot.
+//!
+//! systemd-tmpfiles-setup.service carries the files out after systemd-sysctl: first the lines about files (`f+`, `F`),
+//! then those about patterns (`w`), each kind in the order in which its paths were first named. Of several lines about
+//! one path, spelt alike, the first counts alone, unless all of them append or say the same.
 
-use std::collections::BTreeMap;
+mod attributes;
+mod order;
+mod specifiers;
+mod words;
 
-use hugewise_model::{Observed, configuration::TmpfilesWrite};
+use base64::Engine as _;
+use hugewise_model::{Observed, configuration::Place, configuration::TmpfilesWrite};
 
-use super::files::{joined, lines, overlaid, place};
+use self::attributes::{Attributes, attributes};
+use self::specifiers::Here;
+use self::words::{BLANKS, Refused, field, unescaped};
+use super::files::{Names, joined, place, stacked};
+use super::pattern::{alternatives, covers};
+use super::read_line::read_lines;
+use super::sysctl::is_masked;
 use crate::Door;
 
 /// Folders, the strongest first. /lib is /usr/lib by another name or, in archives, its only copy.
 const FOLDERS: [&str; 5] =
     ["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
 
-/// A `w` line.
+/// systemd's service that carries the files out: a link to /dev/null in one of these places takes it away.
+const SERVICE: [&str; 2] =
+    ["/etc/systemd/system/systemd-tmpfiles-setup.service", "/run/systemd/system/systemd-tmpfiles-setup.service"];
+
+/// Types of lines about one path, and about patterns of paths (systemd 252).
+const OF_PATHS: &str = "fFdDvqQpLcbC";
+const OF_PATTERNS: &str = "wetTaAhHxXrRzZm";
+
+/// A line about something below /sys or /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteLine {
-    /// `w+`.
-    pub appends: bool,
-    /// What it writes.
-    pub write: TmpfilesWrite,
+struct Item {
+    /// The letter of its type.
+    kind: char,
+    /// `+`.
+    plus: bool,
+    /// Without doubled slashes; may be a pattern.
+    path: String,
+    /// As it is written.
+    argument: Option<String>,
+    attributes: Attributes,
+    place: Place,
 }
 
-/// Writes below /sys and /proc in the order of their files.
+/// Writes below /sys and /proc in the order in which they are made. Paths may be patterns without braces.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<TmpfilesWrite>> {
-    overlaid(door, &FOLDERS, ".conf").and_then(|paths| joined(door, &paths, parse)).map(applied)
-}
-
-/// The lines that systemd-tmpfiles carries out. Of several about one path the **first** counts, and the others
-/// are ignored as duplicates unless it and they append (seen on systemd 252).
-pub fn applied(written: Vec<WriteLine>) -> Vec<TmpfilesWrite> {
-    let mut first: BTreeMap<String, bool> = BTreeMap::new();
-    let mut kept = Vec::new();
-    for line in written {
-        let counts = match first.get(&line.write.path) {
-            Some(appends) => *appends && line.appends,
-            None => true,
-        };
-        if counts {
-            first.insert(line.write.path.clone(), line.appends);
-            kept.push(line.write);
-        }
+    if is_masked(door, &SERVICE) {
+        return Observed::Known(Vec::new());
     }
-    kept
+    let here = Here::new(Some(door.source));
+    let paths = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: false });
+    let items = paths.and_then(|paths| joined(door, &paths, |file, bytes| items(file, bytes, &here)));
+    items.map(order::writes)
 }
 
-/// The `w` lines of one file that write below /sys or /proc. Lines that systemd-tmpfiles would refuse are skipped,
-/// and so are arguments in base64 (`~`) or from credentials (`^`). Patterns in paths stay as they are.
-pub fn parse(file: &str, bytes: &[u8]) -> Vec<WriteLine> {
-    let write = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
-        let text = text.trim();
-        if text.starts_with('#') {
+/// The writes of one file, as they would be made if it were alone and nothing were known of the host.
+pub fn parse(file: &str, bytes: &[u8]) -> Vec<TmpfilesWrite> {
+    order::writes(items(file, bytes, &Here::new(None)))
+}
+
+/// The lines of one file that are about something below /sys or /proc; those that systemd-tmpfiles refuses are left out.
+fn items(file: &str, bytes: &[u8], here: &Here<'_>) -> Vec<Item> {
+    let taken = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
+        if text.is_empty() || text.starts_with('#') {
             return None;
         }
-        let (kind, rest) = field(text)?;
-        let modifiers = kind.strip_prefix('w')?;
-        if modifiers.contains(|modifier: char| !"+!-=$".contains(modifier)) {
-            return None;
-        }
-        let (path, mut rest) = field(rest)?;
-        let path = simplified(&path);
-        if !["/sys/", "/proc/"].iter().any(|root| path.starts_with(root)) {
-            return None;
-        }
-        // Mode, user, group and age mean nothing to a write.
-        for _ in 0..4 {
-            (_, rest) = field(rest)?;
-        }
-        let argument = rest.trim_start();
-        if argument.is_empty() || argument == "-" {
-            return None;
-        }
-        let write = TmpfilesWrite { path, value: unescaped(argument)?, place: place(file, line) };
-        Some(WriteLine { appends: modifiers.contains('+'), write })
+        item(&text, place(file, line), here).ok()?
     };
-    lines(bytes).filter_map(write).collect()
+    read_lines(bytes).filter_map(taken).collect()
 }
 
-/// The next field, without quotes and escapes, and what follows it.
-fn field(text: &str) -> Option<(String, &str)> {
-    let text = text.trim_start();
-    let mut quote = None;
-    let mut raw = String::new();
-    let mut characters = text.char_indices();
-    let mut end = text.len();
-    while let Some((at, character)) = characters.next() {
-        match (quote, character) {
-            (_, '\\') => {
-                raw.push('\\');
-                raw.extend(characters.next().map(|(_, next)| next));
-            }
-            (Some(open), close) if open == close => quote = None,
-            (None, '"' | '\'') => quote = Some(character),
-            (None, blank) if blank.is_ascii_whitespace() => {
-                end = at;
-                break;
-            }
-            (_, other) => raw.push(other),
-        }
+/// One line; nothing where it is about something else, or left out without a word.
+fn item(text: &str, place: Place, here: &Here<'_>) -> Result<Option<Item>, Refused> {
+    let mut rest = text;
+    let mut next = || -> Result<Option<String>, Refused> {
+        let Some((word, behind)) = field(rest)? else { return Ok(None) };
+        rest = behind;
+        Ok(Some(word))
+    };
+    let (Some(action), Some(path)) = (next()?, next()?) else { return Err(Refused) };
+    let fields = [next()?, next()?, next()?, next()?];
+    let argument = rest.trim_matches(BLANKS);
+    let argument = (!matches!(argument, "" | "-")).then_some(argument);
+    let mut letters = action.chars();
+    let kind = letters.next().ok_or(Refused)?;
+    let modifiers = letters.as_str();
+    let twice = |modifier: char| modifiers.matches(modifier).count() > 1;
+    if modifiers.contains(|modifier: char| !"!+-=~^".contains(modifier) || twice(modifier)) {
+        return Err(Refused);
     }
-    let rest = text.get(end..)?;
-    (end > 0 && quote.is_none()).then(|| unescaped(&raw)).flatten().map(|field| (field, rest))
-}
-
-/// Without doubled and trailing slashes.
-fn simplified(path: &str) -> String {
-    path.split('/').filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
-}
-
-/// The text with C-style escapes replaced; `None` where one is none, as systemd refuses the line.
-fn unescaped(text: &str) -> Option<String> {
-    let mut out: Vec<u8> = Vec::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character != '\\' {
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            continue;
-        }
-        match characters.next()? {
-            'a' => out.push(7),
-            'b' => out.push(8),
-            'f' => out.push(12),
-            'n' => out.push(b'\n'),
-            'r' => out.push(b'\r'),
-            't' => out.push(b'\t'),
-            'v' => out.push(11),
-            's' => out.push(b' '),
-            same @ ('\\' | '"' | '\'') => out.push(u8::try_from(same).ok()?),
-            'x' => out.push(u8::try_from(number(&mut characters, 2, 16, 0)?).ok()?),
-            'u' => push_character(&mut out, number(&mut characters, 4, 16, 0)?)?,
-            'U' => push_character(&mut out, number(&mut characters, 8, 16, 0)?)?,
-            octal => out.push(u8::try_from(number(&mut characters, 2, 8, octal.to_digit(8)?)?).ok()?),
-        }
+    let path = simplified(&here.expanded(&path)?).ok_or(Refused)?;
+    if !(OF_PATHS.contains(kind) || OF_PATTERNS.contains(kind)) || (kind == 'w' && argument.is_none()) {
+        return Err(Refused);
     }
-    Some(String::from_utf8_lossy(&out).into_owned())
+    // Credentials are the service's own, and nobody passes any about the kernel's files.
+    if !leads_to_the_kernel(&path) || modifiers.contains('^') {
+        return Ok(None);
+    }
+    let argument = match argument {
+        Some(argument) if modifiers.contains('~') => Some(from_base64(argument)?),
+        Some(argument) if "CLfFw".contains(kind) => Some(here.expanded(&unescaped(argument)?)?),
+        other => other.map(str::to_owned),
+    };
+    let attributes = attributes(&fields, here)?;
+    Ok(Some(Item { kind, plus: modifiers.contains('+'), path, argument, attributes, place }))
 }
 
-/// `count` more digits after what was read so far.
-fn number(characters: &mut std::str::Chars<'_>, count: usize, radix: u32, so_far: u32) -> Option<u32> {
-    (0..count).try_fold(so_far, |number, _| number.checked_mul(radix)?.checked_add(characters.next()?.to_digit(radix)?))
+fn from_base64(text: &str) -> Result<String, Refused> {
+    let text: String = text.chars().filter(|character| !BLANKS.contains(character)).collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(|_| Refused)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn push_character(out: &mut Vec<u8>, code: u32) -> Option<()> {
-    out.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut [0; 4]).as_bytes());
-    Some(())
+/// Without doubled and trailing slashes and parts that are one dot; `None` where it is not absolute.
+fn simplified(path: &str) -> Option<String> {
+    let rest = path.strip_prefix('/')?;
+    let parts = rest.split('/').filter(|part| !matches!(*part, "" | "."));
+    Some(parts.fold(String::new(), |path, part| path + "/" + part))
+}
+
+/// Whether a path, or a pattern of paths, is about something below /sys or /proc.
+fn leads_to_the_kernel(path: &str) -> bool {
+    let is = |path: &str| {
+        let first = path.split('/').nth(1).unwrap_or_default();
+        ["sys", "proc"].iter().any(|root| covers(first, root))
+    };
+    if path.contains('{') { alternatives(path).iter().any(|path| is(path)) } else { is(path) }
 }
 
 #[cfg(test)]
@@ -153,7 +142,7 @@ mod tests {
     const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
     fn writes(text: &str) -> Vec<(String, String)> {
-        let parsed = applied(parse("/f", text.as_bytes()));
+        let parsed = parse("/f", text.as_bytes());
         parsed.into_iter().map(|write| (write.path, write.value)).collect()
     }
 
@@ -165,8 +154,11 @@ mod tests {
     fn writes_below_sys_and_proc() {
         assert_eq!(writes(&format!("w {ENABLED} - - - - madvise\n")), one(ENABLED, "madvise"));
         assert_eq!(writes(&format!("w!- {ENABLED} - - - - never\n")), one(ENABLED, "never"));
-        assert_eq!(writes("w \"/proc//sys/vm/x\" 0644 root 'ro ot' - a  b \n"), one("/proc/sys/vm/x", "a  b"));
-        assert_eq!(writes("w /sys/a\\x20b - - - - \"q\" \\x41\\101b\n"), one("/sys/a b", "\"q\" AAb"));
+        assert_eq!(writes("w \"/proc//sys/vm/x\" 0644 root 'roo't - a  b \n"), one("/proc/sys/vm/x", "a  b"));
+        // Escapes are the argument's alone; in a path a backslash goes away (systemd 252).
+        assert_eq!(writes("w /sys/a\\x20b - - - - \"q\" \\x41\\101b\n"), one("/sys/ax20b", "\"q\" AAb"));
+        assert_eq!(writes("w~ /sys/x - - - - MQo=\n"), one("/sys/x", "1\n"));
+        assert_eq!(writes("f+ /sys/x - - - - 1\nF /sys/y - - - - %%%U\n").len(), 2);
         for skipped in [
             "# w /sys/x - - - - 1",
             "f /sys/x - - - - 1",
@@ -174,7 +166,15 @@ mod tests {
             "w /sys/../etc - - -",
             "w /sys/x",
             "w /sys/x - - - - -",
-            "w~ /sys/x - - - - MQo=",
+            "w^ /sys/x - - - - name",
+            "w~ /sys/x - - - - ?",
+            "w /sys/../sys/x - - - - 1",
+            "w$ /sys/x - - - - 1",
+            "ww /sys/x - - - - 1",
+            "w /sys/x - - - - %q",
+            "w /sys/x abc - - - 1",
+            "w /sys/x - stranger - - 1",
+            "w /sys/x - - - soon 1",
             "w \"/sys/x - - - - 1",
             "w /sys/x - - - - \\q",
         ] {

@@ -1,6 +1,7 @@
 //! The active profile of TuneD with its includes merged, as TuneD's loader and merger do.
 
 mod condition;
+mod reapplied;
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,10 @@ pub fn read(door: &mut Door<'_>) -> Observed<Tuned> {
             Ok(()) => {
                 let merged = loader.merged;
                 let here = if condition::any(merged.values()) { Here::read(door) } else { Here::default() };
-                let (tuned, mut undecided) = describe(names.join(" "), &merged, &here);
+                let (mut tuned, mut undecided) = describe(names.join(" "), &merged, &here);
+                if !tuned.sysctl.is_empty() {
+                    tuned.reapplied = reapplied::read(door);
+                }
                 door.unread.append(&mut undecided);
                 Observed::Known(tuned)
             }
@@ -234,8 +238,13 @@ fn unquoted(value: &str) -> &str {
 pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<Unread>) {
     let variables = variables_of(merged);
     let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
-    let mut tuned =
-        Tuned { profile, transparent_hugepages: Observed::Absent, sysctl: Vec::new(), command_line: Vec::new() };
+    let mut tuned = Tuned {
+        profile,
+        transparent_hugepages: Observed::Absent,
+        sysctl: Vec::new(),
+        reapplied: Observed::Known(Vec::new()),
+        command_line: Vec::new(),
+    };
     let mut undecided = Vec::new();
     for (name, section) in enabled {
         // A section is an instance of the plugin that `type` names, or that it is named after.

@@ -1,0 +1,130 @@
+//! What the kernel's command line brings.
+
+use hugewise_host::config::cmdline::{self, HugePageWords, Kernel};
+use hugewise_model::{Host, PageSize};
+
+use super::command_line;
+
+/// Pages of one size that the command line reserves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reserved {
+    /// Over all nodes.
+    pub(super) total: u64,
+    /// By node, where the line names nodes.
+    pub(super) nodes: Vec<(u32, u64)>,
+}
+
+/// Reads the words as the kernel of this host does.
+fn read(host: &Host, words: &[String]) -> HugePageWords {
+    let sizes: Option<Vec<PageSize>> =
+        host.pools.known().map(|pools| pools.iter().map(|pool| pool.page_size).collect());
+    let x86 = host.architecture.known().is_some_and(|name| name == "x86_64");
+    let has_size = |size: PageSize| match &sizes {
+        Some(sizes) if !sizes.is_empty() => {
+            let gib = size == PageSize::GIB_1 && host.processors.gib_pages.get() == Some(true);
+            sizes.contains(&size) || (x86 && (size == PageSize::MIB_2 || gib))
+        }
+        _ => true,
+    };
+    let nodes = host.nodes.known();
+    let has_node = |id: u32| nodes.is_none_or(|nodes| nodes.is_empty() || nodes.iter().any(|node| node.id == id));
+    let since = |major, minor| host.kernel.known().map(|kernel| kernel.at_least(major, minor));
+    // HUGE_MAX_HSTATE of the architectures that have more than two sizes.
+    let most_sizes = match host.architecture.known().map(String::as_str) {
+        Some("x86_64" | "s390x") => 2,
+        Some("aarch64") => 4,
+        _ => usize::MAX / 4,
+    };
+    let most_words = if since(6, 15) == Some(true) { 2 * most_sizes + 1 } else { usize::MAX };
+    // Red Hat's 5.14 has what came with 5.16.
+    let by_node = since(5, 14) != Some(false);
+    cmdline::huge_page_words_of(words, Kernel { has_size: &has_size, has_node: &has_node, most_words, by_node })
+}
+
+/// Size of the pages that `vm.nr_hugepages` counts at the next boot: what its command line says, or else the kernel's own
+/// default. `None` where neither is known.
+pub fn default_size(host: &Host) -> Option<PageSize> {
+    match command_line(host) {
+        Ok((words, _)) => read(host, words).default_size.or_else(|| kernels_own_size(host)),
+        Err(_) => host.default_huge_page.get(),
+    }
+}
+
+/// The default size of a kernel that no word tells otherwise.
+fn kernels_own_size(host: &Host) -> Option<PageSize> {
+    let running = host.default_huge_page.get();
+    if host.command_line.known().is_none_or(|words| read(host, words).default_size.is_none()) {
+        return running;
+    }
+    match host.architecture.known()?.as_str() {
+        "x86_64" => Some(PageSize::MIB_2),
+        "aarch64" => host.base_page.get().and_then(|base| {
+            let bytes = base.bytes().get();
+            PageSize::new(bytes.checked_mul(bytes / 8)?)
+        }),
+        _ => host.thp.pmd_size.get().or(running),
+    }
+}
+
+/// Pages of `page` that a command line reserves; `None` where it names none.
+pub(super) fn reserved(host: &Host, words: &[String], page: PageSize) -> Option<Reserved> {
+    let read = read(host, words);
+    let default = read.default_size.or_else(|| kernels_own_size(host));
+    let of = |wanted: &dyn Fn(Option<PageSize>) -> bool| {
+        let pools: Vec<_> = read.pools.iter().filter(|pool| wanted(pool.page_size)).collect();
+        let nodes: Vec<(u32, u64)> = pools.iter().filter_map(|pool| Some((pool.node?, pool.pages.get()))).collect();
+        let total = pools.iter().fold(0_u64, |sum, pool| sum.saturating_add(pool.pages.get()));
+        (!pools.is_empty()).then_some(Reserved { total, nodes })
+    };
+    // Pages that stand before any size are of the default size, whatever is said of it later.
+    let implicit = if default == Some(page) { of(&|size| size.is_none()) } else { None };
+    let found = implicit.or_else(|| of(&|size| size == Some(page)))?;
+    let cma = cmdline::assignments(words).iter().any(|(name, value, _)| name == "hugetlb_cma" && value != "0");
+    // The kernel leaves gigantic pages to the contiguous allocator then.
+    if cma && is_gigantic(host, page) { Some(Reserved { total: 0, nodes: Vec::new() }) } else { Some(found) }
+}
+
+/// Whether the kernel's ordinary allocator has no block as large as such a page.
+pub(super) fn is_gigantic(host: &Host, page: PageSize) -> bool {
+    let largest = match host.base_page.get().map_or(4096, |base| base.bytes().get()) {
+        65_536 => 512 << 20,
+        16_384 => 32 << 20,
+        _ => 4 << 20,
+    };
+    page.bytes().get() > largest
+}
+
+/// Pages of `page` that these words ask for on a kernel with that default size.
+pub fn pages_on_command_line(words: &[String], page: PageSize, default: Option<PageSize>) -> Option<u64> {
+    let host = Host { default_huge_page: default.into(), ..Host::default() };
+    reserved(&host, words, page).map(|reserved| reserved.total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_command_line_counts_by_size() {
+        let pages = |line: &str, page| pages_on_command_line(&words(line), page, Some(PageSize::MIB_2));
+        let line = "hugepagesz=1G hugepages=0:2,1:3 hugepagesz=2M hugepages=512 quiet";
+        assert_eq!(pages(line, PageSize::MIB_2), Some(512));
+        assert_eq!(pages(line, PageSize::GIB_1), Some(5));
+        // "Using hugepages=8 for number of default huge pages", says the kernel.
+        assert_eq!(pages(&format!("hugepages=8 {line}"), PageSize::MIB_2), Some(8));
+        let line = "default_hugepagesz=1G hugepages=4";
+        assert_eq!(pages(line, PageSize::GIB_1), Some(4));
+        assert_eq!(pages(line, PageSize::MIB_2), None);
+        assert_eq!(pages("hugepages=x", PageSize::MIB_2), None);
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let line = words(&format!("hugepages=0:{0},1:{0}", u64::MAX));
+        assert_eq!(pages_on_command_line(&line, PageSize::MIB_2, Some(PageSize::MIB_2)), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,277 @@
+//! Pools of the next boot.
+
+use hugewise_host::config::kernel_value::{sysctl_count, sysfs_count};
+use hugewise_host::config::pattern::is_pattern;
+use hugewise_model::{Host, PageCount, PageSize};
+
+use super::line::{self, Reserved};
+use super::writes::{Targets, hits};
+use super::{command_line, default_size};
+use crate::words::pool_file;
+use crate::{Missing, need};
+
+/// The pool of one page size as the next boot leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolAtBoot {
+    /// Size of its pages.
+    pub page_size: PageSize,
+    /// Pages on the whole host; nothing sets them where there are no steps, and then there are none.
+    pub total: PageCount,
+    /// Pages of each node, where a step says so and none spreads pages after it; as the kernel spreads them evenly, else
+    /// empty.
+    pub nodes: Vec<(u32, PageCount)>,
+    /// The steps that set it, in order; those that a later file overrides before anything is written are among them.
+    pub steps: Vec<PoolStep>,
+}
+
+/// A step that sets a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStep {
+    /// The node whose pages it sets; `None` where it sets the pool and the kernel spreads the pages.
+    pub node: Option<u32>,
+    /// Pages that it asks for.
+    pub pages: PageCount,
+    /// Pages of the whole pool after it.
+    pub total: PageCount,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// What a file of the kernel sets of a pool.
+enum Target {
+    /// A file below /proc/sys: the pool.
+    Setting,
+    /// A file below /sys: the pool.
+    Whole,
+    /// A file below /sys: one node's pages.
+    Node(u32),
+}
+
+/// All pools that the kernel has here, smallest page first.
+///
+/// # Errors
+/// A file that counts could not be read.
+pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
+    let pools = need(&host.pools, "/sys/kernel/mm/hugepages")?;
+    pools.iter().map(|pool| pool_at_boot(host, pool.page_size)).collect()
+}
+
+/// The pool of one page size.
+///
+/// # Errors
+/// A file that counts could not be read; or files of nodes change a pool of which the nodes are not known.
+pub fn pool_at_boot(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
+    let mut pool = Pool::new(host, page);
+    if !pool.nodes_are_known && sets_nodes(host, page) {
+        return Err(Missing::Host("the nodes whose pages tmpfiles.d sets".into()));
+    }
+    let line = command_line(host);
+    if let Ok((words, place)) = &line
+        && let Some(reserved) = line::reserved(host, words, page)
+    {
+        pool.reserve(&reserved, place);
+    }
+    let nodes: Vec<u32> = pool.spread.nodes.iter().map(|(id, _)| *id).collect();
+    let targets = targets(page, default_size(host) == Some(page), &nodes);
+    let mut first_word = false;
+    for hit in hits(host, &targets)? {
+        let value = hit.value.as_ref();
+        let set = match hit.target {
+            Target::Setting if hit.of_profile => of_profile(value, pool.spread.total),
+            Target::Setting => sysctl_count(value),
+            Target::Whole | Target::Node(_) => sysfs_count(value),
+        };
+        let Some(pages) = set else { continue };
+        match hit.target {
+            Target::Node(node) => pool.set_node(*node, pages, hit.place),
+            Target::Setting | Target::Whole => {
+                // Whatever the command line says, a file wins over it.
+                first_word |= pool.steps.iter().all(|step| step.node.is_none());
+                pool.set(pages, hit.place);
+            }
+        }
+    }
+    if !first_word {
+        line?;
+    }
+    Ok(pool.at_boot(page))
+}
+
+/// Whether tmpfiles.d writes to a file of some node's pages.
+fn sets_nodes(host: &Host, page: PageSize) -> bool {
+    let folder = format!("hugepages-{}kB", page.bytes().get() / 1024);
+    let is = |path: &str| path.starts_with("/sys/devices/system/node/") && (path.contains(&folder) || is_pattern(path));
+    host.configuration.tmpfiles.known().is_some_and(|writes| writes.iter().any(|write| is(&write.path)))
+}
+
+/// TuneD's `>512` and `<512` raise and lower what is there.
+fn of_profile(value: &str, now: u64) -> Option<u64> {
+    match value.split_at_checked(1)? {
+        (">", least) => Some(sysctl_count(least)?.max(now)),
+        ("<", most) => Some(sysctl_count(most)?.min(now)),
+        _ => sysctl_count(value),
+    }
+}
+
+fn targets(page: PageSize, is_default: bool, nodes: &[u32]) -> Targets<Target> {
+    let mut all = Vec::new();
+    for name in ["nr_hugepages", "nr_hugepages_mempolicy"] {
+        all.push((pool_file(page, name), Target::Whole));
+        if is_default {
+            all.push((format!("/proc/sys/vm/{name}"), Target::Setting));
+        }
+    }
+    let kib = page.bytes().get() / 1024;
+    let file = |node: u32| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
+    all.extend(nodes.iter().map(|node| (file(*node), Target::Node(*node))));
+    Targets::new(all)
+}
+
+/// A pool while the boot goes on.
+struct Pool {
+    spread: Spread,
+    nodes_are_known: bool,
+    /// Whether the pages of the nodes are what steps said, and not what the kernel spread.
+    by_node: bool,
+    steps: Vec<PoolStep>,
+}
+
+impl Pool {
+    fn new(host: &Host, page: PageSize) -> Self {
+        let kept = host.pool(page).map(|pool| pool.nodes.iter().map(|node| node.node).collect::<Vec<_>>());
+        let with_memory = || {
+            let nodes = host.nodes.known()?.iter();
+            Some(
+                nodes.filter(|node| node.total.get().is_none_or(|total| total.get() > 0)).map(|node| node.id).collect(),
+            )
+        };
+        let ids = kept.filter(|nodes| !nodes.is_empty()).or_else(with_memory).filter(|nodes| !nodes.is_empty());
+        let nodes_are_known = ids.is_some();
+        // A host of which no nodes are known has one, as far as the total goes.
+        let nodes = ids.unwrap_or_else(|| vec![0]).into_iter().map(|id| (id, 0)).collect();
+        Self { spread: Spread { nodes, total: 0, next: 0 }, nodes_are_known, by_node: false, steps: Vec::new() }
+    }
+
+    fn reserve(&mut self, reserved: &Reserved, place: &str) {
+        if reserved.nodes.is_empty() {
+            return self.set(reserved.total, place.to_owned());
+        }
+        for (node, pages) in &reserved.nodes {
+            self.spread.set_node(*node, *pages);
+        }
+        // Nodes of which nothing is known here count all the same.
+        self.spread.total = self.spread.total.max(reserved.total);
+        self.by_node = true;
+        let (pages, total) = (PageCount(reserved.total), PageCount(self.spread.total));
+        self.steps.push(PoolStep { node: None, pages, total, place: place.to_owned() });
+    }
+
+    fn set(&mut self, pages: u64, place: String) {
+        self.by_node &= pages == self.spread.total;
+        self.spread.set(pages);
+        self.steps.push(PoolStep { node: None, pages: PageCount(pages), total: PageCount(pages), place });
+    }
+
+    fn set_node(&mut self, node: u32, pages: u64, place: String) {
+        self.spread.set_node(node, pages);
+        self.by_node = true;
+        let total = PageCount(self.spread.total);
+        self.steps.push(PoolStep { node: Some(node), pages: PageCount(pages), total, place });
+    }
+
+    fn at_boot(self, page_size: PageSize) -> PoolAtBoot {
+        let nodes = self.spread.nodes.iter().map(|(id, pages)| (*id, PageCount(*pages)));
+        PoolAtBoot {
+            page_size,
+            total: PageCount(self.spread.total),
+            nodes: if self.by_node { nodes.collect() } else { Vec::new() },
+            steps: self.steps,
+        }
+    }
+}
+
+/// Pages over the nodes, as `set_max_huge_pages()` of mm/hugetlb.c moves them: one after the other goes to the next node,
+/// or from it, as long as there is memory.
+struct Spread {
+    nodes: Vec<(u32, u64)>,
+    total: u64,
+    /// The node that is next.
+    next: usize,
+}
+
+impl Spread {
+    fn set_node(&mut self, id: u32, pages: u64) {
+        if let Some((_, now)) = self.nodes.iter_mut().find(|(node, _)| *node == id) {
+            self.total = self.total.saturating_sub(*now).saturating_add(pages);
+            *now = pages;
+        }
+    }
+
+    fn set(&mut self, total: u64) {
+        if total > self.total {
+            self.grow(total - self.total);
+        } else if total > 0 {
+            self.shrink(self.total - total);
+        } else {
+            self.nodes.iter_mut().for_each(|(_, now)| *now = 0);
+        }
+        self.total = total;
+    }
+
+    fn grow(&mut self, pages: u64) {
+        let count = self.nodes.len();
+        let Ok(nodes) = u64::try_from(count) else { return };
+        let (Some(each), Some(rest)) = (pages.checked_div(nodes), pages.checked_rem(nodes)) else { return };
+        for (at, (_, now)) in self.nodes.iter_mut().enumerate() {
+            let place = (at + count - self.next % count) % count;
+            let more = u64::from(u64::try_from(place).is_ok_and(|place| place < rest));
+            *now = now.saturating_add(each).saturating_add(more);
+        }
+        self.next = (self.next + usize::try_from(rest).unwrap_or_default()) % count;
+    }
+
+    fn shrink(&mut self, mut pages: u64) {
+        while pages > 0 {
+            let left = || self.nodes.iter().filter(|(_, now)| *now > 0);
+            let Some(least) = left().map(|(_, now)| *now).min() else { return };
+            let count = u64::try_from(left().count()).unwrap_or(u64::MAX);
+            let each = (pages / count).min(least);
+            for (_, now) in self.nodes.iter_mut().filter(|(_, now)| *now > 0) {
+                let take = if each > 0 { each } else { pages.min(1) };
+                *now = now.saturating_sub(take);
+                pages = pages.saturating_sub(take);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(nodes: &[u64]) -> Spread {
+        let nodes: Vec<(u32, u64)> = (0..).zip(nodes.iter().copied()).collect();
+        Spread { total: nodes.iter().map(|(_, pages)| pages).sum(), nodes, next: 0 }
+    }
+
+    fn pages(spread: &Spread) -> Vec<u64> {
+        spread.nodes.iter().map(|(_, pages)| *pages).collect()
+    }
+
+    #[test]
+    fn pages_go_round() {
+        let mut two = spread(&[0, 0]);
+        two.set(5);
+        assert_eq!(pages(&two), [3, 2]);
+        two.set(6);
+        assert_eq!(pages(&two), [3, 3]);
+        two.set_node(0, 10);
+        assert_eq!((pages(&two), two.total), (vec![10, 3], 13));
+        two.set(5);
+        assert_eq!(pages(&two), [5, 0]);
+        two.set(u64::MAX);
+        two.set_node(1, u64::MAX);
+        two.set(0);
+        assert_eq!((two.total, pages(&two).iter().sum::<u64>()), (0, 0));
+    }
+}

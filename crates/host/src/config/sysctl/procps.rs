@@ -1,0 +1,33 @@
+//! Lines as `sysctl --system` of procps 4 takes them.
+
+use super::{Line, dotted};
+use crate::config::files::place;
+
+/// Lines of one file. A line ends with a line feed alone, and a zero byte cuts it short.
+pub(super) fn parse_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
+    let parsed = |(number, line): (u64, &[u8])| {
+        let text = line.split(|byte| *byte == 0).next()?;
+        let text = String::from_utf8_lossy(text);
+        let text = strip(&text);
+        if text.is_empty() || text.starts_with(['#', ';']) {
+            return None;
+        }
+        let (key, value) = match text.split_once('=') {
+            Some((key, value)) => (strip(key), Some(strip(value).to_owned())),
+            None => (text, None),
+        };
+        let plain = key.trim_start_matches('-');
+        // A blank behind the sign, and a separator at the end, are part of a name that no setting has.
+        let names_nothing = plain.is_empty() || plain.starts_with(BLANKS) || plain.ends_with(['.', '/']);
+        let excludes = value.is_some() || plain.len() < key.len();
+        (excludes && !names_nothing).then(|| Line { key: dotted(plain), value, place: place(file, number) })
+    };
+    (1..).zip(bytes.split(|byte| *byte == b'\n')).filter_map(parsed).collect()
+}
+
+/// `isspace()` of the C library.
+const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
+
+fn strip(text: &str) -> &str {
+    text.trim_matches(BLANKS)
+}

@@ -1,0 +1,83 @@
+//! The system's own sysctl files as TuneD writes them once more after its profile (`plugin_sysctl.py` of TuneD 2.20).
+
+use std::collections::BTreeMap;
+
+use hugewise_model::{Observed, configuration::SysctlAssignment};
+
+use crate::Door;
+use crate::config::files::{joined, lines, place};
+
+/// Folders, the strongest first; files of /usr/lib are not written again.
+const FOLDERS: [&str; 2] = ["/run/sysctl.d", "/etc/sysctl.d"];
+
+/// The assignments in the order in which they are written.
+pub(super) fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
+    match door.read("/etc/tuned/tuned-main.conf") {
+        Observed::Known(bytes) if !is_on(&bytes) => return Observed::Known(Vec::new()),
+        Observed::Known(_) | Observed::Absent => {}
+        unknown => return unknown.map(|_| Vec::new()),
+    }
+    let mut by_name: BTreeMap<String, String> = BTreeMap::new();
+    for folder in FOLDERS {
+        match door.list(folder) {
+            Observed::Known(names) => {
+                for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
+                    let path = format!("{folder}/{name}");
+                    by_name.entry(name).or_insert(path);
+                }
+            }
+            Observed::Absent => {}
+            unknown => return unknown.map(|_| Vec::new()),
+        }
+    }
+    let folder = |path: &String| door.source.list(path).is_known();
+    let mut paths: Vec<String> = by_name.into_values().filter(|path| !folder(path)).collect();
+    paths.push("/etc/sysctl.conf".to_owned());
+    joined(door, &paths, parse)
+}
+
+/// `reapply_sysctl` of tuned-main.conf, which is on where it is not named.
+fn is_on(bytes: &[u8]) -> bool {
+    let named = lines(bytes).filter_map(|(_, line)| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "reapply_sysctl").then(|| value.trim().to_ascii_lowercase())
+    });
+    named.last().is_none_or(|value| ["1", "true", "yes", "y", "on"].contains(&value.as_str()))
+}
+
+/// TuneD knows neither `-key` nor patterns: both name files that are not there.
+fn parse(file: &str, bytes: &[u8]) -> Vec<SysctlAssignment> {
+    let assignment = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
+        let text = text.trim();
+        let (key, value) = text.split_once('=').filter(|_| !text.starts_with(['#', ';']))?;
+        let key = key.trim().replace('/', ".");
+        let names_a_file = !key.is_empty() && !key.starts_with('-') && !key.contains(['*', '?', '[']);
+        names_a_file.then(|| SysctlAssignment { key, value: value.trim().to_owned(), place: place(file, line) })
+    };
+    lines(bytes).filter_map(assignment).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::map::MapSource;
+
+    fn written(source: &MapSource) -> Vec<(String, String)> {
+        let read = read(&mut Door::new(source)).into_known().unwrap();
+        read.into_iter().map(|it| (it.value, it.place.to_string())).collect()
+    }
+
+    #[test]
+    fn files_are_written_again_after_the_profile() {
+        let source = MapSource::new()
+            .file("/etc/sysctl.conf", "vm.nr_hugepages = 4\n")
+            .file("/etc/sysctl.d/50.conf", "vm/nr_hugepages=1\n-vm.nr_hugepages=9\nvm.*=9\n")
+            .file("/etc/sysctl.d/60.conf", "vm.nr_hugepages=2\n")
+            .file("/run/sysctl.d/60.conf", "vm.nr_hugepages=3\n")
+            .file("/usr/lib/sysctl.d/99.conf", "vm.nr_hugepages=9\n");
+        let places = [("1", "/etc/sysctl.d/50.conf:1"), ("3", "/run/sysctl.d/60.conf:1"), ("4", "/etc/sysctl.conf:1")];
+        assert_eq!(written(&source), places.map(|(value, place)| (value.to_owned(), place.to_owned())));
+        let off = source.file("/etc/tuned/tuned-main.conf", "# reapply_sysctl = 1\nreapply_sysctl = 0\n");
+        assert_eq!(written(&off), []);
+    }
+}

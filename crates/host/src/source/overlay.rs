@@ -1,0 +1,119 @@
+//! A host as it will be: files over those of a source, so that what reads the host can tell what a plan comes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::{Observed, PageSize, Unread};
+
+use super::{Machine, Owner, Part, Source};
+
+/// A source with files laid over it.
+#[derive(Clone)]
+pub struct Overlay<'a> {
+    base: &'a dyn Source,
+    /// `None` is a file that is gone.
+    files: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+impl<'a> Overlay<'a> {
+    /// Nothing is laid over it yet.
+    pub const fn new(base: &'a dyn Source) -> Self {
+        Self { base, files: BTreeMap::new() }
+    }
+
+    /// Lays a file over what is there, or takes it away.
+    pub fn set(&mut self, path: &str, bytes: Option<Vec<u8>>) {
+        self.files.insert(path.to_owned(), bytes);
+    }
+
+    /// Takes a file away that was laid over.
+    pub fn forget(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
+    /// The same with one more file.
+    pub fn with(&self, path: &str, text: &str) -> Self {
+        let mut more = self.clone();
+        more.set(path, Some(text.as_bytes().to_vec()));
+        more
+    }
+}
+
+impl Source for Overlay<'_> {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        match self.files.get(path) {
+            Some(bytes) => bytes.clone().into(),
+            None => self.base.read(path),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        self.laid_over(folder, self.base.list(folder))
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        if self.files.contains_key(path) { Observed::Absent } else { self.base.link(path) }
+    }
+
+    fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
+        match self.files.get(path) {
+            Some(bytes) => bytes.clone().into(),
+            None => self.base.read_as(owner, path, most),
+        }
+    }
+
+    fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
+        match self.files.get(path) {
+            Some(bytes) => Observed::from(bytes.clone()).map(|bytes| Part::of(&bytes, before, max)),
+            None => self.base.read_part_as(owner, path, before, max),
+        }
+    }
+
+    fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
+        self.laid_over(folder, self.base.list_as(owner, folder, most))
+    }
+
+    fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
+        if self.files.contains_key(path) { Observed::Absent } else { self.base.link_as(owner, path) }
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        self.base.mapping_page_size(pid, start)
+    }
+
+    fn machine(&self) -> Machine {
+        self.base.machine()
+    }
+
+    fn problems(&self) -> Vec<Unread> {
+        self.base.problems()
+    }
+}
+
+impl Overlay<'_> {
+    /// Names in a folder as they will be.
+    fn laid_over(&self, folder: &str, listed: Observed<Vec<String>>) -> Observed<Vec<String>> {
+        let prefix = format!("{}/", folder.trim_end_matches('/'));
+        let below = self.files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?, bytes.is_some())));
+        let below: Vec<(&str, bool)> = below.collect();
+        let mut names: BTreeSet<String> = match &listed {
+            Observed::Known(names) => names.iter().cloned().collect(),
+            Observed::Absent if below.iter().any(|(_, there)| *there) => BTreeSet::new(),
+            _ => return listed,
+        };
+        for (rest, there) in below {
+            match rest.split_once('/') {
+                Some((name, _)) if there => {
+                    names.insert(name.to_owned());
+                }
+                None if there => {
+                    names.insert(rest.to_owned());
+                }
+                None => {
+                    names.remove(rest);
+                }
+                Some(_) => {}
+            }
+        }
+        Observed::Known(names.into_iter().collect())
+    }
+}
