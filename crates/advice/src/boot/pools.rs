@@ -2,7 +2,8 @@
 
 use hugewise_host::config::kernel_value::{sysctl_count, sysfs_count};
 use hugewise_host::config::pattern::is_pattern;
-use hugewise_model::{Host, PageCount, PageSize};
+
+use hugewise_model::{Host, Lack, PageCount, PageSize, Reason};
 
 use super::line::{self, Reserved};
 use super::writes::{Targets, hits};
@@ -63,7 +64,7 @@ pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
 pub fn pool_at_boot(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
     let mut pool = Pool::new(host, page);
     if !pool.nodes_are_known && sets_nodes(host, page) {
-        return Err(Missing::Host("the nodes whose pages tmpfiles.d sets".into()));
+        return Err(Missing::Host(Lack::new("the nodes whose pages tmpfiles.d sets", Reason::Untold("not known"))));
     }
     let line = command_line(host);
     if let Ok((words, place)) = &line

@@ -330,12 +330,8 @@ fn most_taken(others: &[&Asking], pool: PageCount) -> PageCount {
 
 /// Pages of a size that the pool may grow by on demand after the next boot.
 pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
-    match host.configuration.sysctl_winner("vm.nr_overcommit_hugepages") {
-        Some(one) if host.default_huge_page.get() == Some(page) => {
-            one.value.trim().parse().map_or(PageCount::ZERO, PageCount)
-        }
-        _ => PageCount::ZERO,
-    }
+    let steps = boot::overcommit(host, page).unwrap_or_default();
+    steps.last().map(|step| PageCount(step.value)).unwrap_or_default()
 }
 
 /// Pages of a size after the next boot, on demand ones among them, and where that stands.
