@@ -26,6 +26,7 @@ mod harness;
 mod hostile;
 mod jvm;
 mod mariadb;
+mod moments;
 mod namespace;
 mod one_lock;
 mod oracle;

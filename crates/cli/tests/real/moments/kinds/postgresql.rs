@@ -1,0 +1,75 @@
+//! PostgreSQL of Debian: its shared memory is one piece.
+
+use std::fs;
+use std::path::PathBuf;
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+use rustix::process::Signal;
+
+use super::{Kind, LARGE, Live, start, within};
+use crate::moments::mappings::Mapping;
+use crate::postgresql::Cluster;
+
+/// A cluster.
+pub(in crate::moments) struct PostgreSql {
+    pub(in crate::moments) cluster: Cluster,
+    port: u16,
+    cgroup: Option<PathBuf>,
+}
+
+impl PostgreSql {
+    pub(in crate::moments) fn new(guard: &PoolGuard, port: u16) -> Result<Self, Skip> {
+        Self::of("postgres", guard, port)
+    }
+
+    /// Of another owner.
+    pub(in crate::moments) fn of(owner: &str, guard: &PoolGuard, port: u16) -> Result<Self, Skip> {
+        Ok(Self { cluster: Cluster::debian_under(owner, guard)?, port, cgroup: None })
+    }
+
+    /// From now on it starts in that cgroup.
+    pub(in crate::moments) fn within(&mut self, cgroup: PathBuf) {
+        self.cgroup = Some(cgroup);
+    }
+
+    /// Writes what `ALTER SYSTEM` would.
+    pub(in crate::moments) fn alter(&self, settings: &str) {
+        fs::write(self.altered(), format!("{settings}\n")).unwrap();
+    }
+
+    fn altered(&self) -> PathBuf {
+        self.cluster.data().join("postgresql.auto.conf")
+    }
+
+    /// Pages of 2 MiB that the server itself says it needs with these settings; it must be down.
+    pub(in crate::moments) fn pages(&self, settings: &str) -> u64 {
+        self.configure(settings);
+        self.cluster.pages()
+    }
+}
+
+impl Kind for PostgreSql {
+    fn engine(&self) -> &'static str {
+        "postgresql"
+    }
+
+    fn configure(&self, settings: &str) {
+        self.alter("");
+        self.cluster.configure(&format!("port = {}\n{settings}", self.port));
+    }
+
+    fn launch(&self) -> Result<Live, String> {
+        let mut command = self.cluster.command("postgres");
+        command.arg("-D").arg(self.cluster.data());
+        let mut command = within(self.cgroup.as_deref(), command);
+        let lock = self.cluster.data().join("postmaster.pid");
+        start(&mut command, &self.cluster.folder.path().join("log"), Signal::INT, |_| {
+            let text = fs::read_to_string(&lock).unwrap_or_default();
+            text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+        })
+    }
+
+    fn counts(&self, mapping: &Mapping) -> bool {
+        mapping.permissions == "rw-s" && mapping.size >= LARGE
+    }
+}

@@ -1,0 +1,127 @@
+//! Several servers and one pool.
+
+use hugewise_lab::require;
+
+use super::kinds::{Kind, MariaDb, Oracle, PostgreSql};
+use super::scene::{Scene, SetUp};
+use crate::namespace;
+
+const POOL_FILE: &str = "/etc/sysctl.d/50-pool.conf";
+
+/// Each alone gets its pages; after a boot the first to start has them.
+#[test]
+fn two_servers_and_a_pool_for_one() {
+    if !require!(namespace::inside("moments::several::two_servers_and_a_pool_for_one")) {
+        return;
+    }
+    let scene = require!(Scene::new("two servers"));
+    let first = require!(PostgreSql::new(&scene.guard, 5432));
+    let second = require!(PostgreSql::new(&scene.guard, 5433));
+    let (may, off, must) = (
+        "shared_buffers = 200MB",
+        "shared_buffers = 200MB\nhuge_pages = off",
+        "shared_buffers = 200MB\nhuge_pages = on",
+    );
+    let pages = first.pages(may);
+    let servers: [&dyn Kind; 2] = [&first, &second];
+    let file = format!("vm.nr_hugepages = {pages}\n");
+    scene.play(&SetUp::new("both started before there was a pool", &servers, &|stage| {
+        stage.start(0, may);
+        stage.start(1, may);
+        stage.pool(pages);
+        stage.file(POOL_FILE, &file);
+    }));
+    scene.play(&SetUp::new("both off, both on since", &servers, &|stage| {
+        stage.pool(pages);
+        stage.file(POOL_FILE, &file);
+        stage.start(0, off);
+        stage.start(1, off);
+        stage.change(0, must);
+        stage.change(1, must);
+    }));
+    scene.play(&SetUp::new("one has it, the other may", &servers, &|stage| {
+        stage.pool(pages);
+        stage.file(POOL_FILE, &file);
+        stage.start(0, must);
+        stage.start(1, may);
+    }));
+    scene.play(
+        &SetUp::new("one has it, the other is off", &servers, &|stage| {
+            stage.pool(pages);
+            stage.file(POOL_FILE, &file);
+            stage.start(0, must);
+            stage.start(1, off);
+        })
+        .indifferent(1),
+    );
+    scene.play(&SetUp::new("for both now, for one at boot", &servers, &|stage| {
+        stage.pool(2 * pages);
+        stage.file(POOL_FILE, &file);
+        stage.start(0, must);
+        stage.start(1, may);
+    }));
+    scene.play(
+        &SetUp::new("a small and a large one, and a pool for the large one", &servers, &|stage| {
+            stage.start(0, "shared_buffers = 100MB");
+            stage.start(1, must);
+            stage.pool(pages);
+            stage.file(POOL_FILE, &file);
+        })
+        .without(super::forecast::Moment::Now, "it cannot start like that"),
+    );
+    scene.verdict();
+}
+
+/// Kinds that share a pool fall back in different ways.
+#[test]
+fn servers_of_different_kinds_and_a_pool_for_one() {
+    if !require!(namespace::inside("moments::several::servers_of_different_kinds_and_a_pool_for_one")) {
+        return;
+    }
+    let scene = require!(Scene::new("different kinds"));
+    let postgresql = require!(PostgreSql::new(&scene.guard, 5432));
+    let mariadb = require!(MariaDb::new());
+    let oracle = Oracle::new("PROD");
+    let must = "shared_buffers = 300MB\nhuge_pages = on";
+    let pages = postgresql.pages(must);
+    let file = format!("vm.nr_hugepages = {}\n", pages + 50);
+    let servers: [&dyn Kind; 2] = [&postgresql, &oracle];
+    scene.play(&SetUp::new("PostgreSQL must, Oracle takes what is there", &servers, &|stage| {
+        stage.pool(pages + 50);
+        stage.file(POOL_FILE, &file);
+        stage.start(0, must);
+        stage.start(1, "sga_target=300M\nuse_large_pages=TRUE");
+    }));
+    let servers: [&dyn Kind; 2] = [&postgresql, &mariadb];
+    scene.play(&SetUp::new("PostgreSQL must, MariaDB takes what is there", &servers, &|stage| {
+        stage.pool(pages);
+        stage.file(POOL_FILE, &format!("vm.nr_hugepages = {pages}\n"));
+        stage.start(0, must);
+        stage.start(1, "large-pages");
+    }));
+    scene.verdict();
+}
+
+/// What nothing vouches for is no reason to promise pages, and has them all the same.
+#[test]
+fn a_stranger_beside_a_server() {
+    if !require!(namespace::inside("moments::several::a_stranger_beside_a_server")) {
+        return;
+    }
+    let scene = require!(Scene::new("stranger"));
+    let own = require!(PostgreSql::new(&scene.guard, 5432));
+    let strange = require!(PostgreSql::of("nobody", &scene.guard, 5433));
+    let may = "shared_buffers = 200MB";
+    let pages = own.pages(may);
+    let servers: [&dyn Kind; 2] = [&own, &strange];
+    scene.play(
+        &SetUp::new("room for both", &servers, &|stage| {
+            stage.pool(2 * pages);
+            stage.file(POOL_FILE, &format!("vm.nr_hugepages = {}\n", 2 * pages));
+            stage.start(0, may);
+            stage.start(1, may);
+        })
+        .uncounted(1),
+    );
+    scene.verdict();
+}
