@@ -23,7 +23,7 @@ fn the_file_that_has_the_last_word() {
     // Files of the distribution are played in a folder of our own.
     harness::must(Command::new("mount").args(["-t", "tmpfs", "none", "/usr/lib/sysctl.d"]));
     let server = require!(PostgreSql::new(&scene.guard, 5432));
-    let must = "shared_buffers = 100MB\nhuge_pages = on";
+    let must = "shared_buffers = 280MB\nhuge_pages = on";
     let pages = server.pages(must);
     let enough = format!("vm.nr_hugepages = {pages}\n");
     let servers: [&dyn Kind; 1] = [&server];

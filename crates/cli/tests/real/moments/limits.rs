@@ -23,8 +23,8 @@ fn a_control_group_gives_less() {
     let mut java = require!(Jvm::new());
     postgresql.within(cgroup.path().to_owned());
     java.within(cgroup.path().to_owned());
-    let may = "shared_buffers = 200MB";
-    let must = "shared_buffers = 200MB\nhuge_pages = on";
+    let may = "shared_buffers = 300MB";
+    let must = "shared_buffers = 300MB\nhuge_pages = on";
     let (reserved, touched) = ("hugetlb.2MB.rsvd.max", "hugetlb.2MB.max");
     let free = || {
         cgroup.limit(reserved, 1 << 40);
@@ -41,21 +41,31 @@ fn a_control_group_gives_less() {
         .without(Moment::Reboot, BY_HAND),
     );
     scene.play(
-        &SetUp::new("to reserve, since its start, must", &servers, &|stage| {
+        &SetUp::new("to reserve, more buffers since its start, must", &servers, &|stage| {
+            free();
+            stage.pool(300);
+            stage.start(0, must);
+            cgroup.limit(reserved, 350 * MIB);
+            stage.change(0, "shared_buffers = 400MB\nhuge_pages = on");
+        })
+        .without(Moment::Reboot, BY_HAND),
+    );
+    scene.play(
+        &SetUp::new("to touch, which nobody notices before it is too late", &servers, &|stage| {
             free();
             stage.pool(200);
+            cgroup.limit(touched, 64 * MIB);
             stage.start(0, must);
-            cgroup.limit(reserved, 32 * MIB);
         })
         .without(Moment::Reboot, BY_HAND),
     );
     let servers: [&dyn Kind; 1] = [&java];
     scene.play(
-        &SetUp::new("to touch, since its start, where all is touched at once", &servers, &|stage| {
+        &SetUp::new("to reserve, for a machine's code and not for its heap", &servers, &|stage| {
             free();
             stage.pool(300);
-            stage.start(0, "-Xms256m -Xmx256m -XX:+UseParallelGC -XX:+UseLargePages -XX:+AlwaysPreTouch");
-            cgroup.limit(touched, 64 * MIB);
+            cgroup.limit(reserved, 250 * MIB);
+            stage.start(0, "-Xms256m -Xmx256m -XX:+UseParallelGC -XX:+UseLargePages");
         })
         .without(Moment::Reboot, BY_HAND),
     );
@@ -117,12 +127,12 @@ fn shared_memory_of_other_kinds() {
     scene.play(&SetUp::new("System V", &servers, &|stage| {
         stage.pool(200);
         stage.file(POOL_FILE, "vm.nr_hugepages = 200\n");
-        stage.start(0, "shared_buffers = 200MB\nshared_memory_type = sysv");
+        stage.start(0, "shared_buffers = 300MB\nshared_memory_type = sysv");
     }));
     scene.play(
         &SetUp::new("transparent huge pages", &servers, &|stage| {
             require!(scene.guard.set_switch("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always"));
-            stage.start(0, "shared_buffers = 200MB\nhuge_pages = off");
+            stage.start(0, "shared_buffers = 300MB\nhuge_pages = off");
         })
         .indifferent(0),
     );

@@ -13,6 +13,7 @@ mod mappings;
 mod scene;
 mod stage;
 
+mod advised;
 mod boot_files;
 mod limits;
 mod pools;

@@ -55,6 +55,14 @@ fn a_pool_set_by_hand() {
         })
         .indifferent(0),
     );
+    // Whoever has so little is told what it is, and no more.
+    scene.play(
+        &SetUp::new("none, for a small server", &servers, &|stage| {
+            stage.start(0, "shared_buffers = 64MB");
+            stage.file(POOL_FILE, &pool_file(60));
+        })
+        .indifferent(0),
+    );
     scene.verdict();
 }
 

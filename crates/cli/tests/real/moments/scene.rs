@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use hugewise_lab::guard::{PoolGuard, Skip};
@@ -144,6 +145,62 @@ impl Scene {
         self.tell(set_up, &forecasts, lines, wrong, begun);
     }
 
+    /// Does what hugewise plans, and sees that no server is worse off: now, after all were restarted, after a boot.
+    pub(super) fn follow(&self, set_up: &SetUp<'_>) {
+        self.follow_and(set_up, &|| None);
+    }
+
+    /// The same, and `works` says what went wrong with the server as it runs.
+    pub(super) fn follow_and(&self, set_up: &SetUp<'_>, works: &dyn Fn() -> Option<String>) {
+        let begun = Instant::now();
+        let stage = Stage::new(&self.guard, set_up.servers);
+        (set_up.arrange)(&stage);
+        let servers = stage.running();
+        let before: Vec<State> = servers.iter().map(|at| stage.look(*at).0).collect();
+        let mut wrong = Vec::new();
+        let planned = Command::new(harness::HUGEWISE).arg("plan").output().unwrap();
+        let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
+        let applied = Command::new(harness::HUGEWISE).args(["apply", "--yes"]).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&applied.stdout).into_owned();
+        if !applied.status.success() {
+            let errors = String::from_utf8_lossy(&applied.stderr);
+            wrong.push(format!("apply ended with {}: {}", applied.status, errors.trim()));
+        }
+        for (&at, before) in servers.iter().zip(before) {
+            let (state, evidence) = stage.look(at);
+            if state < before {
+                wrong.push(format!("server {at} is worse off at once: {} ({evidence})", state.as_str()));
+            }
+        }
+        wrong.extend(works().map(|went| format!("as it runs: {went}")));
+        let refused = stage.restart_all(&servers);
+        let mut told = Vec::new();
+        for &at in &servers {
+            let why = refused.iter().find(|(of, _)| *of == at).map(|(_, why)| why.clone());
+            told.push((Moment::Restart, at, why.map_or_else(|| stage.look(at), |why| (State::DoesNotStart, why))));
+        }
+        if refused.is_empty() {
+            wrong.extend(works().map(|went| format!("after a restart: {went}")));
+        }
+        told.extend(stage.reboot(&servers).into_iter().map(|(at, state, why)| (Moment::Reboot, at, (state, why))));
+        drop(stage);
+        for (moment, at, (state, evidence)) in told {
+            if state != State::All {
+                wrong.push(format!("server {at} at {moment}: {} ({evidence})", state.as_str()));
+            }
+        }
+        if !wrong.is_empty() {
+            wrong.push(format!("planned:\n{planned}\napplied:\n{said}"));
+        }
+        let line = format!(
+            "moments  {}: {}  {}",
+            self.theme,
+            set_up.name,
+            if wrong.is_empty() { "all well" } else { "WRONG" }
+        );
+        self.end(set_up, line + "\n", wrong, begun);
+    }
+
     fn tell(
         &self,
         set_up: &SetUp<'_>,
@@ -153,7 +210,6 @@ impl Scene {
         begun: Instant,
     ) {
         let mut tally = self.tally.borrow_mut();
-        tally.set_ups += 1;
         let mut text = String::new();
         for (forecast, outcomes) in forecasts.iter().zip(lines) {
             text.push_str(&format!("moments  {}: {}  {}", self.theme, set_up.name, forecast.title));
@@ -171,6 +227,14 @@ impl Scene {
             }
             text.push('\n');
         }
+        drop(tally);
+        self.end(set_up, text, wrong, begun);
+    }
+
+    /// Counts a set-up and prints what is to be said of it.
+    fn end(&self, set_up: &SetUp<'_>, mut text: String, wrong: Vec<String>, begun: Instant) {
+        let mut tally = self.tally.borrow_mut();
+        tally.set_ups += 1;
         let (all, told) = (tally.set_ups, tally.foretold);
         let begins = format!("{}: {}: ", self.theme, set_up.name);
         for one in &wrong {

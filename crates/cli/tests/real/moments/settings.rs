@@ -16,30 +16,30 @@ fn postgresql_changed_since_its_start() {
     }
     let scene = require!(Scene::new("changed since"));
     let server = require!(PostgreSql::new(&scene.guard, 5432));
-    let small = "shared_buffers = 200MB";
+    let small = "shared_buffers = 300MB";
     let pages = server.pages(small);
     let servers: [&dyn Kind; 1] = [&server];
     let file = format!("vm.nr_hugepages = {pages}\n");
     let changes = [
         ("more buffers", small, "shared_buffers = 400MB"),
         ("more buffers, and must", small, "shared_buffers = 400MB\nhuge_pages = on"),
-        ("fewer buffers", small, "shared_buffers = 100MB"),
+        ("fewer buffers", small, "shared_buffers = 280MB"),
         (
             "more connections",
-            "shared_buffers = 200MB\nhuge_pages = on",
-            "shared_buffers = 200MB\nhuge_pages = on\nmax_connections = 900",
+            "shared_buffers = 300MB\nhuge_pages = on",
+            "shared_buffers = 300MB\nhuge_pages = on\nmax_connections = 900",
         ),
-        ("pages of 1 GiB, of which there are none", small, "shared_buffers = 200MB\nhuge_page_size = 1GB"),
-        ("pages of 1 GiB, and must", small, "shared_buffers = 200MB\nhuge_page_size = 1GB\nhuge_pages = on"),
-        ("pages of a size that is none", small, "shared_buffers = 200MB\nhuge_page_size = 4MB\nhuge_pages = on"),
-        ("System V shared memory", small, "shared_buffers = 200MB\nshared_memory_type = sysv"),
+        ("pages of 1 GiB, of which there are none", small, "shared_buffers = 300MB\nhuge_page_size = 1GB"),
+        ("pages of 1 GiB, and must", small, "shared_buffers = 300MB\nhuge_page_size = 1GB\nhuge_pages = on"),
+        ("pages of a size that is none", small, "shared_buffers = 300MB\nhuge_page_size = 4MB\nhuge_pages = on"),
+        ("System V shared memory", small, "shared_buffers = 300MB\nshared_memory_type = sysv"),
         (
             "System V shared memory, and must",
             small,
-            "shared_buffers = 200MB\nshared_memory_type = sysv\nhuge_pages = on",
+            "shared_buffers = 300MB\nshared_memory_type = sysv\nhuge_pages = on",
         ),
-        ("from off to try", "shared_buffers = 200MB\nhuge_pages = off", small),
-        ("from off to must", "shared_buffers = 200MB\nhuge_pages = off", "shared_buffers = 200MB\nhuge_pages = on"),
+        ("from off to try", "shared_buffers = 300MB\nhuge_pages = off", small),
+        ("from off to must", "shared_buffers = 300MB\nhuge_pages = off", "shared_buffers = 300MB\nhuge_pages = on"),
     ];
     for (name, before, after) in changes {
         scene.play(&SetUp::new(name, &servers, &|stage| {
@@ -53,19 +53,19 @@ fn postgresql_changed_since_its_start() {
         stage.pool(pages - 1);
         stage.file(POOL_FILE, &file);
         stage.start(0, small);
-        stage.change(0, "shared_buffers = 200MB\nhuge_pages = on");
+        stage.change(0, "shared_buffers = 300MB\nhuge_pages = on");
     }));
     scene.play(&SetUp::new("by itself, more buffers", &servers, &|stage| {
         stage.pool(pages);
         stage.file(POOL_FILE, &file);
-        stage.start(0, "shared_buffers = 200MB\nhuge_pages = on");
+        stage.start(0, "shared_buffers = 300MB\nhuge_pages = on");
         server.alter("shared_buffers = '400MB'");
     }));
     scene.play(&SetUp::new("switched off", &servers, &|stage| {
         stage.pool(pages);
         stage.file(POOL_FILE, &file);
         stage.start(0, small);
-        stage.change(0, "shared_buffers = 200MB\nhuge_pages = off");
+        stage.change(0, "shared_buffers = 300MB\nhuge_pages = off");
     }));
     scene.verdict();
 }

@@ -18,9 +18,9 @@ fn two_servers_and_a_pool_for_one() {
     let first = require!(PostgreSql::new(&scene.guard, 5432));
     let second = require!(PostgreSql::new(&scene.guard, 5433));
     let (may, off, must) = (
-        "shared_buffers = 200MB",
-        "shared_buffers = 200MB\nhuge_pages = off",
-        "shared_buffers = 200MB\nhuge_pages = on",
+        "shared_buffers = 300MB",
+        "shared_buffers = 300MB\nhuge_pages = off",
+        "shared_buffers = 300MB\nhuge_pages = on",
     );
     let pages = first.pages(may);
     let servers: [&dyn Kind; 2] = [&first, &second];
@@ -60,15 +60,17 @@ fn two_servers_and_a_pool_for_one() {
         stage.start(0, must);
         stage.start(1, may);
     }));
-    scene.play(
-        &SetUp::new("a small and a large one, and a pool for the large one", &servers, &|stage| {
-            stage.start(0, "shared_buffers = 100MB");
-            stage.start(1, must);
+    scene.play(&SetUp::new(
+        "a small one, and a large one that must since, and a pool for the large one",
+        &servers,
+        &|stage| {
+            stage.start(0, "shared_buffers = 280MB");
+            stage.start(1, may);
+            stage.change(1, must);
             stage.pool(pages);
             stage.file(POOL_FILE, &file);
-        })
-        .without(super::forecast::Moment::Now, "it cannot start like that"),
-    );
+        },
+    ));
     scene.verdict();
 }
 
@@ -111,7 +113,7 @@ fn a_stranger_beside_a_server() {
     let scene = require!(Scene::new("stranger"));
     let own = require!(PostgreSql::new(&scene.guard, 5432));
     let strange = require!(PostgreSql::of("nobody", &scene.guard, 5433));
-    let may = "shared_buffers = 200MB";
+    let may = "shared_buffers = 300MB";
     let pages = own.pages(may);
     let servers: [&dyn Kind; 2] = [&own, &strange];
     scene.play(

@@ -27,14 +27,14 @@ fn java_by_its_collector() {
         stage.start(0, "-Xms256m -Xmx256m -XX:+UseParallelGC -XX:+UseLargePages -XX:+AlwaysPreTouch");
         stage.pool(0);
     }));
-    scene.play(&SetUp::new("G1, enough for what it starts with alone", &servers, &|stage| {
-        stage.pool(150);
-        stage.file(POOL_FILE, &file(400));
+    scene.play(&SetUp::new("G1, enough for its code and for what its heap begins with", &servers, &|stage| {
+        stage.pool(250);
+        stage.file(POOL_FILE, &file(500));
         stage.start(0, "-Xms200m -Xmx600m -XX:+UseG1GC -XX:+UseLargePages");
     }));
     scene.play(&SetUp::new("G1, enough", &servers, &|stage| {
-        stage.pool(400);
-        stage.file(POOL_FILE, &file(400));
+        stage.pool(500);
+        stage.file(POOL_FILE, &file(500));
         stage.start(0, "-Xms200m -Xmx600m -XX:+UseG1GC -XX:+UseLargePages");
     }));
     scene.play(&SetUp::new("pages of up to 1 GiB, of which there are none", &servers, &|stage| {
@@ -63,16 +63,16 @@ fn zgc_whose_heap_grows() {
     let servers: [&dyn Kind; 1] = [&server];
     let flags = "-XX:+UseZGC -XX:+UseLargePages -Xms200m -Xmx1g";
     scene.play(&SetUp::new("enough for what it starts with alone", &servers, &|stage| {
-        stage.pool(200);
+        stage.pool(260);
         stage.start(0, flags);
     }));
     scene.play(&SetUp::new("enough for all of it", &servers, &|stage| {
-        stage.pool(600);
-        stage.file(POOL_FILE, "vm.nr_hugepages = 600\n");
+        stage.pool(660);
+        stage.file(POOL_FILE, "vm.nr_hugepages = 660\n");
         stage.start(0, flags);
     }));
     scene.play(&SetUp::new("not enough for what it starts with", &servers, &|stage| {
-        stage.pool(600);
+        stage.pool(660);
         stage.file(POOL_FILE, "vm.nr_hugepages = 50\n");
         stage.start(0, flags);
     }));
@@ -110,20 +110,19 @@ fn guests_by_their_backends() {
     }));
     let mount = server.folder.path().join("huge");
     let in_file = format!(
-        "-m 512M -machine q35,memory-backend=ram -object memory-backend-file,id=ram,size=512M,mem-path={},share=on,prealloc=on",
+        "-m 512M -machine q35,memory-backend=ram -object memory-backend-file,id=ram,size=512M,mem-path={},share=on",
         mount.display()
     );
-    std::fs::create_dir(&mount).unwrap();
-    crate::harness::must(
-        std::process::Command::new("mount").args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"]).arg(&mount),
-    );
-    let line = format!("none {} hugetlbfs pagesize=2M 0 0\n", mount.display());
-    let fstab = std::fs::read_to_string("/etc/fstab").unwrap_or_default();
-    std::fs::write("/etc/fstab", format!("{fstab}{line}")).unwrap();
-    scene.play(&SetUp::new("a file of a hugetlbfs mount, nothing at boot", &servers, &|stage| {
+    scene.play(&SetUp::new("a file of a hugetlbfs, no pages at boot", &servers, &|stage| {
+        stage.mount(&mount, true);
         stage.pool(256);
         stage.start(0, &in_file);
     }));
-    crate::harness::must(std::process::Command::new("umount").arg(&mount));
+    scene.play(&SetUp::new("a file of a hugetlbfs that nothing mounts at boot", &servers, &|stage| {
+        stage.mount(&mount, false);
+        stage.pool(256);
+        stage.file(POOL_FILE, &file(256));
+        stage.start(0, &in_file);
+    }));
     scene.verdict();
 }

@@ -14,6 +14,9 @@ use super::mappings::State;
 use crate::harness;
 
 const POOLS: &str = "/sys/kernel/mm/hugepages";
+/// Folders in which a plan may have made files.
+const CHANGED: [&str; 2] = ["/etc/sysctl.d", "/etc/tmpfiles.d"];
+const FSTAB: &str = "/etc/fstab";
 const SHM_GROUP: &str = "/proc/sys/vm/hugetlb_shm_group";
 
 /// What of the boot's settings is played: all else that this machine's files set is none of a test's business.
@@ -33,13 +36,15 @@ pub(super) struct Stage<'a> {
     servers: &'a [&'a dyn Kind],
     live: RefCell<Vec<Option<Live>>>,
     files: RefCell<Vec<PathBuf>>,
+    mounts: RefCell<Vec<PathBuf>>,
 }
 
 impl<'a> Stage<'a> {
     /// A host that has just booted without any file that is about huge pages, and without servers.
     pub(super) fn new(guard: &'a PoolGuard, servers: &'a [&'a dyn Kind]) -> Self {
         let live = servers.iter().map(|_| None).collect();
-        let stage = Self { guard, servers, live: RefCell::new(live), files: RefCell::default() };
+        let stage =
+            Self { guard, servers, live: RefCell::new(live), files: RefCell::default(), mounts: RefCell::default() };
         stage.reset();
         stage
     }
@@ -96,6 +101,20 @@ impl<'a> Stage<'a> {
         self.files.borrow_mut().push(path.into());
     }
 
+    /// Mounts a hugetlbfs of 2 MiB pages there, as somebody does by hand, and makes /etc/fstab name it or not.
+    pub(super) fn mount(&self, folder: &Path, lasting: bool) {
+        fs::create_dir_all(folder).unwrap();
+        harness::must(Command::new("mount").args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"]).arg(folder));
+        self.mounts.borrow_mut().push(folder.to_owned());
+        let of_others = fs::read_to_string(FSTAB).unwrap_or_default();
+        let of_others = of_others.lines().filter(|line| !line.contains(&*folder.to_string_lossy()));
+        let mut lines: Vec<String> = of_others.map(str::to_owned).collect();
+        if lasting {
+            lines.push(format!("none {} hugetlbfs pagesize=2M 0 0", folder.display()));
+        }
+        fs::write(FSTAB, lines.join("\n") + "\n").unwrap();
+    }
+
     fn forget(&self, path: &str) {
         let there = Path::new(path).symlink_metadata().is_ok();
         assert!(!there || self.files.borrow().iter().any(|made| made == Path::new(path)), "{path} is not this test's");
@@ -130,6 +149,18 @@ impl<'a> Stage<'a> {
     pub(super) fn look(&self, at: usize) -> (State, String) {
         let live = self.live.borrow();
         self.servers[at].look(live[at].as_ref().expect("it runs"))
+    }
+
+    /// Stops and starts all servers, one after the other; those that refused, and why.
+    pub(super) fn restart_all(&self, servers: &[usize]) -> Vec<(usize, String)> {
+        let mut refused = Vec::new();
+        for &at in servers {
+            self.live.borrow_mut()[at] = None;
+            if let Err(why) = self.launch(at) {
+                refused.push((at, why));
+            }
+        }
+        refused
     }
 
     fn launch(&self, at: usize) -> Result<(), String> {
@@ -174,6 +205,15 @@ impl<'a> Stage<'a> {
     fn boot(&self) {
         self.live.borrow_mut().iter_mut().for_each(|live| *live = None);
         self.reset();
+        // Mounting what /etc/fstab names is local-fs.target's: what it does not name is gone.
+        let fstab = fs::read_to_string(FSTAB).unwrap_or_default();
+        self.mounts.borrow_mut().retain(|folder| {
+            let stays = fstab.contains(&*folder.to_string_lossy());
+            if !stays {
+                harness::must(Command::new("umount").arg(folder));
+            }
+            stays
+        });
         let mut sysctl = Command::new("/lib/systemd/systemd-sysctl");
         sysctl.args(SYSCTL_PREFIXES.map(|prefix| format!("--prefix={prefix}")));
         let mut tmpfiles = Command::new("/usr/bin/systemd-tmpfiles");
@@ -188,8 +228,17 @@ impl<'a> Stage<'a> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         self.live.borrow_mut().clear();
+        for mount in &*self.mounts.borrow() {
+            let _ = Command::new("umount").arg(mount).output();
+        }
         for file in self.files.borrow().iter().rev() {
             let _ = fs::remove_file(file);
+        }
+        for folder in CHANGED {
+            let files = fs::read_dir(folder).into_iter().flatten().flatten();
+            for file in files.filter(|file| file.file_name().to_string_lossy().starts_with("zz-hugewise")) {
+                let _ = fs::remove_file(file.path());
+            }
         }
     }
 }

@@ -59,9 +59,10 @@ impl Live {
     }
 }
 
-/// Private or shared memory that was written to or is about to be, of a size that matters.
+/// Memory of servers of threads. What malloc takes for each thread is up to 64 MiB of base pages whatever the settings say.
 fn large_and_writable(mapping: &Mapping) -> bool {
-    mapping.permissions.starts_with("rw") && (mapping.page > 4096 || mapping.size >= LARGE)
+    const ARENA: u64 = 64 * MIB;
+    mapping.permissions.starts_with("rw") && (mapping.page > 4096 || mapping.size > ARENA)
 }
 
 /// Starts it and waits until it is ready, or has ended without being so.
