@@ -106,7 +106,9 @@ fn foretold(check: &Value) -> Result<[String; 3], Failure> {
     let instances = check["instances"].as_array().map(Vec::as_slice).unwrap_or_default();
     let server = instances.iter().find(|instance| instance["engine"] == "postgresql");
     let server = server.ok_or_else(|| format!("no PostgreSQL: {:#}", check["instances"]))?;
-    let at = |moment: &str| server["moments"][moment]["state"].as_str().unwrap_or("missing").to_owned();
+    let at = |moment: &str| {
+        server.pointer(&format!("/moments/{moment}/state")).and_then(Value::as_str).unwrap_or("missing").to_owned()
+    };
     Ok(["now", "restart", "reboot"].map(at))
 }
 

@@ -16,6 +16,7 @@ mod stage;
 mod advised;
 mod boot_files;
 mod limits;
+mod machine;
 mod pools;
 mod settings;
 mod several;

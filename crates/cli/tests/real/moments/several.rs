@@ -8,6 +8,10 @@ use crate::namespace;
 
 const POOL_FILE: &str = "/etc/sysctl.d/50-pool.conf";
 
+const MAY: &str = "shared_buffers = 300MB";
+const OFF: &str = "shared_buffers = 300MB\nhuge_pages = off";
+const MUST: &str = "shared_buffers = 300MB\nhuge_pages = on";
+
 /// Each alone gets its pages; after a boot the first to start has them.
 #[test]
 fn two_servers_and_a_pool_for_one() {
@@ -17,60 +21,79 @@ fn two_servers_and_a_pool_for_one() {
     let scene = require!(Scene::new("two servers"));
     let first = require!(PostgreSql::new(&scene.guard, 5432));
     let second = require!(PostgreSql::new(&scene.guard, 5433));
-    let (may, off, must) = (
-        "shared_buffers = 300MB",
-        "shared_buffers = 300MB\nhuge_pages = off",
-        "shared_buffers = 300MB\nhuge_pages = on",
-    );
-    let pages = first.pages(may);
+    let pages = first.pages(MAY);
     let servers: [&dyn Kind; 2] = [&first, &second];
     let file = format!("vm.nr_hugepages = {pages}\n");
     scene.play(&SetUp::new("both started before there was a pool", &servers, &|stage| {
-        stage.start(0, may);
-        stage.start(1, may);
+        stage.start(0, MAY);
+        stage.start(1, MAY);
         stage.pool(pages);
         stage.file(POOL_FILE, &file);
-    }));
-    scene.play(&SetUp::new("both off, both on since", &servers, &|stage| {
-        stage.pool(pages);
-        stage.file(POOL_FILE, &file);
-        stage.start(0, off);
-        stage.start(1, off);
-        stage.change(0, must);
-        stage.change(1, must);
     }));
     scene.play(&SetUp::new("one has it, the other may", &servers, &|stage| {
         stage.pool(pages);
         stage.file(POOL_FILE, &file);
-        stage.start(0, must);
-        stage.start(1, may);
+        stage.start(0, MUST);
+        stage.start(1, MAY);
     }));
     scene.play(
         &SetUp::new("one has it, the other is off", &servers, &|stage| {
             stage.pool(pages);
             stage.file(POOL_FILE, &file);
-            stage.start(0, must);
-            stage.start(1, off);
+            stage.start(0, MUST);
+            stage.start(1, OFF);
         })
         .indifferent(1),
     );
     scene.play(&SetUp::new("for both now, for one at boot", &servers, &|stage| {
         stage.pool(2 * pages);
         stage.file(POOL_FILE, &file);
-        stage.start(0, must);
-        stage.start(1, may);
+        stage.start(0, MUST);
+        stage.start(1, MAY);
     }));
     scene.play(&SetUp::new(
         "a small one, and a large one that must since, and a pool for the large one",
         &servers,
         &|stage| {
             stage.start(0, "shared_buffers = 280MB");
-            stage.start(1, may);
-            stage.change(1, must);
+            stage.start(1, MAY);
+            stage.change(1, MUST);
             stage.pool(pages);
             stage.file(POOL_FILE, &file);
         },
     ));
+    scene.verdict();
+}
+
+/// Each looks well set when it is looked at alone.
+#[test]
+fn two_servers_switched_on_since_they_started() {
+    if !require!(namespace::inside("moments::several::two_servers_switched_on_since_they_started")) {
+        return;
+    }
+    let scene = require!(Scene::new("switched on since"));
+    let first = require!(PostgreSql::new(&scene.guard, 5432));
+    let second = require!(PostgreSql::new(&scene.guard, 5433));
+    let pages = first.pages(MAY);
+    let servers: [&dyn Kind; 2] = [&first, &second];
+    let file = format!("vm.nr_hugepages = {pages}\n");
+    for (name, after) in [("both off, both must", MUST), ("both off, both may", MAY)] {
+        scene.play(&SetUp::new(name, &servers, &|stage| {
+            stage.pool(pages);
+            stage.file(POOL_FILE, &file);
+            stage.start(0, OFF);
+            stage.start(1, OFF);
+            stage.change(0, after);
+            stage.change(1, after);
+        }));
+    }
+    scene.play(&SetUp::new("one has it, the other was off and must", &servers, &|stage| {
+        stage.pool(pages);
+        stage.file(POOL_FILE, &file);
+        stage.start(0, MAY);
+        stage.start(1, OFF);
+        stage.change(1, MUST);
+    }));
     scene.verdict();
 }
 
