@@ -58,6 +58,11 @@ fn the_file_that_has_the_last_word() {
         stage.file("/etc/pool-of-site", &enough);
         stage.link("/etc/sysctl.d/60-pool.conf", "../pool-of-site");
     });
+    play("at the end of /etc/sysctl.conf, which a link leads to", &|stage| stage.line("/etc/sysctl.conf", &enough));
+    play("in /etc/sysctl.conf, and nothing leads there", &|stage| {
+        stage.line("/etc/sysctl.conf", &enough);
+        stage.link("/etc/sysctl.d/99-sysctl.conf", "/dev/null");
+    });
     play("no .conf at its end", &|stage| stage.file("/etc/sysctl.d/50-pool", &enough));
     play("with slashes, and a dash before it", &|stage| {
         stage.file("/etc/sysctl.d/50-pool.conf", &format!("-vm/nr_hugepages = {pages}\n"));

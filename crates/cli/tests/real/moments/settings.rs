@@ -61,6 +61,14 @@ fn postgresql_changed_since_its_start() {
         stage.start(0, "shared_buffers = 300MB\nhuge_pages = on");
         server.alter("shared_buffers = '400MB'");
     }));
+    scene.play(&SetUp::new("by its file, where its command line says otherwise", &servers, &|stage| {
+        server.arguments(&["-c", "huge_pages=on"]);
+        stage.pool(pages);
+        stage.file(POOL_FILE, &format!("vm.nr_hugepages = {}\n", pages - 1));
+        stage.start(0, small);
+        stage.change(0, "shared_buffers = 300MB\nhuge_pages = off");
+    }));
+    server.arguments(&[]);
     scene.play(&SetUp::new("switched off", &servers, &|stage| {
         stage.pool(pages);
         stage.file(POOL_FILE, &file);

@@ -30,12 +30,20 @@ const TMPFILES_PREFIXES: [&str; 5] = [
     "/proc/sys/vm/hugetlb_shm_group",
 ];
 
+/// What was in the place of a file.
+enum Before {
+    Nothing,
+    File(Vec<u8>),
+    Link(PathBuf),
+}
+
 /// The host while a set-up is on it; its boot files go and its servers end when dropped.
 pub(super) struct Stage<'a> {
     guard: &'a PoolGuard,
     servers: &'a [&'a dyn Kind],
     live: RefCell<Vec<Option<Live>>>,
-    files: RefCell<Vec<PathBuf>>,
+    /// What was written, with what was there before.
+    files: RefCell<Vec<(PathBuf, Before)>>,
     mounts: RefCell<Vec<PathBuf>>,
 }
 
@@ -86,19 +94,33 @@ impl<'a> Stage<'a> {
         self.guard.set_switch(SHM_GROUP, &gid.to_string()).unwrap();
     }
 
-    /// Writes a file that the next boot reads; the folder is there.
+    /// Writes a file that the next boot reads.
     pub(super) fn file(&self, path: &str, text: &str) {
-        self.forget(path);
-        fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+        self.keep(path);
         fs::write(path, text).unwrap();
-        self.files.borrow_mut().push(path.into());
     }
 
-    /// Makes a link of that name.
+    /// Writes a line at the end of a file that is there.
+    pub(super) fn line(&self, path: &str, line: &str) {
+        let text = fs::read_to_string(path).unwrap();
+        self.file(path, &format!("{text}\n{line}"));
+    }
+
+    /// Makes a link of that name, in the place of what is there.
     pub(super) fn link(&self, path: &str, target: &str) {
-        self.forget(path);
+        self.keep(path);
+        let _ = fs::remove_file(path);
         symlink(target, path).unwrap();
-        self.files.borrow_mut().push(path.into());
+    }
+
+    /// Remembers what is there, to be put back; of a link, where it leads.
+    fn keep(&self, path: &str) {
+        fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+        let before = match fs::read_link(path) {
+            Ok(target) => Before::Link(target),
+            Err(_) => fs::read(path).map_or(Before::Nothing, Before::File),
+        };
+        self.files.borrow_mut().push((path.into(), before));
     }
 
     /// Mounts a hugetlbfs of 2 MiB pages there, as somebody does by hand, and makes /etc/fstab name it or not.
@@ -113,14 +135,6 @@ impl<'a> Stage<'a> {
             lines.push(format!("none {} hugetlbfs pagesize=2M 0 0", folder.display()));
         }
         fs::write(FSTAB, lines.join("\n") + "\n").unwrap();
-    }
-
-    fn forget(&self, path: &str) {
-        let there = Path::new(path).symlink_metadata().is_ok();
-        assert!(!there || self.files.borrow().iter().any(|made| made == Path::new(path)), "{path} is not this test's");
-        if there {
-            fs::remove_file(path).unwrap();
-        }
     }
 
     /// Starts a server with these settings; it has to start.
@@ -231,8 +245,13 @@ impl Drop for Stage<'_> {
         for mount in &*self.mounts.borrow() {
             let _ = Command::new("umount").arg(mount).output();
         }
-        for file in self.files.borrow().iter().rev() {
-            let _ = fs::remove_file(file);
+        for (path, before) in self.files.borrow().iter().rev() {
+            let _ = fs::remove_file(path);
+            let _ = match before {
+                Before::Nothing => Ok(()),
+                Before::File(text) => fs::write(path, text),
+                Before::Link(target) => symlink(target, path),
+            };
         }
         for folder in CHANGED {
             let files = fs::read_dir(folder).into_iter().flatten().flatten();

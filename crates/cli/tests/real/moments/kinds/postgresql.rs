@@ -1,5 +1,6 @@
 //! PostgreSQL of Debian: its shared memory is one piece.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ pub(in crate::moments) struct PostgreSql {
     pub(in crate::moments) cluster: Cluster,
     port: u16,
     cgroup: Option<PathBuf>,
+    arguments: RefCell<Vec<String>>,
 }
 
 impl PostgreSql {
@@ -24,12 +26,17 @@ impl PostgreSql {
 
     /// Of another owner.
     pub(in crate::moments) fn of(owner: &str, guard: &PoolGuard, port: u16) -> Result<Self, Skip> {
-        Ok(Self { cluster: Cluster::debian_under(owner, guard)?, port, cgroup: None })
+        Ok(Self { cluster: Cluster::debian_under(owner, guard)?, port, cgroup: None, arguments: RefCell::default() })
     }
 
     /// From now on it starts in that cgroup.
     pub(in crate::moments) fn within(&mut self, cgroup: PathBuf) {
         self.cgroup = Some(cgroup);
+    }
+
+    /// What it is started with beside its files, from now on.
+    pub(in crate::moments) fn arguments(&self, arguments: &[&str]) {
+        *self.arguments.borrow_mut() = arguments.iter().map(|&argument| argument.to_owned()).collect();
     }
 
     /// Writes what `ALTER SYSTEM` would.
@@ -60,7 +67,7 @@ impl Kind for PostgreSql {
 
     fn launch(&self) -> Result<Live, String> {
         let mut command = self.cluster.command("postgres");
-        command.arg("-D").arg(self.cluster.data());
+        command.arg("-D").arg(self.cluster.data()).args(&*self.arguments.borrow());
         let mut command = within(self.cgroup.as_deref(), command);
         let lock = self.cluster.data().join("postmaster.pid");
         start(&mut command, &self.cluster.folder.path().join("log"), Signal::INT, |_| {
