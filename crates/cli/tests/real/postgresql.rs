@@ -123,7 +123,8 @@ impl Cluster {
         server
     }
 
-    fn psql(&self, statement: &str) -> Command {
+    /// A client that runs this statement.
+    pub(crate) fn psql(&self, statement: &str) -> Command {
         // The registry's package has no psql; Debian's speaks to every later server.
         let mut command = self.owner.command("/usr/bin/psql");
         command.args(["--no-psqlrc", "-At", "-U", "postgres", "-d", "postgres", "-h"]);

@@ -55,7 +55,10 @@ fn a_control_group_gives_less() {
             free();
             stage.pool(200);
             cgroup.limit(touched, 64 * MIB);
+            postgresql.at_work(false);
             stage.start(0, must);
+            // Whatever starts next has work to do, and dies of SIGBUS over it.
+            postgresql.at_work(true);
         })
         .without(Moment::Reboot, BY_HAND),
     );

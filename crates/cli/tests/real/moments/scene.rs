@@ -34,13 +34,12 @@ pub(super) struct SetUp<'a> {
     servers: &'a [&'a dyn Kind],
     arrange: &'a dyn Fn(&Stage<'_>),
     left_out: Vec<(Moment, &'a str)>,
-    uncounted: Vec<usize>,
     indifferent: Vec<usize>,
 }
 
 impl<'a> SetUp<'a> {
     pub(super) fn new(name: &'a str, servers: &'a [&'a dyn Kind], arrange: &'a dyn Fn(&Stage<'_>)) -> Self {
-        Self { name, servers, arrange, left_out: Vec::new(), uncounted: Vec::new(), indifferent: Vec::new() }
+        Self { name, servers, arrange, left_out: Vec::new(), indifferent: Vec::new() }
     }
 
     /// Does not play that moment, for a reason.
@@ -50,13 +49,8 @@ impl<'a> SetUp<'a> {
         self
     }
 
-    /// Nothing vouches for that server: check says that its pages are not counted, except for now, which it sees.
-    pub(super) fn uncounted(mut self, at: usize) -> Self {
-        self.uncounted.push(at);
-        self
-    }
-
-    /// That server does not ask for huge pages at any moment, so that it has none is no finding.
+    /// That server does not ask for huge pages of a pool at any moment: that it has none is no finding, and that it is not
+    /// counted says as much.
     pub(super) fn indifferent(mut self, at: usize) -> Self {
         self.indifferent.push(at);
         self
@@ -135,9 +129,7 @@ impl Scene {
         }
         drop(stage);
 
-        let lacking = worst.iter().any(|(at, state)| {
-            *state != State::All && !set_up.indifferent.contains(at) && !set_up.uncounted.contains(at)
-        });
+        let lacking = worst.iter().any(|(at, state)| *state != State::All && !set_up.indifferent.contains(at));
         let mut wrong = advice::contradictions(&checked);
         if lacking && checked.code == 0 {
             wrong.push("check ends with 0, and a server goes without its huge pages at one of the moments".into());
@@ -279,7 +271,7 @@ fn outcome(
     state: State,
     evidence: String,
 ) -> Outcome {
-    let uncounted = set_up.uncounted.contains(&at) && moment != Moment::Now;
-    let seen = if uncounted { "not_counted" } else { state.as_str() };
+    let exempt = set_up.indifferent.contains(&at) && state == State::None && forecast.state(moment) == "not_counted";
+    let seen = if exempt { "not_counted" } else { state.as_str() };
     Outcome { foretold: forecast.state(moment).to_owned(), seen, why: forecast.why(moment).to_owned(), evidence }
 }

@@ -1,6 +1,6 @@
 //! PostgreSQL of Debian: its shared memory is one piece.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::PathBuf;
 
@@ -17,6 +17,7 @@ pub(in crate::moments) struct PostgreSql {
     port: u16,
     cgroup: Option<PathBuf>,
     arguments: RefCell<Vec<String>>,
+    at_work: Cell<bool>,
 }
 
 impl PostgreSql {
@@ -26,12 +27,23 @@ impl PostgreSql {
 
     /// Of another owner.
     pub(in crate::moments) fn of(owner: &str, guard: &PoolGuard, port: u16) -> Result<Self, Skip> {
-        Ok(Self { cluster: Cluster::debian_under(owner, guard)?, port, cgroup: None, arguments: RefCell::default() })
+        Ok(Self {
+            cluster: Cluster::debian_under(owner, guard)?,
+            port,
+            cgroup: None,
+            arguments: RefCell::default(),
+            at_work: Cell::new(false),
+        })
     }
 
     /// From now on it starts in that cgroup.
     pub(in crate::moments) fn within(&mut self, cgroup: PathBuf) {
         self.cgroup = Some(cgroup);
+    }
+
+    /// Whether it gets work as soon as it has started, from now on: 100 MB and more go through its memory.
+    pub(in crate::moments) fn at_work(&self, at_work: bool) {
+        self.at_work.set(at_work);
     }
 
     /// What it is started with beside its files, from now on.
@@ -69,11 +81,20 @@ impl Kind for PostgreSql {
         let mut command = self.cluster.command("postgres");
         command.arg("-D").arg(self.cluster.data()).args(&*self.arguments.borrow());
         let mut command = within(self.cgroup.as_deref(), command);
-        let lock = self.cluster.data().join("postmaster.pid");
-        start(&mut command, &self.cluster.folder.path().join("log"), Signal::INT, |_| {
+        let (lock, log) = (self.cluster.data().join("postmaster.pid"), self.cluster.folder.path().join("log"));
+        let live = start(&mut command, &log, Signal::INT, |_| {
             let text = fs::read_to_string(&lock).unwrap_or_default();
             text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
-        })
+        })?;
+        if self.at_work.get() {
+            let statement = "CREATE TABLE work AS SELECT generate_series(1, 3000000); DROP TABLE work";
+            self.cluster.psql(statement).env("PGPORT", self.port.to_string()).output().unwrap();
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            if let Some(line) = text.lines().find(|line| line.contains("was terminated by signal")) {
+                return Err(line.to_owned());
+            }
+        }
+        Ok(live)
     }
 
     fn counts(&self, mapping: &Mapping) -> bool {
