@@ -76,7 +76,7 @@ settings 'huge_pages = on'; pool 2048 300; restart",
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     // With less there is no gibibyte free in one piece even as the kernel starts.
-    let mut machine = stage.boot(&disk, Hardware { memory_mib: 4096, ..Hardware::default() })?;
+    let mut machine = stage.boot(&disk, Hardware { memory_mib: 6144, ..Hardware::default() })?;
     let mut wrong = Vec::new();
     for set_up in &SET_UPS {
         stage.say(set_up.name);

@@ -87,7 +87,8 @@ impl Kind for PostgreSql {
             text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
         })?;
         if self.at_work.get() {
-            let statement = "CREATE TABLE work AS SELECT generate_series(1, 3000000); DROP TABLE work";
+            let statement =
+                "CREATE TABLE work (at integer); INSERT INTO work SELECT generate_series(1, 3000000); DROP TABLE work";
             self.cluster.psql(statement).env("PGPORT", self.port.to_string()).output().unwrap();
             let text = fs::read_to_string(&log).unwrap_or_default();
             if let Some(line) = text.lines().find(|line| line.contains("was terminated by signal")) {
