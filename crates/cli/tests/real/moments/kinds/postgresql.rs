@@ -8,6 +8,7 @@ use hugewise_lab::guard::{PoolGuard, Skip};
 use rustix::process::Signal;
 
 use super::{Kind, LARGE, Live, start, within};
+use crate::harness;
 use crate::moments::mappings::Mapping;
 use crate::postgresql::Cluster;
 
@@ -89,10 +90,13 @@ impl Kind for PostgreSql {
         if self.at_work.get() {
             let statement =
                 "CREATE TABLE work (at integer); INSERT INTO work SELECT generate_series(1, 3000000); DROP TABLE work";
-            self.cluster.psql(statement).env("PGPORT", self.port.to_string()).output().unwrap();
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            if let Some(line) = text.lines().find(|line| line.contains("was terminated by signal")) {
-                return Err(line.to_owned());
+            let done = self.cluster.psql(statement).env("PGPORT", self.port.to_string()).output().unwrap();
+            if !done.status.success() {
+                // The client notices the death of its backend before the server does.
+                return Err(harness::wait_for("the server's word on it", || {
+                    let text = fs::read_to_string(&log).unwrap_or_default();
+                    text.lines().find(|line| line.contains("was terminated by signal")).map(str::to_owned)
+                }));
             }
         }
         Ok(live)
