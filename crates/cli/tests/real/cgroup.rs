@@ -12,14 +12,14 @@ use crate::oracle::Oracle;
 use crate::postgresql::Cluster;
 
 /// A cgroup of the unified hierarchy with the hugetlb controller; removed when dropped.
-struct Cgroup {
+pub(crate) struct Cgroup {
     folder: PathBuf,
     root: PathBuf,
     switched_on: bool,
 }
 
 impl Cgroup {
-    fn new(name: &str) -> Result<Self, Skip> {
+    pub(crate) fn new(name: &str) -> Result<Self, Skip> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let unified =
             mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
@@ -38,11 +38,11 @@ impl Cgroup {
         Ok(made)
     }
 
-    fn limit(&self, file: &str, bytes: u64) {
+    pub(crate) fn limit(&self, file: &str, bytes: u64) {
         fs::write(self.folder.join(file), bytes.to_string()).unwrap();
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
 }

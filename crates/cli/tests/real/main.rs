@@ -27,6 +27,7 @@ mod harness;
 mod hostile;
 mod jvm;
 mod mariadb;
+mod moments;
 mod namespace;
 mod next_start;
 mod one_lock;

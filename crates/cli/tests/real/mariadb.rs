@@ -55,10 +55,16 @@ impl Installed {
         fs::write(self.config(), format!("[mariadbd]\n{own}innodb_buffer_pool_size=256M\n{settings}\n")).unwrap();
     }
 
-    pub(crate) fn start(&self, settings: &str) -> Server {
-        self.configure(settings);
+    /// The server by its settings.
+    pub(crate) fn command(&self) -> Command {
         let mut command = self.user.command("/usr/sbin/mariadbd");
         command.arg(format!("--defaults-file={}", self.config().display()));
+        command
+    }
+
+    pub(crate) fn start(&self, settings: &str) -> Server {
+        self.configure(settings);
+        let mut command = self.command();
         let logs = [self.log(), self.error_log()];
         let _ = fs::remove_file(self.error_log());
         let mut server = Server::start(&mut command, &self.log(), Signal::TERM);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,7 +94,8 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     }
     assert!(out.contains("running 1 test"), "no test is called {test}\n{out}\n{errors}");
     assert!(output.status.success(), "{out}\n{errors}");
-    eprint!("{errors}");
+    // Past the test runner, which keeps to itself what a test says that passes: what was skipped and seen is to be read.
+    let _ = std::io::stderr().write_all(errors.as_bytes());
     Ok(false)
 }
 

@@ -37,10 +37,13 @@ fn registry() -> Result<PathBuf, Skip> {
 impl Cluster {
     /// Debian's PostgreSQL in a fresh cluster of that owner.
     pub(crate) fn debian(owner: &str) -> Result<Self, Skip> {
-        let programs = debian()?;
         // initdb takes huge pages where there are any: those of a test that runs beside this one.
-        let _alone = PoolGuard::take()?;
-        Ok(Self::init(harness::folder(), User::named(owner)?, programs, None))
+        Self::debian_under(owner, &PoolGuard::take()?)
+    }
+
+    /// The same by one who has the pools already.
+    pub(crate) fn debian_under(owner: &str, _alone: &PoolGuard) -> Result<Self, Skip> {
+        Ok(Self::init(harness::folder(), User::named(owner)?, debian()?, None))
     }
 
     /// The registry's PostgreSQL 18, copied to where an ordinary user can run it.
@@ -120,7 +123,8 @@ impl Cluster {
         server
     }
 
-    fn psql(&self, statement: &str) -> Command {
+    /// A client that runs this statement.
+    pub(crate) fn psql(&self, statement: &str) -> Command {
         // The registry's package has no psql; Debian's speaks to every later server.
         let mut command = self.owner.command("/usr/bin/psql");
         command.args(["--no-psqlrc", "-At", "-U", "postgres", "-d", "postgres", "-h"]);

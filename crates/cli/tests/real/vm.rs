@@ -105,7 +105,7 @@ fn files() -> Result<Files, Skip> {
 }
 
 /// What check said in one case.
-fn case(console: &str, name: &str) -> Check {
+pub(crate) fn case(console: &str, name: &str) -> Check {
     let from = console.split_once(&format!("@@begin {name}\n")).unwrap_or_else(|| panic!("no {name}:\n{console}")).1;
     let (said, rest) = from.split_once("@@end ").expect("an end");
     let code = rest.lines().next().and_then(|code| code.parse().ok()).expect("an exit code");

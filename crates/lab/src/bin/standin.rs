@@ -29,8 +29,9 @@ struct Arguments {
     /// Sizes of the shared segments.
     #[arg(long, value_delimiter = ',', value_parser = size, required = true)]
     segments: Vec<Bytes>,
-    /// Pages to ask for; `mixed` puts the first segment on 2 MiB pages and the others on base pages.
-    #[arg(long, default_value = "base", value_parser = ["base", "2M", "1G", "mixed"])]
+    /// Pages to ask for; `mixed` puts the first segment on 2 MiB pages and the others on base pages, `graded` the first on
+    /// 1 GiB pages and the others on 2 MiB pages.
+    #[arg(long, default_value = "base", value_parser = ["base", "2M", "1G", "mixed", "graded"])]
     pages: String,
     /// Take base pages where the kernel refuses huge ones, and say so on standard output.
     #[arg(long)]
@@ -183,6 +184,8 @@ fn create(arguments: &Arguments, output: &mut impl Write) -> io::Result<Vec<(Str
             "2M" => Pages::Huge(PageSize::MIB_2),
             "1G" => Pages::Huge(PageSize::GIB_1),
             "mixed" if at == 0 => Pages::Huge(PageSize::MIB_2),
+            "graded" if at == 0 => Pages::Huge(PageSize::GIB_1),
+            "graded" => Pages::Huge(PageSize::MIB_2),
             _ => Pages::Base,
         };
         let kind = if arguments.memfd { Kind::Memfd } else { Kind::SystemV };

@@ -5,6 +5,7 @@ mod gibibyte;
 mod itself;
 mod main;
 mod memlock;
+mod moments;
 mod nodes;
 mod power;
 mod served;
@@ -26,6 +27,7 @@ pub(super) static ALL: &[Scenario] = &[
     tuned::SCENARIO,
     fragmented::SCENARIO,
     memlock::SCENARIO,
+    moments::SCENARIO,
     power::SCENARIO,
     served::SCENARIO,
 ];

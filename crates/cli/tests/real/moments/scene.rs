@@ -1,0 +1,277 @@
+//! Plays set-ups one after the other, and compares what was foretold with what happened.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use hugewise_lab::guard::{PoolGuard, Skip};
+
+use super::advice;
+use super::forecast::{Forecast, Moment};
+use super::kinds::Kind;
+use super::mappings::State;
+use super::stage::Stage;
+use crate::harness::{self, Check};
+
+/// A host for the set-ups of one test. Call [`Scene::verdict`] at its end.
+pub(super) struct Scene {
+    pub(super) guard: PoolGuard,
+    theme: &'static str,
+    tally: RefCell<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    set_ups: usize,
+    foretold: usize,
+    wrong: Vec<String>,
+}
+
+/// A set-up: `arrange` brings it about on a host that has just booted.
+pub(super) struct SetUp<'a> {
+    name: &'a str,
+    servers: &'a [&'a dyn Kind],
+    arrange: &'a dyn Fn(&Stage<'_>),
+    left_out: Vec<(Moment, &'a str)>,
+    indifferent: Vec<usize>,
+}
+
+impl<'a> SetUp<'a> {
+    pub(super) fn new(name: &'a str, servers: &'a [&'a dyn Kind], arrange: &'a dyn Fn(&Stage<'_>)) -> Self {
+        Self { name, servers, arrange, left_out: Vec::new(), indifferent: Vec::new() }
+    }
+
+    /// Does not play that moment, for a reason.
+    pub(super) fn without(mut self, moment: Moment, reason: &'a str) -> Self {
+        assert!(!reason.is_empty());
+        self.left_out.push((moment, reason));
+        self
+    }
+
+    /// That server does not ask for huge pages of a pool at any moment: that it has none is no finding, and that it is not
+    /// counted says as much.
+    pub(super) fn indifferent(mut self, at: usize) -> Self {
+        self.indifferent.push(at);
+        self
+    }
+
+    fn plays(&self, moment: Moment) -> bool {
+        self.left_out.iter().all(|(left_out, _)| *left_out != moment)
+    }
+}
+
+/// One server at one moment.
+struct Outcome {
+    foretold: String,
+    seen: &'static str,
+    why: String,
+    evidence: String,
+}
+
+impl Scene {
+    /// Waits for the pools. `theme` is what the lines of its set-ups begin with.
+    pub(super) fn new(theme: &'static str) -> Result<Self, Skip> {
+        harness::program(&["/lib/systemd/systemd-sysctl"])?;
+        harness::program(&["/usr/bin/systemd-tmpfiles"])?;
+        Ok(Self { guard: PoolGuard::take()?, theme, tally: RefCell::default() })
+    }
+
+    /// Asks check, then lets each moment come.
+    pub(super) fn play(&self, set_up: &SetUp<'_>) {
+        let begun = Instant::now();
+        let stage = Stage::new(&self.guard, set_up.servers);
+        (set_up.arrange)(&stage);
+        let running = stage.running();
+        let checked = harness::check();
+        let forecasts = forecasts(&checked, &stage, set_up);
+        let mut worst = Vec::new();
+        let mut lines = Vec::new();
+        for (forecast, &at) in forecasts.iter().zip(&running) {
+            let (state, evidence) = stage.look(at);
+            worst.push((at, state));
+            lines.push(vec![(Moment::Now, outcome(set_up, forecast, at, Moment::Now, state, evidence))]);
+        }
+
+        let mut stage = stage;
+        if set_up.plays(Moment::Restart) {
+            for (place, &at) in running.iter().enumerate() {
+                if place > 0 {
+                    // What the restart before has moved is put back by bringing the whole set-up about again.
+                    drop(stage);
+                    stage = Stage::new(&self.guard, set_up.servers);
+                    (set_up.arrange)(&stage);
+                    let again = forecasts_states(&harness::check(), &stage, set_up);
+                    let first: Vec<_> = forecasts.iter().map(Forecast::states).collect();
+                    assert!(
+                        again.iter().eq(first
+                            .iter()
+                            .map(|states| states.map(str::to_owned))
+                            .collect::<Vec<_>>()
+                            .iter()),
+                        "{}: the same set-up is foretold in two ways: {first:?}, {again:?}",
+                        set_up.name
+                    );
+                }
+                let (state, evidence) = stage.restart(at);
+                worst.push((at, state));
+                lines[place]
+                    .push((Moment::Restart, outcome(set_up, &forecasts[place], at, Moment::Restart, state, evidence)));
+            }
+        }
+        if set_up.plays(Moment::Reboot) {
+            for (at, state, evidence) in stage.reboot(&running) {
+                worst.push((at, state));
+                let place = running.iter().position(|one| *one == at).unwrap();
+                lines[place]
+                    .push((Moment::Reboot, outcome(set_up, &forecasts[place], at, Moment::Reboot, state, evidence)));
+            }
+        }
+        drop(stage);
+
+        let lacking = worst.iter().any(|(at, state)| *state != State::All && !set_up.indifferent.contains(at));
+        let mut wrong = advice::contradictions(&checked);
+        if lacking && checked.code == 0 {
+            wrong.push("check ends with 0, and a server goes without its huge pages at one of the moments".into());
+        }
+        self.tell(set_up, &forecasts, lines, wrong, begun);
+    }
+
+    /// Does what hugewise plans, and sees that no server is worse off: now, after all were restarted, after a boot.
+    pub(super) fn follow(&self, set_up: &SetUp<'_>) {
+        self.follow_and(set_up, &|| None);
+    }
+
+    /// The same, and `works` says what went wrong with the server as it runs.
+    pub(super) fn follow_and(&self, set_up: &SetUp<'_>, works: &dyn Fn() -> Option<String>) {
+        let begun = Instant::now();
+        let stage = Stage::new(&self.guard, set_up.servers);
+        (set_up.arrange)(&stage);
+        let servers = stage.running();
+        let before: Vec<State> = servers.iter().map(|at| stage.look(*at).0).collect();
+        let mut wrong = Vec::new();
+        let planned = Command::new(harness::HUGEWISE).arg("plan").output().unwrap();
+        let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
+        let applied = Command::new(harness::HUGEWISE).args(["apply", "--yes"]).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&applied.stdout).into_owned();
+        if !applied.status.success() {
+            let errors = String::from_utf8_lossy(&applied.stderr);
+            wrong.push(format!("apply ended with {}: {}", applied.status, errors.trim()));
+        }
+        for (&at, before) in servers.iter().zip(before) {
+            let (state, evidence) = stage.look(at);
+            if state < before {
+                wrong.push(format!("server {at} is worse off at once: {} ({evidence})", state.as_str()));
+            }
+        }
+        wrong.extend(works().map(|went| format!("as it runs: {went}")));
+        let refused = stage.restart_all(&servers);
+        let mut told = Vec::new();
+        for &at in &servers {
+            let why = refused.iter().find(|(of, _)| *of == at).map(|(_, why)| why.clone());
+            told.push((Moment::Restart, at, why.map_or_else(|| stage.look(at), |why| (State::DoesNotStart, why))));
+        }
+        if refused.is_empty() {
+            wrong.extend(works().map(|went| format!("after a restart: {went}")));
+        }
+        told.extend(stage.reboot(&servers).into_iter().map(|(at, state, why)| (Moment::Reboot, at, (state, why))));
+        drop(stage);
+        for (moment, at, (state, evidence)) in told {
+            if state != State::All {
+                wrong.push(format!("server {at} at {moment}: {} ({evidence})", state.as_str()));
+            }
+        }
+        if !wrong.is_empty() {
+            wrong.push(format!("planned:\n{planned}\napplied:\n{said}"));
+        }
+        let line = format!(
+            "moments  {}: {}  {}",
+            self.theme,
+            set_up.name,
+            if wrong.is_empty() { "all well" } else { "WRONG" }
+        );
+        self.end(set_up, line + "\n", wrong, begun);
+    }
+
+    fn tell(
+        &self,
+        set_up: &SetUp<'_>,
+        forecasts: &[Forecast],
+        lines: Vec<Vec<(Moment, Outcome)>>,
+        mut wrong: Vec<String>,
+        begun: Instant,
+    ) {
+        let mut tally = self.tally.borrow_mut();
+        let mut text = String::new();
+        for (forecast, outcomes) in forecasts.iter().zip(lines) {
+            text.push_str(&format!("moments  {}: {}  {}", self.theme, set_up.name, forecast.title));
+            for (moment, outcome) in outcomes {
+                tally.foretold += 1;
+                let Outcome { foretold, seen, why, evidence } = outcome;
+                let right = foretold == seen;
+                text.push_str(&format!("  {moment} {foretold}{}{seen}", if right { " = " } else { " WRONG, seen " }));
+                if !right {
+                    wrong.push(format!(
+                        "{} at {moment}: foretold {foretold} ({why}), seen {seen} ({evidence})",
+                        forecast.title
+                    ));
+                }
+            }
+            text.push('\n');
+        }
+        drop(tally);
+        self.end(set_up, text, wrong, begun);
+    }
+
+    /// Counts a set-up and prints what is to be said of it.
+    fn end(&self, set_up: &SetUp<'_>, mut text: String, wrong: Vec<String>, begun: Instant) {
+        let mut tally = self.tally.borrow_mut();
+        tally.set_ups += 1;
+        let (all, told) = (tally.set_ups, tally.foretold);
+        let begins = format!("{}: {}: ", self.theme, set_up.name);
+        for one in &wrong {
+            text.push_str(&format!("         {one}\n"));
+        }
+        tally.wrong.extend(wrong.into_iter().map(|one| begins.clone() + &one));
+        text.push_str(&format!(
+            "         so far {all} set-ups, {told} forecasts, {} wrong; {:.1} s\n",
+            tally.wrong.len(),
+            begun.elapsed().as_secs_f64()
+        ));
+        // Past the test runner, which shows only what failed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Fails with what was foretold wrongly.
+    #[track_caller]
+    pub(super) fn verdict(self) {
+        let Tally { set_ups, foretold, wrong } = self.tally.into_inner();
+        drop(self.guard);
+        let verdict =
+            format!("moments  {}: {set_ups} set-ups, {foretold} forecasts, {} wrong", self.theme, wrong.len());
+        let _ = writeln!(std::io::stderr(), "{verdict}");
+        assert!(wrong.is_empty(), "{verdict}\n{}", wrong.join("\n"));
+    }
+}
+
+fn forecasts(check: &Check, stage: &Stage<'_>, set_up: &SetUp<'_>) -> Vec<Forecast> {
+    let of = |at: usize| Forecast::of(check, set_up.servers[at].engine(), stage.pid(at));
+    stage.running().into_iter().map(of).collect()
+}
+
+fn forecasts_states(check: &Check, stage: &Stage<'_>, set_up: &SetUp<'_>) -> Vec<[String; 3]> {
+    forecasts(check, stage, set_up).iter().map(|forecast| forecast.states().map(str::to_owned)).collect()
+}
+
+fn outcome(
+    set_up: &SetUp<'_>,
+    forecast: &Forecast,
+    at: usize,
+    moment: Moment,
+    state: State,
+    evidence: String,
+) -> Outcome {
+    let exempt = set_up.indifferent.contains(&at) && state == State::None && forecast.state(moment) == "not_counted";
+    let seen = if exempt { "not_counted" } else { state.as_str() };
+    Outcome { foretold: forecast.state(moment).to_owned(), seen, why: forecast.why(moment).to_owned(), evidence }
+}
