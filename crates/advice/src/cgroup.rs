@@ -1,7 +1,7 @@
 //! Hugetlb limits of an instance's cgroup and of those above it.
 
 use hugewise_model::host::HugetlbCgroup;
-use hugewise_model::{Bytes, Host, HugePageUse, Instance, Lack, Limit, Observed, PageSize, Reason};
+use hugewise_model::{Bytes, Demand, Host, HugePageUse, Instance, Lack, Limit, Observed, PageSize, Reason};
 
 use crate::{Missing, need};
 
@@ -29,9 +29,18 @@ pub(crate) struct Shortage {
 /// The tightest shortage: a fault limit before a reservation limit, as that one kills.
 pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shortage>, Missing> {
     let Some(demand) = need::demand(host, instance) else { return Ok(None) };
+    shortage_of(host, instance, &demand, instance.huge_pages == HugePageUse::All)
+}
+
+/// The same for a demand. With `settled` it has its pages, and what others are charged is no longer in its way.
+pub(crate) fn shortage_of(
+    host: &Host,
+    instance: &Instance,
+    demand: &Demand,
+    settled: bool,
+) -> Result<Option<Shortage>, Missing> {
     let limits = limits_of(host, instance, demand.page_size)?;
     let bytes = demand.pages.of(demand.page_size);
-    let settled = instance.huge_pages == HugePageUse::All;
     let held = need::held(instance, demand.page_size).of(demand.page_size);
     let mut found: Option<Shortage> = None;
     for cgroup in limits {

@@ -144,7 +144,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Finding, Host, Reason, Unread};
+    use hugewise_model::{Finding, Host, Observed, Reason, Unread};
 
     use super::*;
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
-        let host = Host { live, ..Host::default() };
+        let host = Host { live, processes: Observed::Known(Vec::new()), ..Host::default() };
         verdict(&Checked { host: &host, instances: &[], assessment, unread }, fail_on)
     }
 
@@ -201,7 +201,9 @@ mod tests {
         assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
         let no_processes = assessment(&[], &[("processes", Reason::Absent)]);
-        assert_eq!(outcome(false, &no_processes, &[], FailOn::Warn), Outcome::Incomplete);
+        let host = Host::default();
+        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[] };
+        assert_eq!(verdict(&checked, FailOn::Warn), Outcome::Incomplete);
         // What a file is called says nothing of why it is not known.
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);
         assert_eq!(outcome(true, &odd, &[], FailOn::Warn), Outcome::Incomplete);

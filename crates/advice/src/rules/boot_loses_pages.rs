@@ -1,6 +1,6 @@
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
-use crate::situation::starting;
+use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, need};
 
@@ -39,7 +39,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} pages that the boot is to bring: {}", instance.title(), asked(&start)));
-    let remedies = start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect();
+    let remedies = match boot.obstacle {
+        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
+    };
     Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

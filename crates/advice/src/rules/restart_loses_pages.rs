@@ -1,6 +1,6 @@
 use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
 
-use crate::situation::starting;
+use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, lead, need};
 
@@ -40,7 +40,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
-    let remedies = if start.asks() {
+    let remedies = if restart.obstacle == Some(Obstacle::Right) {
+        vec![Remedy::SetGroup(instance.id())]
+    } else if start.asks() {
         start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()
     } else {
         vec![Remedy::SetSetting(instance.id())]

@@ -7,8 +7,9 @@ mod start;
 
 use std::collections::BTreeMap;
 
+use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, PageCount, PageSize};
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
 use crate::{boot, need, stranger};
@@ -48,6 +49,21 @@ pub struct Outlook {
     pub standing: Standing,
     /// What that rests on, where it is not all: `needs 627 pages of 2 MiB, and finds 300`.
     pub why: Option<String>,
+    /// What is in its way, where that is known.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// What keeps a server from its huge pages at a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its settings.
+    Settings,
+    /// The right to System V huge pages.
+    Right,
+    /// The hugetlb limit of its cgroup.
+    Cgroup,
+    /// Pages of the pool.
+    Pages,
 }
 
 impl Outlook {
@@ -136,17 +152,20 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let now = standing(host, instance, named);
         let moments = match &now {
             Standing::NotCounted(_) => {
-                let outlook = Outlook { why: None, standing: now };
+                let outlook = Outlook { why: None, standing: now, obstacle: None };
                 Moments { now: outlook.clone(), restart: outlook.clone(), boot: outlook }
             }
             _ => {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| boot.room(instance, page);
+                let after_boot = |page| match instance.mechanism {
+                    Mechanism::Hugetlbfs => Room::Unknown("whether the boot mounts its hugetlbfs is not read".into()),
+                    _ => boot.room(instance, page),
+                };
                 Moments {
-                    now: Outlook { why: why_now(host, instance, &now), standing: now },
+                    now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
                     restart: start::outlook(host, instance, &start, &after_stop),
-                    boot: start::outlook(host, instance, &start, &after_boot),
+                    boot: start::outlook(&boot.host, instance, &start, &after_boot),
                 }
             }
         };
@@ -237,8 +256,9 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
 }
 
 /// The pools of the next boot and who will ask for them.
-struct Boot<'a> {
-    host: &'a Host,
+struct Boot {
+    /// The host as its settings will be.
+    host: Host,
     /// What the files and the command line bring, with where that stands.
     pools: BTreeMap<PageSize, Result<(PageCount, String), String>>,
     /// What servers will ask for, by page size.
@@ -257,8 +277,8 @@ struct Asking {
 /// Up to so many servers every order of their starts is looked at.
 const EVERY_ORDER: usize = 16;
 
-impl<'a> Boot<'a> {
-    fn of(host: &'a Host, instances: &[Instance]) -> Self {
+impl Boot {
+    fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
         let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
@@ -275,7 +295,7 @@ impl<'a> Boot<'a> {
                 });
             }
         }
-        Self { host, pools, asking }
+        Self { host: booted(host), pools, asking }
     }
 
     /// The least that an instance may find, whoever starts before it.
@@ -305,6 +325,16 @@ impl<'a> Boot<'a> {
         );
         Room::Pages { pages, note }
     }
+}
+
+/// The host with the settings that its next boot will give it, as far as a server's right to huge pages hangs on them.
+fn booted(host: &Host) -> Host {
+    let mut booted = host.clone();
+    if let Ok(steps) = boot::setting(host, "vm.hugetlb_shm_group") {
+        let group = steps.last().map_or(Some(0), |step| step.value.trim().parse().ok());
+        booted.kernel_settings.hugetlb_shm_group = Observed::from(group);
+    }
+    booted
 }
 
 /// The most that these may have taken of a pool, in whatever order they came.

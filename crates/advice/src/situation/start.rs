@@ -1,9 +1,9 @@
 //! One start of one server: what it asks for, and what comes of it in the pools that it finds.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Host, Instance, LinkState, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Engine, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
-use super::Outlook;
+use super::{Obstacle, Outlook};
 use crate::standing::Standing;
 use crate::{cgroup, chain, need};
 
@@ -28,14 +28,36 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
     if let Some(next) = instance.next.known() {
         return next.clone();
     }
-    let mut demands: Vec<_> = need::demand(host, instance).into_iter().collect();
-    demands.extend(instance.beside.iter().cloned());
+    // What it says itself, a demand a page size; where it does not count at its word, what it has touched.
+    let said = instance.demand.is_some() && need::only_touched(instance).is_none();
+    let demands =
+        if said { instance.demands().cloned().collect() } else { need::demand(host, instance).into_iter().collect() };
     NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
 }
 
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    instance.engine == Engine::Oracle && start.asked == Asked::Try
+    start.asked == Asked::Try
+        && matches!(instance.engine, Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Jvm)
+}
+
+/// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
+fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
+    if instance.engine == Engine::Oracle {
+        return PageCount(1);
+    }
+    let pieces = need::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
+    pieces.min().unwrap_or(PageCount(1))
+}
+
+/// Pages without which a Java machine does not begin on huge pages; a heap that grows takes the others later.
+fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
+    let held = need::held(instance, page);
+    if instance.engine == Engine::Jvm && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
+        held.min(demand)
+    } else {
+        demand
+    }
 }
 
 /// What comes of a start.
@@ -45,55 +67,111 @@ pub(super) fn outlook(
     start: &NextStart,
     rooms: &dyn Fn(PageSize) -> Room,
 ) -> Outlook {
-    let because = |standing, why: String| Outlook { standing, why: Some(crate::words::one_line(&why)) };
+    let because = |standing, obstacle, why: String| Outlook {
+        standing,
+        why: Some(crate::words::one_line(&why)),
+        obstacle: Some(obstacle),
+    };
+    let unknown =
+        |why: String| Outlook { standing: Standing::Unknown, why: Some(crate::words::one_line(&why)), obstacle: None };
     let setting = || start.setting.as_ref().map(ToString::to_string);
     match start.asked {
         Asked::No | Asked::Cannot => {
             let why = setting().unwrap_or_else(|| "its settings don't ask for huge pages".into());
-            return because(Standing::None, why);
+            let standing =
+                if refuses_the_combination(instance, start) { Standing::DoesNotStart } else { Standing::None };
+            return because(standing, Obstacle::Settings, why);
         }
-        Asked::Unknown => {
-            return because(Standing::Unknown, setting().unwrap_or_else(|| "its settings could not be read".into()));
-        }
+        Asked::Unknown => return unknown(setting().unwrap_or_else(|| "its settings could not be read".into())),
         Asked::Try | Asked::Must | Asked::Raises => {}
     }
     if start.demands.is_empty() {
-        return because(Standing::Unknown, "its demand is not known".into());
+        return unknown("its demand is not known".into());
     }
-    if let Some((state, why)) = hindrance(host, instance) {
-        return match state {
-            LinkState::Unknown => because(Standing::Unknown, why),
-            _ if start.asked == Asked::Must => because(Standing::DoesNotStart, why),
-            _ => because(Standing::None, why),
-        };
+    let refused = |obstacle, why| {
+        let standing = if start.asked == Asked::Must { Standing::DoesNotStart } else { Standing::None };
+        because(standing, obstacle, why)
+    };
+    match right(host, instance) {
+        (LinkState::Ok, _) => {}
+        (LinkState::Unknown, why) => return unknown(why),
+        (LinkState::Broken, why) => return refused(Obstacle::Right, why),
+    }
+    for demand in &start.demands {
+        match cgroup::shortage_of(host, instance, demand, false) {
+            Ok(None) => {}
+            Err(missing) => return unknown(missing.to_string()),
+            Ok(Some(short)) => {
+                let what = if short.at_fault { "max" } else { "rsvd.max" };
+                let why =
+                    format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
+                let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
+                if short.at_fault {
+                    // It is killed when it touches more.
+                    return because(Standing::DoesNotStart, Obstacle::Cgroup, why);
+                }
+                if takes_part(instance, start) && piece <= short.limit {
+                    return because(Standing::Partly, Obstacle::Cgroup, why);
+                }
+                return refused(Obstacle::Cgroup, why);
+            }
+        }
     }
     let mut found = PageCount::ZERO;
     let mut short = None;
     for demand in &start.demands {
         let page = demand.page_size;
         match rooms(page) {
-            Room::Unknown(why) => return because(Standing::Unknown, why),
+            Room::Unknown(why) => return unknown(why),
             Room::None(why) => short = short.or(Some(why)),
             Room::Pages { pages, note } if pages < demand.pages => {
-                if raises(host, start, demand.pages.saturating_sub(pages), page) {
+                if raises(host, start, demand.pages.saturating_sub(pages), page)
+                    || begins(instance, page, pages, demand.pages)
+                {
                     found = found + demand.pages;
                     continue;
                 }
                 let why = format!("needs {} pages of {page} and finds {pages}{note}", demand.pages);
                 short = short.or(Some(why));
-                if takes_part(instance, start) {
+                if takes_part(instance, start) && pages >= smallest_piece(instance, page) {
                     found = found + pages;
                 }
             }
             Room::Pages { .. } => found = found + demand.pages,
         }
     }
+    let in_part = instance.traits.contains(&"asks-in-part");
     match short {
-        None => Outlook { standing: Standing::All, why: None },
-        Some(why) if start.asked == Asked::Must => because(Standing::DoesNotStart, why),
-        Some(why) if found > PageCount::ZERO => because(Standing::Partly, why),
-        Some(why) => because(Standing::None, why),
+        None if in_part => {
+            because(Standing::Partly, Obstacle::Settings, "it asks for huge pages for a part of its memory".into())
+        }
+        None => Outlook { standing: Standing::All, why: None, obstacle: None },
+        // A Java machine switches large pages off where there is not one.
+        Some(why) if instance.engine == Engine::Jvm && found == PageCount::ZERO => {
+            because(Standing::None, Obstacle::Pages, why)
+        }
+        Some(why) if start.asked == Asked::Must => because(Standing::DoesNotStart, Obstacle::Pages, why),
+        Some(why) if found > PageCount::ZERO => because(Standing::Partly, Obstacle::Pages, why),
+        Some(why) => because(Standing::None, Obstacle::Pages, why),
     }
+}
+
+/// Whether a Java machine whose heap grows later finds the pages that it begins with.
+fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCount) -> bool {
+    pages > PageCount::ZERO
+        && pages >= to_begin_with(instance, page, demand)
+        && pages < demand
+        && instance.engine == Engine::Jvm
+}
+
+/// PostgreSQL does not start with huge_pages=on and memory that cannot be on them.
+fn refuses_the_combination(instance: &Instance, start: &NextStart) -> bool {
+    let on = |name: &str| {
+        instance
+            .setting_value(name)
+            .is_some_and(|value| ["on", "true", "yes", "1"].contains(&value.to_ascii_lowercase().as_str()))
+    };
+    instance.engine == Engine::PostgreSql && start.asked == Asked::Cannot && on("huge_pages")
 }
 
 /// Whether a server that raises the pool itself finds the memory for that.
@@ -101,23 +179,11 @@ fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) ->
     start.asked == Asked::Raises && host.memory.available.get().is_some_and(|available| lacking.of(page) <= available)
 }
 
-/// What else than the pools keeps a server from them: permission, or the limit of its cgroup.
-fn hindrance(host: &Host, instance: &Instance) -> Option<(LinkState, String)> {
+/// Whether a server may have the pages, as this kernel checks it.
+fn right(host: &Host, instance: &Instance) -> (LinkState, String) {
     if instance.mechanism == Mechanism::SysvShm && instance.pid != 0 {
-        let (state, why) = chain::sysv(host, instance);
-        if state != LinkState::Ok {
-            return Some((state, why));
-        }
-    }
-    match cgroup::shortage(host, instance) {
-        Ok(None) => None,
-        Ok(Some(short)) => {
-            let what = if short.at_fault { "max" } else { "rsvd.max" };
-            Some((
-                LinkState::Broken,
-                format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand),
-            ))
-        }
-        Err(missing) => Some((LinkState::Unknown, missing.to_string())),
+        chain::sysv(host, instance)
+    } else {
+        (LinkState::Ok, String::new())
     }
 }

@@ -119,6 +119,13 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     Some(Demand { page_size: page, pages: whole, source: DemandSource::Estimated { error_percent } })
 }
 
+/// A demand that nobody has seen yet, with the error that its formula may have.
+fn at_most(demand: &Demand) -> Demand {
+    let DemandSource::Estimated { error_percent } = demand.source else { return demand.clone() };
+    let more = demand.pages.get().saturating_mul(u64::from(error_percent)).div_ceil(100);
+    Demand { pages: demand.pages + PageCount(more), ..demand.clone() }
+}
+
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
     let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
     for instance in instances {
@@ -156,8 +163,8 @@ fn want<'a>(
     // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
     let next = instance.next.known().into_iter().flat_map(|next| &next.demands).find(|next| next.page_size == page);
     let demand = match (demand, next) {
-        (Some(demand), Some(next)) if next.pages > demand.pages => Some(next.clone()),
-        (None, Some(next)) => Some(next.clone()),
+        (Some(demand), Some(next)) if next.pages > demand.pages => Some(at_most(next)),
+        (None, Some(next)) => Some(at_most(next)),
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;

@@ -68,9 +68,9 @@ mod tests {
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance             sess.  segments  now   restart  reboot    tables  a session
-        oracle PROD 19c        402  34.0 GiB  none  ?        ?       11.2 GiB   28.5 MiB
-        postgresql 15/main…     60   6.2 GiB  all   ?        ?       14.1 MiB    218 KiB
+        instance              sess.  segments  now   restart  reboot    tables   session
+        oracle PROD 19c         402  34.0 GiB  none  ?        ?       11.2 GiB  28.5 MiB
+        postgresql 15/main …     60   6.2 GiB  all   ?        ?       14.1 MiB   218 KiB
 
         error HW201 no-pool  oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has
               room for 18.0 MiB of it
@@ -139,9 +139,9 @@ mod tests {
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance            sess.  segments  now  restart  reboot  tables  a session
-        oracle PROD           402         ?  ?    ?        ?            ?          ?
-        postgresql 15/main     60         ?  ?    ?        ?            ?          ?
+        instance            sess.  segments  now  restart  reboot  tables  session
+        oracle PROD           402         ?  ?    ?        ?            ?        ?
+        postgresql 15/main     60         ?  ?    ?        ?            ?        ?
 
         oracle PROD
               chain  asked for   ?    /proc/4711/maps: denied
@@ -172,9 +172,9 @@ mod tests {
         memory 128.0 GiB, 3.0 GiB available  swap 102.0 MiB of 8.0 GiB  base page 4 KiB
         page tables 12.0 GiB, 9.4 %  huge pages 3,200 of 2 MiB, 9 available  THP always
 
-        instance              sess.  segments  now  restart  reboot    tables  a session
-        oracle PROD\x1b[2J\…    402  34.0 GiB  ?    ?        ?       11.2 GiB   28.5 MiB
-        postgresql 15/main\…     60   6.2 GiB  ?    ?        ?       14.1 MiB    218 KiB
+        instance               sess.  segments  now  restart  reboot    tables   session
+        oracle PROD\x1b[2J\u…    402  34.0 GiB  ?    ?        ?       11.2 GiB  28.5 MiB
+        postgresql 15/main\x…     60   6.2 GiB  ?    ?        ?       14.1 MiB   218 KiB
 
         oracle PROD\x1b[2J\u{202e}\x0a\x9b31m
               cause  asked for: huge_pages=off (/tmp/\x1b[31m\x0d\x0a/postgresql.conf:1)

@@ -50,6 +50,7 @@ pub(super) struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// A host that has just booted without any file that is about huge pages, and without servers.
     pub(super) fn new(guard: &'a PoolGuard, servers: &'a [&'a dyn Kind]) -> Self {
+        as_booted_by_systemd();
         let live = servers.iter().map(|_| None).collect();
         let stage =
             Self { guard, servers, live: RefCell::new(live), files: RefCell::default(), mounts: RefCell::default() };
@@ -273,4 +274,16 @@ fn orders(all: &[usize]) -> Vec<Vec<usize>> {
         orders(&rest).into_iter().map(move |rest| [&[first], rest.as_slice()].concat())
     };
     (0..all.len()).flat_map(first).collect()
+}
+
+/// The boot that is played is systemd's, whatever is process 1 of the namespace: what sets the host up goes by its name.
+fn as_booted_by_systemd() {
+    const COMM: &str = "/proc/1/comm";
+    if fs::read_to_string(COMM).is_ok_and(|comm| comm.trim() == "systemd") {
+        return;
+    }
+    let name = std::env::temp_dir().join(format!("hugewise-moments-comm-{}", std::process::id()));
+    fs::write(&name, "systemd\n").unwrap();
+    harness::must(Command::new("mount").arg("--bind").arg(&name).arg(COMM));
+    fs::remove_file(&name).unwrap();
 }
