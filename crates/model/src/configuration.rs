@@ -51,6 +51,8 @@ pub struct Configuration {
     pub tuned: Observed<Tuned>,
     /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
+    /// Folders on which the boot mounts a hugetlbfs: those of /etc/fstab, and /dev/hugepages, which systemd mounts.
+    pub hugetlbfs: Observed<Vec<String>>,
 }
 
 impl Configuration {

@@ -44,7 +44,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     remedies.push(Remedy::Restart(instance.id()));
     let cost = leads::cost(facts, instance);
-    let level = pain(facts, instance);
+    // One whose settings insist is told of in any case: it does not run as they say.
+    let insists = instance.asked == Asked::Must;
+    let level = if insists { pain(facts, instance).max(Level::Warn) } else { pain(facts, instance) };
     Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

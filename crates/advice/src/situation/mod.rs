@@ -7,7 +7,7 @@ mod start;
 
 use std::collections::BTreeMap;
 
-use hugewise_model::instance::Mechanism;
+use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
 
@@ -158,9 +158,9 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
             _ => {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| match instance.mechanism {
-                    Mechanism::Hugetlbfs => Room::Unknown("whether the boot mounts its hugetlbfs is not read".into()),
-                    _ => boot.room(instance, page),
+                let after_boot = |page| match boot.without_its_mount(instance) {
+                    Some(room) => room,
+                    None => boot.room(instance, page),
                 };
                 Moments {
                     now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
@@ -296,6 +296,23 @@ impl Boot {
             }
         }
         Self { host: booted(host), pools, asking }
+    }
+
+    /// What a server finds whose memory is in files of a hugetlbfs that the boot does not mount: nothing.
+    fn without_its_mount(&self, instance: &Instance) -> Option<Room> {
+        let mut files = instance.segments.iter().filter(|segment| segment.kind == SegmentKind::Hugetlbfs).peekable();
+        if instance.mechanism != Mechanism::Hugetlbfs || files.peek().is_none() {
+            return None;
+        }
+        let mounted = match &self.host.configuration.hugetlbfs {
+            Observed::Known(mounted) => mounted,
+            other => return Some(Room::Unknown(format!("/etc/fstab: {}", other.reason().unwrap_or_default()))),
+        };
+        let below = |name: &str, folder: &String| {
+            name.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let lost = files.find(|file| !mounted.iter().any(|folder| below(&file.name, folder)))?;
+        Some(Room::None(format!("no file has the boot mount the hugetlbfs of {}", lost.name)))
     }
 
     /// The least that an instance may find, whoever starts before it.

@@ -1,7 +1,7 @@
 //! One start of one server: what it asks for, and what comes of it in the pools that it finds.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
@@ -43,8 +43,11 @@ pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
 fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    if instance.engine == Engine::Oracle {
-        return PageCount(1);
+    match instance.engine {
+        Engine::Oracle => return PageCount(1),
+        // The buffer pool comes in chunks, of 128 MiB by default.
+        Engine::MySql | Engine::MariaDb => return page.pages_for(Bytes::from_mib(128)),
+        _ => {}
     }
     let pieces = need::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
     pieces.min().unwrap_or(PageCount(1))
@@ -117,7 +120,7 @@ pub(super) fn outlook(
             }
         }
     }
-    let mut found = PageCount::ZERO;
+    let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
     let mut short = None;
     for demand in &start.demands {
         let page = demand.page_size;
@@ -125,6 +128,7 @@ pub(super) fn outlook(
             Room::Unknown(why) => return unknown(why),
             Room::None(why) => short = short.or(Some(why)),
             Room::Pages { pages, note } if pages < demand.pages => {
+                there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
                 {
@@ -147,7 +151,7 @@ pub(super) fn outlook(
         }
         None => Outlook { standing: Standing::All, why: None, obstacle: None },
         // A Java machine switches large pages off where there is not one.
-        Some(why) if instance.engine == Engine::Jvm && found == PageCount::ZERO => {
+        Some(why) if instance.engine == Engine::Jvm && found + there == PageCount::ZERO => {
             because(Standing::None, Obstacle::Pages, why)
         }
         Some(why) if start.asked == Asked::Must => because(Standing::DoesNotStart, Obstacle::Pages, why),

@@ -53,6 +53,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         ["etc" | "usr", .., "os-release"] => Some(lines(bytes, os_release)),
         ["etc", "redhat-release" | "hostname"] | ["hostname"] => Some(lines(bytes, name_alone)),
         ["etc", "sysctl.conf"] => Some(lines(bytes, sysctl)),
+        ["etc", "fstab"] => Some(lines(bytes, fstab)),
         _ if has("sysctl.d") => Some(lines(bytes, sysctl)),
         ["sos_commands", "kernel", "sysctl_-a"] => {
             Some(lines(bytes, |line| match line.strip_prefix("kernel.osrelease = ") {
@@ -98,6 +99,17 @@ pub(super) fn mounts(bytes: &[u8]) -> Vec<u8> {
         };
         kind.filter(|kind| KINDS.contains(kind)).map(|_| line.to_owned())
     })
+}
+
+/// A mount of a hugetlbfs: others bear servers, users and now and then a password.
+fn fstab(line: &str) -> Option<String> {
+    let mut fields = line.split_whitespace();
+    let (device, folder, kind) = (fields.next()?, fields.next()?, fields.next()?);
+    let options = fields.next().unwrap_or("defaults");
+    let known = |word: &str| word == "noauto" || word.starts_with("pagesize=");
+    let options: Vec<&str> = options.split(',').filter(|word| known(word)).collect();
+    let options = if options.is_empty() { "defaults".to_owned() } else { options.join(",") };
+    (!device.starts_with('#') && kind == "hugetlbfs").then(|| format!("none {folder} hugetlbfs {options} 0 0"))
 }
 
 fn passwd(line: &str, keeps: &Keeps) -> Option<String> {

@@ -8,6 +8,7 @@ pub mod bls;
 pub mod boot;
 pub mod cmdline;
 pub mod files;
+pub mod fstab;
 pub mod grub;
 pub mod identity;
 pub mod kernel_value;
@@ -38,4 +39,5 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     configuration.boot = boot::read(door);
     configuration.tuned = tuned::read(door);
     configuration.tmpfiles = tmpfiles::read(door);
+    configuration.hugetlbfs = fstab::read(door);
 }

@@ -31,6 +31,17 @@ fn boot_loaders_keep_what_brings_huge_pages() {
 }
 
 #[test]
+fn of_mounts_the_hugetlbfs_ones_are_kept_without_what_else_they_bear() {
+    assert_eq!(
+        kept(
+            "/etc/fstab",
+            "//s/share /mnt cifs username=u,password=S3 0 0\nS3 /huge hugetlbfs gid=S3,pagesize=1G 0 0\n"
+        ),
+        "\nnone /huge hugetlbfs pagesize=1G 0 0\n"
+    );
+}
+
+#[test]
 fn servers_files_keep_settings_and_their_line_numbers() {
     assert_eq!(
         kept(
