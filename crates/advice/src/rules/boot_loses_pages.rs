@@ -41,6 +41,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.push(format!("{} pages that the boot is to bring: {}", instance.title(), asked(&start)));
     let remedies = match boot.obstacle {
         Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };
     Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))

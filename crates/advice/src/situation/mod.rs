@@ -62,6 +62,8 @@ pub enum Obstacle {
     Right,
     /// The hugetlb limit of its cgroup.
     Cgroup,
+    /// The mount of a hugetlbfs.
+    Mount,
     /// Pages of the pool.
     Pages,
 }
@@ -158,14 +160,12 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
             _ => {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| match boot.without_its_mount(instance) {
-                    Some(room) => room,
-                    None => boot.room(instance, page),
-                };
+                let after_boot = |page| boot.room(instance, page);
+                let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
                 Moments {
                     now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
                     restart: start::outlook(host, instance, &start, &after_stop),
-                    boot: start::outlook(&boot.host, instance, &start, &after_boot),
+                    boot: boot.without_its_mount(instance).unwrap_or_else(booted),
                 }
             }
         };
@@ -298,21 +298,25 @@ impl Boot {
         Self { host: booted(host), pools, asking }
     }
 
-    /// What a server finds whose memory is in files of a hugetlbfs that the boot does not mount: nothing.
-    fn without_its_mount(&self, instance: &Instance) -> Option<Room> {
+    /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
+    fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
         let mut files = instance.segments.iter().filter(|segment| segment.kind == SegmentKind::Hugetlbfs).peekable();
         if instance.mechanism != Mechanism::Hugetlbfs || files.peek().is_none() {
             return None;
         }
         let mounted = match &self.host.configuration.hugetlbfs {
             Observed::Known(mounted) => mounted,
-            other => return Some(Room::Unknown(format!("/etc/fstab: {}", other.reason().unwrap_or_default()))),
+            other => {
+                let why = format!("/etc/fstab: {}", other.reason().unwrap_or_default());
+                return Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None });
+            }
         };
         let below = |name: &str, folder: &String| {
             name.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
         };
         let lost = files.find(|file| !mounted.iter().any(|folder| below(&file.name, folder)))?;
-        Some(Room::None(format!("no file has the boot mount the hugetlbfs of {}", lost.name)))
+        let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs of {}", lost.name));
+        Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
     }
 
     /// The least that an instance may find, whoever starts before it.
