@@ -331,16 +331,20 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     problems.extend(still_there(&plan, &seen, &[When::Now], by_restart));
     let restart_promised =
         plan.instructions.iter().any(|it| it.title.starts_with("restart ")) || !after.restarted.is_empty();
+    // What the next boot brings is not the plan's affair where nobody asked for that, or where it says that it is not.
+    let left = plan.warnings.iter().any(|warning| warning.contains("next boot"));
+    let asked_for = |it: &String| (options.boot && !left) || !it.starts_with("HW603");
     let new = new_errors(&errors_before, &seen).into_iter().filter(|it| !(it.starts_with("HW209") && restart_promised));
+    let new = new.filter(asked_for);
     problems.extend(new.map(|code| format!("the plan makes an error: {code}")));
     let again = after.plan(options, request);
     let again = again.steps.iter().filter(|step| !step.id.starts_with("restart-"));
     problems.extend(again.map(|step| format!("a second plan finds something to do: {step:?}")));
     let restarted = after.look().after_restart(&plan);
     problems.extend(still_there(&plan, &restarted, &[When::Now, When::Restart], |_| false));
-    let new = new_errors(&errors_before, &restarted);
+    let new = new_errors(&errors_before, &restarted).into_iter().filter(asked_for);
     problems
-        .extend(new.into_iter().map(|code| format!("the plan makes an error that shows after the restart: {code}")));
+        .extend(new.map(|code| format!("the plan makes an error that shows after the restart: {code}")));
     let set_by_us = |it: &&Instance| {
         let mut own = plan.steps.iter().filter(|step| step.instance.as_ref() == Some(&it.title()));
         own.any(|step| step.title.contains("huge_pages = on"))
