@@ -1,21 +1,10 @@
 //! What the engines of a host make of transparent huge pages, by engine and version.
 
-use hugewise_model::{Engine, Host, Instance, Lack, Level};
+use hugewise_engines::ThpAdvice;
+use hugewise_model::{Host, Instance, Lack, Level};
 
 use crate::Missing;
 use crate::lead::wants_thp;
-
-/// From this major version on MongoDB wants THP: its allocator manages it.
-const MONGODB_WANTS: u32 = 8;
-
-/// What an engine makes of THP set to `always`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// It says never or madvise; `always` is as bad as this for it.
-    Against(Level),
-    /// It asks for `always`.
-    For,
-}
 
 /// What all the instances of a host make of it.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +38,8 @@ pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
     let mut policy = Policy::default();
     for instance in instances {
         match advice(host, instance) {
-            Ok(Some(Advice::Against(level))) => policy.against.push((instance, level)),
-            Ok(Some(Advice::For)) => policy.wanting.push(instance),
+            Ok(Some(ThpAdvice::Against(level))) => policy.against.push((instance, level)),
+            Ok(Some(ThpAdvice::For)) => policy.wanting.push(instance),
             Ok(None) => {}
             Err(what) => policy.missing = Some(what),
         }
@@ -65,32 +54,12 @@ pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
 ///
 /// # Errors
 /// The advice hangs on the version, and that is not known.
-pub fn advice(host: &Host, instance: &Instance) -> Result<Option<Advice>, Missing> {
+pub fn advice(host: &Host, instance: &Instance) -> Result<Option<ThpAdvice>, Missing> {
     let process = host.process(instance.pid);
     if process.is_some_and(|process| process.thp_enabled.get() == Some(false)) {
         return Ok(None);
     }
-    Ok(match instance.engine {
-        Engine::Oracle | Engine::Redis | Engine::Valkey => Some(Advice::Against(Level::Warn)),
-        Engine::PostgreSql => Some(Advice::Against(Level::Info)),
-        Engine::MongoDb => {
-            let version = instance.version.known().and_then(|version| major(version));
-            let Some(version) = version else {
-                let what = format_args!("version of {}", instance.title());
-                return Err(Missing::Instance(Lack::of(what, &instance.version)));
-            };
-            let modern = host.architecture.known().is_none_or(|it| it == "x86_64" || it == "aarch64");
-            match version {
-                version if version < MONGODB_WANTS => Some(Advice::Against(Level::Warn)),
-                _ if modern => Some(Advice::For),
-                _ => Some(Advice::Against(Level::Warn)),
-            }
-        }
-        Engine::MySql | Engine::MariaDb | Engine::Jvm | Engine::Qemu | Engine::Other => None,
-    })
-}
-
-fn major(version: &str) -> Option<u32> {
-    let digits = version.trim_start_matches('v');
-    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    let Some(kind) = hugewise_engines::kind_of(instance.engine) else { return Ok(None) };
+    (kind.thp)(host, instance)
+        .map_err(|_| Missing::Instance(Lack::of(format_args!("version of {}", instance.title()), &instance.version)))
 }

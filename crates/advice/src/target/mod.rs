@@ -4,7 +4,7 @@
 mod pools;
 
 use hugewise_engines::named;
-use hugewise_model::{Asked, Engine, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+use hugewise_model::{Asked, Host, HugePageUse, Instance, Level, PageCount, PageSize};
 
 use crate::lead::{self, Lead};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
@@ -172,20 +172,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
 pub fn takes(instance: &Instance, page: PageSize) -> bool {
     let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
     let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
-    its_own
-        || match instance.engine {
-            Engine::PostgreSql => instance.asked_page_size.is_known() && has_huge_page_size(instance),
-            Engine::Jvm | Engine::Qemu | Engine::Other => true,
-            Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb => {
-                false
-            }
-        }
-}
-
-/// Whether a PostgreSQL has the setting huge_page_size: 14 and later.
-pub fn has_huge_page_size(instance: &Instance) -> bool {
-    let major = |version: &String| version.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok();
-    instance.version.known().and_then(major).is_some_and(|major| major >= 14)
+    its_own || hugewise_engines::kind_of(instance.engine).is_some_and(|kind| (kind.takes_page_size)(instance))
 }
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.

@@ -3,7 +3,7 @@
 use hugewise_advice::permission;
 use hugewise_advice::words::shell_word;
 use hugewise_model::escape::shell::operand;
-use hugewise_model::{Asked, Engine, Host, Instance};
+use hugewise_model::{Engine, Host, Instance};
 
 /// Restarts an instance: huge pages come at its start alone.
 pub(super) fn restart(instance: &Instance) -> Vec<String> {
@@ -26,61 +26,9 @@ pub(super) fn restarts(instance: &Instance) -> bool {
     own && instance.is_known_to_the_host() && !instance.containered && instance.engine != Engine::Oracle
 }
 
-/// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.
-fn psql_target(instance: &Instance) -> String {
-    let socket = instance.endpoints.iter().find_map(|endpoint| {
-        let (folder, file) = endpoint.rsplit_once('/')?;
-        Some((folder, file.strip_prefix(".s.PGSQL.")?))
-    });
-    let port = instance.endpoints.iter().find(|endpoint| endpoint.parse::<u16>().is_ok());
-    match (socket, port) {
-        (Some((folder, port)), _) => format!(" -h {} -p {}", shell_word(folder), shell_word(port)),
-        (None, Some(port)) => format!(" -p {port}"),
-        (None, None) => String::new(),
-    }
-}
-
 /// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
 pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
-    match instance.engine {
-        Engine::PostgreSql => {
-            let value = if must { "on" } else { "try" };
-            let mut settings = Vec::new();
-            if instance.asked == Asked::Cannot {
-                settings.push(("shared_memory_type", "mmap"));
-            }
-            let asks = instance.setting_value("huge_pages").is_some_and(|value| value.eq_ignore_ascii_case("try"));
-            if must || instance.asked != Asked::Cannot || !asks {
-                settings.push(("huge_pages", value));
-            }
-            let port = psql_target(instance);
-            let command = |(name, value): (&str, &str)| {
-                let sql = format!("\"ALTER SYSTEM SET {name} = '{value}'\"");
-                if instance.containered {
-                    format!("# inside its container: psql{port} -c {sql}")
-                } else if instance.owner_is_number() {
-                    format!("# as user {}, who is in no local account file: psql{port} -c {sql}", instance.owner)
-                } else {
-                    format!("runuser -u {} -- psql{port} -c {sql}", shell_word(&instance.owner))
-                }
-            };
-            settings.into_iter().map(command).collect()
-        }
-        Engine::Oracle => {
-            let value = if must { "ONLY" } else { "TRUE" };
-            vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
-        }
-        Engine::MySql | Engine::MariaDb => {
-            vec!["# in the [mysqld] section of its option file: large-pages = ON".into()]
-        }
-        Engine::Jvm => vec!["# add to its command line: -XX:+UseLargePages".into()],
-        Engine::Qemu => {
-            vec!["# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)".into()]
-        }
-        Engine::Redis | Engine::Valkey | Engine::MongoDb | Engine::Other => {
-            vec!["# turn huge pages on in its own settings, where it has them".into()]
-        }
-    }
+    hugewise_engines::kind_of(instance.engine).map(|kind| (kind.ask)(instance, must)).unwrap_or_default()
 }
 
 /// Lets an instance's owner use SHM_HUGETLB.

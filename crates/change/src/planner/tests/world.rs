@@ -343,8 +343,7 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     let restarted = after.look().after_restart(&plan);
     problems.extend(still_there(&plan, &restarted, &[When::Now, When::Restart], |_| false));
     let new = new_errors(&errors_before, &restarted).into_iter().filter(asked_for);
-    problems
-        .extend(new.map(|code| format!("the plan makes an error that shows after the restart: {code}")));
+    problems.extend(new.map(|code| format!("the plan makes an error that shows after the restart: {code}")));
     let set_by_us = |it: &&Instance| {
         let mut own = plan.steps.iter().filter(|step| step.instance.as_ref() == Some(&it.title()));
         own.any(|step| step.title.contains("huge_pages = on"))
