@@ -53,7 +53,7 @@ impl Holder {
     fn may_be_ended(&self) -> bool {
         let mut words = self.command.as_deref().unwrap_or_default().split(' ');
         let program = words.next().unwrap_or_default();
-        program.rsplit('/').next() == Some("hugewise") && words.next() == Some("lab")
+        program.rsplit('/').next().is_some_and(|name| name.starts_with("hugewise")) && words.next() == Some("lab")
     }
 }
 

@@ -7,9 +7,9 @@ mod start;
 
 use std::collections::BTreeMap;
 
-use hugewise_model::instance::{Mechanism, SegmentKind};
+use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
 use crate::{boot, need, stranger};
@@ -300,10 +300,17 @@ impl Boot {
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
     fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
-        let mut files = instance.segments.iter().filter(|segment| segment.kind == SegmentKind::Hugetlbfs).peekable();
-        if instance.mechanism != Mechanism::Hugetlbfs || files.peek().is_none() {
+        if instance.mechanism != Mechanism::Hugetlbfs {
             return None;
         }
+        let mappings = self.host.process(instance.pid)?.mappings.known()?;
+        let below = |path: &str, folder: &str| {
+            path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let mut used = self.host.hugetlbfs_mounts.known()?.iter().filter(|mount| {
+            let in_it = |mapping: &Mapping| below(&mapping.name, &mount.path);
+            mappings.iter().any(in_it)
+        });
         let mounted = match &self.host.configuration.hugetlbfs {
             Observed::Known(mounted) => mounted,
             other => {
@@ -311,11 +318,8 @@ impl Boot {
                 return Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None });
             }
         };
-        let below = |name: &str, folder: &String| {
-            name.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
-        };
-        let lost = files.find(|file| !mounted.iter().any(|folder| below(&file.name, folder)))?;
-        let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs of {}", lost.name));
+        let lost = used.find(|mount| !mounted.contains(&mount.path))?;
+        let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", lost.path));
         Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
     }
 
