@@ -92,7 +92,7 @@ pub trait System {
     fn remove_file(&self, path: &str) -> Result<(), Failure>;
 
     /// Whether something at a path or on the way to it is in other hands than root's: what stands in the way there comes
-    /// back as often as it is removed.
+    /// back as often as it is removed. A path that ends in `/` is that of a folder.
     fn is_in_other_hands(&self, path: &str) -> bool;
 
     /// Makes one folder (0755, or 0700 where `private`); one that is there already is no error.

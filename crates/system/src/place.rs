@@ -111,10 +111,10 @@ pub(super) fn failure(path: &str, error: Errno) -> Failure {
 }
 
 /// Whether somebody else than root has a say on the way to a path: a folder is gone or replaced, is not root's, or others
-/// may write to it; or something else than a regular file is in the file's place.
+/// may write to it; or something else than a regular file is in the file's place. A path that ends in `/` is a folder's.
 pub(super) fn is_in_other_hands(root: &OwnedFd, path: &str) -> bool {
     let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-    let Some(last) = names.pop() else { return false };
+    let last = if path.ends_with('/') { None } else { names.pop() };
     let Ok(mut folder) = openat(root, ".", FOLDER, Mode::empty()) else { return false };
     for name in names {
         folder = match openat(&folder, name, FOLDER, Mode::empty()) {
@@ -128,6 +128,7 @@ pub(super) fn is_in_other_hands(root: &OwnedFd, path: &str) -> bool {
             _ => return true,
         }
     }
+    let Some(last) = last else { return false };
     match statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink > 1,
         Err(_) => false,

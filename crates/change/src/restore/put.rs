@@ -74,10 +74,8 @@ impl Restorer<'_> {
         done: &mut TakenBack,
         progress: &mut Progress<'_>,
     ) {
-        if self.killed
-            && let Err(failure) = self.remove_temporary(&change.path)
-        {
-            done.notes.push(failure.to_string());
+        if self.killed {
+            self.remove_temporary(&change.path, done);
         }
         let result = match found {
             Found::AsBefore => RestoreResult::AlreadySo,
@@ -101,7 +99,7 @@ impl Restorer<'_> {
                         break;
                     }
                 }
-                Err(failure) => done.add(folder, self.given_up(folder, failure)),
+                Err(failure) => done.add(folder, self.given_up(&format!("{folder}/"), failure)),
             }
         }
     }
@@ -113,9 +111,15 @@ impl Restorer<'_> {
         }
     }
 
-    fn remove_temporary(&self, path: &str) -> Result<(), Failure> {
+    /// What a death in the middle of writing has left. Where it stays, so does its folder.
+    fn remove_temporary(&self, path: &str, done: &mut TakenBack) {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        self.system.remove_file(&format!("{folder}/{}", temporary(path)))
+        let left = format!("{folder}/{}", temporary(path));
+        let Err(failure) = self.system.remove_file(&left) else { return };
+        match self.given_up(&left, failure) {
+            RestoreResult::Left { why } => done.notes.push(why),
+            result => done.add(left, result),
+        }
     }
 
     pub(super) fn command(
@@ -147,10 +151,8 @@ impl Restorer<'_> {
             undo_failed = ran.and_then(|ran| succeeded(&line, ran)).err();
         }
         for ((path, _), now) in files.iter().zip(&now) {
-            if self.killed
-                && let Err(failure) = self.remove_temporary(path)
-            {
-                done.notes.push(failure.to_string());
+            if self.killed {
+                self.remove_temporary(path, done);
             }
             // Of a command whose end is known the file's sum is, whatever was killed later; but for an undo in the middle.
             let unsure = self.killed && (entry.after.is_none() || self.log.state != State::Running);

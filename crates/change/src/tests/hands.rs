@@ -5,12 +5,12 @@ use std::os::unix::fs::symlink;
 
 use crate::apply::Options;
 use crate::journal::{self, State};
-use crate::outcome::{Applied, End, RestoreResult};
+use crate::outcome::{Applied, End, RestoreResult, Undone};
 use crate::plan::{FileChange, ValueChange};
-use crate::testing::{Fate, Machine, Moment};
+use crate::testing::{Fate, Machine, Moment, assert_same};
 use crate::{Error, Plan, Risk, Step, apply, prepare, recover, undo, unfinished};
 
-use super::{POOL, SYSCTL, THP, WHOLE, machine, plan};
+use super::{POOL, SYSCTL, THP, UNIT, WHOLE, machine, plan};
 
 const FOLDER: &str = "/var/lib/hugewise/journal";
 /// In a folder of a server's owner.
@@ -105,6 +105,23 @@ fn an_interrupted_apply_ends_whatever_an_owner_does_to_his_folder() {
         let other = vec![Step::new("thp", "thp", Risk::Safe, "").change(ValueChange::new(THP, "always"))];
         assert_eq!(applied(&machine, other).unwrap().end, End::Done, "{what}");
         assert!(undo(&machine, None, false, &mut |_| {}).unwrap().complete, "{what}");
+    }
+}
+
+#[test]
+fn a_folder_that_could_not_be_removed_is_tried_again() {
+    for fails in 1..20 {
+        let machine = machine();
+        let before = machine.seen();
+        let step = Step::new("limit", "limit", Risk::Safe, "").change(FileChange::write(UNIT, "[Service]\n"));
+        applied(&machine, vec![step]).unwrap();
+        let first = machine.until(Fate::Fails(fails), |it| undo(it, None, false, &mut |_| {}));
+        let whole = matches!(first, Some(Ok(Undone { complete: true, .. })));
+        match undo(&machine, None, false, &mut |_| {}) {
+            Ok(undone) => assert!(undone.complete, "call {fails}: {undone:?}"),
+            Err(error) => assert!(whole && error == Error::NothingToUndo, "call {fails}: {error}"),
+        }
+        assert_same(&machine.seen(), &before, &format!("call {fails}"));
     }
 }
 
