@@ -1,6 +1,6 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
-use hugewise_model::{Asked, Engine, Host, Instance, Level, Remedy};
+use hugewise_model::{Asked, Engine, Host, Instance, Level, PageCount, Remedy};
 
 use crate::target::Target;
 use crate::{Assessment, thp};
@@ -33,6 +33,11 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             None => format!("give back the pages of {page} that no server will ask for: hugewise plan --shrink"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
+            Some(goal) if goal.needed == PageCount::ZERO => {
+                format!(
+                    "have each boot bring the pool of {page} pages only where a server that is down just now uses it"
+                )
+            }
             Some(goal) => format!("have each boot bring {} pages of {page} ({})", goal.goal, goal.goal.of(*page)),
             None => format!("have each boot bring the pool of {page} pages"),
         },
@@ -89,14 +94,65 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     let mut all: Vec<&Remedy> = findings.flat_map(|finding| &finding.remedies).collect();
     all.sort();
     all.dedup();
-    // A pool that is set is kept as well.
-    let set = |remedy: &Remedy| match remedy {
+    let done = |remedy: &Remedy| match remedy {
+        // A pool that is set is kept as well, and what is given back is not kept.
         Remedy::KeepAtBoot(page) => {
-            all.contains(&&Remedy::SetPool(*page))
-                && say(host, instances, &assessment.target, &Remedy::SetPool(*page)).is_some()
+            let is_set =
+                |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, &assessment.target, it).is_some();
+            all.iter().any(|it| is_set(it) || **it == Remedy::GiveBack(*page))
         }
         _ => false,
     };
     let said = |remedy: &&Remedy| Some(((*remedy).clone(), say(host, instances, &assessment.target, remedy)?));
-    all.iter().filter(|remedy| !set(remedy)).filter_map(said).collect()
+    all.iter().filter(|remedy| !done(remedy)).filter_map(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Observed, PageSize};
+
+    use super::*;
+    use crate::testing::{all_huge, gib, quiet};
+
+    fn do_lines(case: &crate::testing::Case) -> Vec<String> {
+        let assessment = case.assess();
+        let all = to_do(&case.host, &case.instances, &assessment, Level::Info);
+        all.into_iter().map(|(_, what)| what).collect()
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_kept_for_the_boot() {
+        let mut case = quiet();
+        case.pool(4096, 4096);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        let codes = case.codes();
+        assert!(codes.contains(&"HW202") && codes.contains(&"HW601"), "{codes:?}");
+        let lines = do_lines(&case);
+        assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.starts_with("have each boot")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_pool_in_use_is_kept_and_said_once() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(2)));
+        case.pool(1024, 0);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        let lines = do_lines(&case);
+        let kept = lines.iter().filter(|line| **line == "have each boot bring 1,024 pages of 2 MiB (2.0 GiB)").count();
+        assert_eq!(kept, 1, "{lines:?}");
+    }
+
+    #[test]
+    fn a_restart_comes_after_what_the_server_is_to_find() {
+        let id = hugewise_model::InstanceId { engine: Engine::Oracle, name: "HR".into() };
+        let mut all = [
+            Remedy::Restart(id.clone()),
+            Remedy::by_hand("x"),
+            Remedy::RaiseMemlock(id),
+            Remedy::SetPool(PageSize::MIB_2),
+        ];
+        all.sort();
+        assert!(matches!(all[3], Remedy::Restart(_)), "{all:?}");
+    }
 }

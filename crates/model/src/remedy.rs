@@ -17,7 +17,8 @@ impl std::fmt::Display for InstanceId {
     }
 }
 
-/// A difference between a host and what it is to be. How many pages a pool is to have is the target's to say.
+/// A difference between a host and what it is to be, in the order in which they are made good. How many pages a pool is to
+/// have is the target's to say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remedy {
     /// A pool gets the pages that its servers will ask for, now and at each boot.
@@ -38,10 +39,10 @@ pub enum Remedy {
     KeepThpAtBoot,
     /// A server's own settings ask for huge pages.
     SetSetting(InstanceId),
-    /// A server starts again.
-    Restart(InstanceId),
     /// What nobody but a person can do, or should.
     ByHand(ByHand),
+    /// A server starts again: after everything that it is to find.
+    Restart(InstanceId),
     /// What would help too, or until then; no part of a plan.
     Consider(String),
 }

@@ -38,7 +38,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let summary = format!("{} {what}: {why}", instance.title());
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
-    evidence.push(format!("{} pages that the boot is to bring: {}", instance.title(), asked(&start)));
+    evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
         Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
         Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
@@ -47,9 +47,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
-/// `512 of 2 MiB`
+/// `512 pages of 2 MiB`
 fn asked(start: &NextStart) -> String {
-    let each: Vec<String> = start.demands.iter().map(|it| format!("{} of {}", it.pages, it.page_size)).collect();
+    let each: Vec<String> = start.demands.iter().map(|it| format!("{} pages of {}", it.pages, it.page_size)).collect();
     each.join(" and ")
 }
 

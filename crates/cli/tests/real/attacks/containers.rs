@@ -16,13 +16,13 @@ use crate::plans::{self, THP, line};
 const DROP_IN: &str = "/etc/sysctl.d/zz-hugewise-pool.conf";
 
 /// A container's root: an overlay over this machine's, so that what is written in there can be looked at.
-const OVERLAY: &str = "mkdir -p $BASE/upper $BASE/work $BASE/root\n\
-     mount -t tmpfs none $BASE/work\nmkdir $BASE/work/u $BASE/work/w\n\
-     mount -t overlay -o lowerdir=/,upperdir=$BASE/work/u,workdir=$BASE/work/w overlay $BASE/root\n\
+const OVERLAY: &str = "mkdir -p $BASE/upper $BASE/layer $BASE/root\n\
+     mount -t tmpfs none $BASE/layer\nmkdir $BASE/layer/u $BASE/layer/w\n\
+     mount -t overlay -o lowerdir=/,upperdir=$BASE/layer/u,workdir=$BASE/layer/w overlay $BASE/root\n\
      mount --rbind /tmp $BASE/root/tmp\n";
 
 /// What is left behind for the test to see, then the end of the container.
-const REPORT: &str = "code=$?\n(cd $BASE/work/u 2>/dev/null && find etc var boot -newer $BASE/mark -type f 2>/dev/null) > $BASE/written || :\nexit $code\n";
+const REPORT: &str = "code=$?\n(cd $BASE/layer/u 2>/dev/null && find etc var boot -newer $BASE/mark -type f 2>/dev/null) > $BASE/written || :\nexit $code\n";
 
 struct Scene {
     _guard: PoolGuard,
