@@ -52,6 +52,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         base_page: host.base_page.get(),
         default_huge_page: host.default_huge_page.get(),
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
+        smallest_huge_page: host.pools.known().and_then(|pools| pools.iter().map(|pool| pool.page_size).min()),
     };
     let found = process::read(&mut door, facts, earlier);
     (host.processes, host.others) = (found.processes, found.others);

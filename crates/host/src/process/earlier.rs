@@ -77,8 +77,12 @@ mod tests {
     use crate::Door;
     use crate::source::{Live, MapSource};
 
-    const FACTS: Facts<'_> =
-        Facts { base_page: Some(PageSize::KIB_4), default_huge_page: Some(PageSize::MIB_2), hugetlbfs: &[] };
+    const FACTS: Facts<'_> = Facts {
+        base_page: Some(PageSize::KIB_4),
+        default_huge_page: Some(PageSize::MIB_2),
+        hugetlbfs: &[],
+        smallest_huge_page: None,
+    };
 
     /// Process 20, of which everything can be read, that ran so many nanoseconds, with page tables, a title and a limit.
     fn source(ran: u64, page_tables: u64, title: &str, limit: u64) -> MapSource {

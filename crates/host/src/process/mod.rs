@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugewise_model::process::{CgroupMembership, Namespaces};
-use hugewise_model::{Observed, PageSize, Process, Unread};
+use hugewise_model::{Bytes, Observed, PageSize, Process, Unread};
 
 pub use earlier::Earlier;
 pub(crate) use page_size::from_tables;
@@ -65,6 +65,7 @@ pub fn read_timed(
         earlier,
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
+        least: facts.least(),
         others: Vec::new(),
         unseen: 0,
         cgroups: BTreeMap::new(),
@@ -78,7 +79,7 @@ pub fn read_timed(
     }
     let anew: Vec<u32> =
         known.iter().filter(|(_, known)| matches!(known, Known::Not(_))).map(|(pid, _)| *pid).collect();
-    door.source.ahead(&anew);
+    door.source.ahead(&anew, reader.least);
     let processes = known.into_iter().filter_map(|(pid, known)| match known {
         Known::Still(process) => Some(process),
         Known::Not(cpu_time) => reader.process(pid, cpu_time),
@@ -144,6 +145,8 @@ struct Reader<'a> {
     earlier: Option<Earlier<'a>>,
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
+    /// The smallest mapping that can matter.
+    least: Bytes,
     others: Vec<(u32, Duration)>,
     /// Processes of which not even the status can be read.
     unseen: u64,
@@ -198,9 +201,14 @@ impl Reader<'_> {
         // Who may not look there may not open files through it either.
         let root = self.source.link(&format!("/proc/{pid}/root"));
         let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
-        let mut mappings = self.file(pid, "maps", |bytes| {
-            maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
-        });
+        // Thousands of shells and sleepers have none, and the kernel takes its time over that file.
+        let mut mappings = if status.could_map(self.least) {
+            self.file(pid, "maps", |bytes| {
+                maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
+            })
+        } else {
+            Observed::Known(Vec::new())
+        };
         // It ended in between: half of a process is none.
         if memlock.is_absent() && mappings.is_absent() && self.source.read(&format!("/proc/{pid}/status")).is_absent() {
             return None;
@@ -308,8 +316,12 @@ mod tests {
     use super::*;
     use crate::source::{Live, MapSource};
 
-    const FACTS: Facts<'_> =
-        Facts { base_page: Some(PageSize::KIB_4), default_huge_page: Some(PageSize::MIB_2), hugetlbfs: &[] };
+    const FACTS: Facts<'_> = Facts {
+        base_page: Some(PageSize::KIB_4),
+        default_huge_page: Some(PageSize::MIB_2),
+        hugetlbfs: &[],
+        smallest_huge_page: None,
+    };
 
     fn status(name: &str, hugetlb_kib: u64) -> String {
         format!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hugewise_model::host::HugetlbfsMount;
-use hugewise_model::{Mapping, Observed, PageSize, Process, Unread};
+use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Unread};
 
 use super::maps::is_hugetlb_name;
 use super::{numa_maps, smaps};
@@ -23,6 +23,15 @@ pub struct Facts<'a> {
     pub default_huge_page: Option<PageSize>,
     /// Mounted hugetlbfs file systems.
     pub hugetlbfs: &'a [HugetlbfsMount],
+    /// The smallest huge page that the kernel has a pool for.
+    pub smallest_huge_page: Option<PageSize>,
+}
+
+impl Facts<'_> {
+    /// The smallest mapping that can matter: where the huge pages are not known, any.
+    pub(super) fn least(&self) -> Bytes {
+        self.smallest_huge_page.map_or(Bytes(1), PageSize::bytes)
+    }
 }
 
 /// Tells one segment from another on the whole host. A System V segment's inode is its shmid, which counts

@@ -11,7 +11,7 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 
 /// The lines that are looked at.
-const KEYS: [&[u8]; 16] = [
+const KEYS: [&[u8]; 20] = [
     b"Name",
     b"PPid",
     b"Uid",
@@ -20,6 +20,10 @@ const KEYS: [&[u8]; 16] = [
     b"NSpid",
     b"Threads",
     b"VmSize",
+    b"VmData",
+    b"VmStk",
+    b"VmExe",
+    b"VmLib",
     b"VmPTE",
     b"HugetlbPages",
     b"RssShmem",
@@ -54,6 +58,12 @@ pub struct Status {
     pub threads: Observed<u64>,
     /// `VmSize`: kernel threads and zombies have none.
     pub size: Observed<Bytes>,
+    /// `VmData`: private and writable, but for stacks.
+    pub data: Observed<Bytes>,
+    /// `VmStk`.
+    pub stack: Observed<Bytes>,
+    /// `VmExe` and `VmLib`: whatever may be run.
+    pub code: Observed<Bytes>,
     /// `VmPTE`.
     pub page_tables: Observed<Bytes>,
     /// `HugetlbPages`.
@@ -74,6 +84,18 @@ pub struct Status {
     pub thp_enabled: Observed<bool>,
 }
 
+impl Status {
+    /// Whether it may have a mapping of `least` bytes, other than its program and libraries: the kernel counts every mapping
+    /// once, as data, stack, code, or else in `VmSize` alone (mm/mmap.c: vm_stat_account).
+    pub fn could_map(&self, least: Bytes) -> bool {
+        let known =
+            || Some((self.size.get()?, self.data.get()?, self.stack.get()?, self.code.get()?, self.hugetlb.get()?));
+        let Some((size, data, stack, code, hugetlb)) = known() else { return true };
+        let rest = size.saturating_sub(data).saturating_sub(stack).saturating_sub(code);
+        hugetlb > Bytes::ZERO || data >= least || stack >= least || rest >= least
+    }
+}
+
 /// Whether a line is looked at.
 pub(crate) fn is_read(key: &str) -> bool {
     KEYS.contains(&key.as_bytes())
@@ -87,6 +109,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut status = Status::default();
     let mut seen_name = false;
     let mut seen_uid = false;
+    let (mut exe, mut lib) = (Observed::Absent, Observed::Absent);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let Some(colon) = line.iter().take(LONGEST_KEY + 1).position(|byte| *byte == b':') else { continue };
         let (key, rest) = line.split_at(colon);
@@ -113,6 +136,10 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
             b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),
             b"VmSize" => status.size = amount()?,
+            b"VmData" => status.data = amount()?,
+            b"VmStk" => status.stack = amount()?,
+            b"VmExe" => exe = amount()?,
+            b"VmLib" => lib = amount()?,
             b"VmPTE" => status.page_tables = amount()?,
             b"HugetlbPages" => status.hugetlb = amount()?,
             b"RssShmem" => status.rss_shmem = amount()?,
@@ -132,6 +159,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             _ => {}
         }
     }
+    status.code = exe.and_then(|exe: Bytes| lib.map(|lib: Bytes| Bytes(exe.get().saturating_add(lib.get()))));
     if seen_name && seen_uid { Ok(status) } else { Err(ParseError::whole("no Name or no Uid")) }
 }
 
@@ -190,6 +218,59 @@ mod tests {
         let error = parse(b"Name:\tx\nVmPTE:\tmany kB\n").unwrap_err();
         assert_eq!(error.line, 2);
         assert!(parse(b"").is_err());
+    }
+
+    /// What Linux 6.18 says of sleep(1), in KiB, with what is mapped beside it.
+    fn sleeper(data: u64, other: u64, hugetlb: u64) -> Status {
+        let text = format!(
+            "Name:\tsleep\nUid:\t0\t0\t0\t0\nVmSize:\t{} kB\nVmData:\t{} kB\nVmStk:\t132 kB\nVmExe:\t20 kB\n\
+             VmLib:\t1528 kB\nHugetlbPages:\t{hugetlb} kB\n",
+            2920 + data + other,
+            224 + data
+        );
+        parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn who_can_map_no_huge_page_is_told_by_the_sums() {
+        let least = Bytes::from_mib(2);
+        assert!(!sleeper(0, 0, 0).could_map(least));
+        assert!(sleeper(0, 2048, 0).could_map(least), "a shared segment of one page, not touched yet");
+        assert!(sleeper(2048, 0, 0).could_map(least), "private memory of one page");
+        assert!(sleeper(0, 0, 2048).could_map(least), "huge pages that it has");
+        assert!(sleeper(0, 0, 0).could_map(Bytes::from_kib(64)), "pages of 64 KiB fit between its libraries");
+        let old = parse(b"Name:\tsleep\nUid:\t0\t0\t0\t0\nVmSize:\t2920 kB\n").unwrap();
+        assert!(old.could_map(least), "a kernel that does not say");
+    }
+
+    #[test]
+    fn the_kernel_counts_every_mapping_of_every_process_here() {
+        let mut asleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let least = Bytes::from_mib(2);
+        let read = |pid: &str, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+        let mut without = 0;
+        for entry in std::fs::read_dir("/proc").unwrap() {
+            let pid = entry.unwrap().file_name().into_string().unwrap();
+            let status = || read(&pid, "status").ok().and_then(|text| parse(&text).ok());
+            let Some(before) = status().filter(|status| status.size.is_known() && !status.could_map(least)) else {
+                continue;
+            };
+            let Ok(maps) = read(&pid, "maps") else { continue };
+            // A program that starts just now maps as it is read.
+            if status().is_none_or(|after| after.size != before.size) {
+                continue;
+            }
+            without += 1;
+            let mappings = super::super::maps::parse_kept(&maps, |line| line.size() >= least.get()).unwrap();
+            let code = |start: u64| {
+                let text = String::from_utf8_lossy(&maps);
+                text.lines().any(|line| line.starts_with(&format!("{start:x}-")) && line.contains("-xp "))
+            };
+            assert!(mappings.iter().all(|mapping| code(mapping.start)), "{pid}: {mappings:?}");
+        }
+        asleep.kill().unwrap();
+        asleep.wait().unwrap();
+        assert!(without > 0);
     }
 
     proptest! {

@@ -11,20 +11,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Instant;
 
-use hugewise_model::Observed;
+use hugewise_model::{Bytes, Observed};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::beneath::{open_to_read, read_into, read_link};
 use super::live::kernels_not_known;
 use super::patient::Patient;
+use crate::process::status;
 
 /// What is read of each process: files, and links.
-const FILES: [&str; 5] = ["status", "cmdline", "limits", "cgroup", "maps"];
-const LINKS: [&str; 6] = ["ns/mnt", "ns/pid", "ns/ipc", "ns/user", "exe", "cwd"];
+const FILES: [&str; 5] = ["status", "cmdline", "limits", "cgroup", MAPS];
+const LINKS: [&str; 7] = ["ns/mnt", "ns/pid", "ns/ipc", "ns/user", "exe", "cwd", "root"];
 
 /// Of this file alone a short answer does not mean that there is no more.
-const IN_PARTS: &str = "maps";
+const MAPS: &str = "maps";
 
 /// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
 const AT_ONCE: usize = 8;
@@ -54,6 +55,8 @@ struct Worker {
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     workers: Vec<Worker>,
+    /// The smallest mapping that anybody asks for.
+    least: Bytes,
     /// Whose turn it is to hand over.
     turn: usize,
     ready: VecDeque<Shown>,
@@ -63,7 +66,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Begins with these processes, which are then asked for in this order.
-    pub(super) fn of(pids: &[u32], patient: &Patient) -> Self {
+    pub(super) fn of(pids: &[u32], least: Bytes, patient: &Patient) -> Self {
         let pids: Vec<u32> = pids.iter().copied().filter(|pid| !patient.is_silent(*pid)).collect();
         let count = if pids.len() < FEW { 1 } else { 2 };
         let mut shares = vec![VecDeque::new(); count];
@@ -72,9 +75,9 @@ impl Ahead {
                 share.push_back(part.to_vec());
             }
         }
-        let workers: Option<Vec<Worker>> = shares.into_iter().map(Worker::start).collect();
+        let workers: Option<Vec<Worker>> = shares.into_iter().map(|share| Worker::start(share, least)).collect();
         match workers {
-            Some(workers) => Self { workers, expected: pids.into_iter().collect(), ..Self::default() },
+            Some(workers) => Self { workers, least, expected: pids.into_iter().collect(), ..Self::default() },
             // Without threads everything is read as it is asked for.
             None => Self::default(),
         }
@@ -149,7 +152,7 @@ impl Ahead {
             return None;
         }
         left.iter_mut().for_each(|part| part.retain(|pid| !patient.is_silent(*pid)));
-        match Worker::start(left) {
+        match Worker::start(left, self.least) {
             Some(another) => *worker = another,
             None => self.workers.clear(),
         }
@@ -164,22 +167,22 @@ fn split(path: &str) -> Option<(u32, &str)> {
 }
 
 impl Worker {
-    fn start(left: VecDeque<Vec<u32>>) -> Option<Self> {
+    fn start(left: VecDeque<Vec<u32>>, least: Bytes) -> Option<Self> {
         let (hand, shown) = sync_channel(WAITING);
         let at = Arc::new(AtomicU32::new(0));
         let (parts, own) = (left.clone(), Arc::clone(&at));
-        let work = move || work(&parts, &own, &hand);
+        let work = move || work(&parts, least, &own, &hand);
         std::thread::Builder::new().name("proc".into()).stack_size(256 << 10).spawn(work).ok()?;
         Some(Self { left, shown, at })
     }
 }
 
-fn work(parts: &VecDeque<Vec<u32>>, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
+fn work(parts: &VecDeque<Vec<u32>>, least: Bytes, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
     let mut buffer = Vec::with_capacity(16 << 10);
     for part in parts {
         let read = |pid: &u32| {
             at.store(*pid, Ordering::Relaxed);
-            show(*pid, &mut buffer)
+            show(*pid, least, &mut buffer)
         };
         if hand.send(part.iter().map(read).collect()).is_err() {
             return;
@@ -188,7 +191,7 @@ fn work(parts: &VecDeque<Vec<u32>>, at: &AtomicU32, hand: &SyncSender<Vec<Shown>
 }
 
 /// Reads a process through its folder, which stays its own whoever has its number by then.
-fn show(pid: u32, buffer: &mut Vec<u8>) -> Shown {
+fn show(pid: u32, least: Bytes, buffer: &mut Vec<u8>) -> Shown {
     let root = format!("/proc/{pid}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut shown = Shown { pid, files: Default::default(), links: Default::default() };
@@ -200,15 +203,21 @@ fn show(pid: u32, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
     };
+    let mut has_mappings = true;
     for (name, answer) in FILES.iter().zip(&mut shown.files) {
+        if *name == MAPS && !has_mappings {
+            continue;
+        }
         let said = file(&folder, name, buffer);
         let said = said.unwrap_or_else(|error| kernels_not_known(&root, error));
-        // What is no user process is looked at no further.
-        let other = *name == "status" && said.known().is_some_and(|text| !is_user(text));
+        let status = said.known().filter(|_| *name == "status").map(|text| status::parse(text).ok());
         *answer = Some(said);
-        if other {
+        let Some(status) = status.flatten() else { continue };
+        // What is no user process is looked at no further.
+        if status.size.is_absent() {
             return shown;
         }
+        has_mappings = status.could_map(least);
     }
     for (name, answer) in LINKS.iter().zip(&mut shown.links) {
         *answer = Some(read_link(folder.as_fd(), name).unwrap_or_else(|error| kernels_not_known(&root, error)));
@@ -219,13 +228,8 @@ fn show(pid: u32, buffer: &mut Vec<u8>) -> Shown {
 fn file(folder: &OwnedFd, name: &str, buffer: &mut Vec<u8>) -> Result<Observed<Vec<u8>>, Errno> {
     let opened = open_to_read(folder.as_fd(), name)?;
     buffer.clear();
-    let complete = read_into(&opened, buffer, super::MAX_FILE, name == IN_PARTS)?;
+    let complete = read_into(&opened, buffer, super::MAX_FILE, name == MAPS)?;
     Ok(complete.map(|()| buffer.as_slice().to_vec()))
-}
-
-/// Kernel threads and zombies have no memory.
-fn is_user(status: &[u8]) -> bool {
-    status.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"VmSize:"))
 }
 
 #[cfg(test)]
@@ -276,7 +280,7 @@ mod tests {
     fn what_is_read_ahead_is_what_is_there() {
         let asleep = Asleep::new(FEW + 40);
         let (ahead, plain) = (Live::new(), Live::new());
-        ahead.ahead(&asleep.pids());
+        ahead.ahead(&asleep.pids(), Bytes(1));
         for pid in asleep.pids() {
             for name in FILES {
                 let path = format!("/proc/{pid}/{name}");
@@ -295,7 +299,7 @@ mod tests {
         let pids = asleep.pids();
         let live = Live::new();
         // In any order, and not all of them; the last one is none.
-        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1]);
+        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1], Bytes(1));
         let status = |pid: u32| live.read(&format!("/proc/{pid}/status"));
         assert!(status(pids[1]).is_known());
         for child in &mut asleep.0 {
@@ -314,7 +318,7 @@ mod tests {
     fn who_is_waited_for_in_vain_keeps_nobody_else() {
         let asleep = Asleep::new(3);
         let (pids, patient) = (asleep.pids(), Patient::default());
-        let mut ahead = Ahead::of(&pids, &patient);
+        let mut ahead = Ahead::of(&pids, Bytes(1), &patient);
         // A thread that was handed the same work and never comes back from the second one.
         let (_hand, shown) = sync_channel(WAITING);
         let left = ahead.workers[0].left.clone();

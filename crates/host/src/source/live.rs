@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hugewise_model::{Observed, PageSize};
+use hugewise_model::{Bytes, Observed, PageSize};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat, stat};
 use rustix::io::{Errno, Result};
 
@@ -205,8 +205,8 @@ impl Source for Live {
         }
     }
 
-    fn ahead(&self, pids: &[u32]) {
-        *self.ahead.borrow_mut() = Ahead::of(pids, &self.patient);
+    fn ahead(&self, pids: &[u32], least: Bytes) {
+        *self.ahead.borrow_mut() = Ahead::of(pids, least, &self.patient);
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

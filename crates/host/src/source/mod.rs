@@ -67,7 +67,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::{Bytes, Observed, PageSize, Unread};
 
 use crate::kernel::meminfo;
 
@@ -144,9 +144,10 @@ pub trait Source {
         Observed::Absent
     }
 
-    /// Says that these processes will be asked for next, in this order: a source that can read ahead does.
-    fn ahead(&self, pids: &[u32]) {
-        let _ = pids;
+    /// Says that these processes will be asked for next, in this order: a source that can read ahead does. Nobody will ask
+    /// for the mappings of one that [has none](crate::process::status::Status::could_map) of `least` bytes.
+    fn ahead(&self, pids: &[u32], least: Bytes) {
+        let _ = (pids, least);
     }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::{Bytes, Observed, PageSize, Unread};
 
 use super::{MAX_FILE, Machine, Owner, Part, Source};
 
@@ -81,8 +81,8 @@ impl Source for Recording<'_> {
         answer
     }
 
-    fn ahead(&self, pids: &[u32]) {
-        self.source.ahead(pids);
+    fn ahead(&self, pids: &[u32], least: Bytes) {
+        self.source.ahead(pids, least);
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
