@@ -77,7 +77,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// `hugewise check` beside the reading of smaps_rollup of every process, in turn; and beside ps where thousands sleep.
+    /// `hugewise check` beside the reading of smaps_rollup of every process, in turn; beside ps where thousands sleep; and
+    /// how it grows with the instances of a host.
     Check {
         /// Processes around the shared segment.
         #[arg(long, default_value_t = 300)]
@@ -85,6 +86,9 @@ enum Bench {
         /// Processes that sleep, for the second part; 0 leaves it out.
         #[arg(long, default_value_t = 8000)]
         asleep: u32,
+        /// PostgreSQL clusters of the host of the third part; 0 leaves it out.
+        #[arg(long, default_value_t = 1000)]
+        instances: u32,
         /// How often each is measured.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
@@ -106,7 +110,9 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
         Command::Unused => unused::run(),
-        Command::Bench { what: Bench::Check { processes, asleep, rounds } } => bench::check(processes, asleep, rounds),
+        Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
+            bench::check(processes, asleep, instances, rounds)
+        }
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
         Command::Bench { what: Bench::Serve(arguments) } => bench::serve::run(&arguments),

@@ -250,6 +250,52 @@ fn what_is_torn_off_a_capture_may_be_what_is_wrong() {
     assert!(line.starts_with(said), "{line}");
 }
 
+/// Copies a folder of a capture.
+fn copied(from: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(from).join(".");
+    assert!(Command::new("cp").arg("-a").arg(host).arg(folder.path()).status().unwrap().success());
+    folder
+}
+
+#[test]
+fn processes_that_a_capture_has_lost_are_not_taken_for_none() {
+    let host = copied("healthy-postgresql");
+    for entry in std::fs::read_dir(host.path().join("proc")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_str().unwrap().parse::<u32>().is_ok() {
+            std::fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+    let output = check(host.path(), &[]);
+    assert_eq!(output.status.code(), Some(3), "{}{}", out(&output), err(&output));
+    assert!(
+        out(&output).contains("nothing is there") && !out(&output).contains("Everything was read"),
+        "{}",
+        out(&output)
+    );
+}
+
+#[test]
+fn what_is_laid_into_a_capture_is_seen() {
+    let host = copied("healthy-postgresql");
+    let (from, to) = (host.path().join("proc/32322"), host.path().join("proc/4000000"));
+    assert!(Command::new("cp").arg("-a").args([&from, &to]).status().unwrap().success());
+    let maps = std::fs::read_to_string(to.join("maps")).unwrap().replace("202344 ", "999999 ");
+    std::fs::write(to.join("maps"), maps).unwrap();
+    let command = std::fs::read_to_string(to.join("cmdline")).unwrap();
+    std::fs::write(
+        to.join("cmdline"),
+        command.replace("databases/15/main", "databases/15/next").replace("5432", "5999"),
+    )
+    .unwrap();
+    let status = std::fs::read_to_string(to.join("status")).unwrap();
+    std::fs::write(to.join("status"), status.replace("32322", "4000000")).unwrap();
+    let report: Value = serde_json::from_slice(&check(host.path(), &["--format", "json"]).stdout).unwrap();
+    let pids: Vec<_> = report["instances"].as_array().unwrap().iter().map(|it| it["pid"].as_u64().unwrap()).collect();
+    assert_eq!(pids, [32322, 4_000_000], "{report}");
+}
+
 #[test]
 fn a_secret_in_a_file_that_is_none_of_ours_is_not_repeated() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! `cargo xtask bench check`: what check costs beside the tools that read smaps_rollup of every process, and beside ps
-//! where thousands sleep.
+//! where thousands sleep, and how it grows with the instances of a host.
 
 mod asleep;
+mod instances;
 pub(crate) mod investigate;
 pub(crate) mod lab;
 mod scrape;
@@ -22,7 +23,7 @@ const BACKGROUND: u32 = 4;
 const WANTED_RATIO: f64 = 20.0;
 const WANTED_MIB: u64 = 32;
 
-pub(crate) fn check(processes: u32, asleep: u32, rounds: u32) -> Result<(), Failure> {
+pub(crate) fn check(processes: u32, asleep: u32, instances: u32, rounds: u32) -> Result<(), Failure> {
     for package in ["hugewise", "hugewise-lab"] {
         shell::run(shell::cargo().args(["build", "--quiet", "--release", "--bins", "--package", package]))?;
     }
@@ -47,7 +48,8 @@ pub(crate) fn check(processes: u32, asleep: u32, rounds: u32) -> Result<(), Fail
     println!("{}", if good { "as wanted" } else { "more than wanted" });
     drop(server);
     let light = asleep == 0 || asleep::run(asleep, rounds)?;
-    if good && light { Ok(()) } else { Err("check is slower or larger than it may be".into()) }
+    let linear = instances == 0 || instances::run(instances, rounds)?;
+    if good && light && linear { Ok(()) } else { Err("check is slower or larger than it may be".into()) }
 }
 
 fn run_check() -> Result<Cost, Failure> {

@@ -68,6 +68,7 @@ pub fn read_timed(
         least: facts.least(),
         others: Vec::new(),
         unseen: 0,
+        is_any: false,
         cgroups: BTreeMap::new(),
         denied: BTreeMap::new(),
         unread: Vec::new(),
@@ -84,13 +85,20 @@ pub fn read_timed(
         Known::Still(process) => Some(process),
         Known::Not(cpu_time) => reader.process(pid, cpu_time),
     });
-    let processes = processes.collect();
+    let processes: Vec<_> = processes.collect();
+    // Half of a capture that was unpacked, or the folders without what was in them.
+    let is_lost = processes.is_empty() && reader.others.is_empty() && !reader.is_any;
+    let processes = if is_lost {
+        Observed::Malformed("of the processes that /proc lists nothing is there".to_owned())
+    } else {
+        Observed::Known(processes)
+    };
     let mut others = std::mem::take(&mut reader.others);
     others.sort_unstable();
     let unseen = reader.unseen;
     let unread = reader.finish();
     door.unread.extend(unread);
-    Found { processes: Observed::Known(processes), others, sees_first, unseen }
+    Found { processes, others, sees_first, unseen }
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
@@ -150,6 +158,8 @@ struct Reader<'a> {
     others: Vec<(u32, Duration)>,
     /// Processes of which not even the status can be read.
     unseen: u64,
+    /// Whether anything is there of any of them.
+    is_any: bool,
     /// By the text of /proc/PID/cgroup.
     cgroups: BTreeMap<Vec<u8>, Arc<[CgroupMembership]>>,
     /// How many processes' file of that name could not be seen, and one of them.
@@ -178,6 +188,7 @@ impl Reader<'_> {
         let other = cpu_time.map(|cpu_time| (pid, cpu_time));
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
+        self.is_any |= !status.is_absent();
         self.unseen += u64::from(!status.is_known() && !status.is_absent());
         let status = status.into_known()?;
         if status.size.is_absent() {

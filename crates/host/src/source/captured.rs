@@ -271,7 +271,12 @@ impl<F: Files> Source for Captured<F> {
             return refused;
         }
         if let Some(names) = self.note.lists.get(folder) {
-            return Observed::Known(names.clone());
+            // Whoever laid more into the capture wants it to be seen.
+            let more = self.files.list(folder).into_known().unwrap_or_default();
+            let mut names: Vec<String> = names.iter().cloned().chain(more).collect();
+            names.sort();
+            names.dedup();
+            return Observed::Known(names);
         }
         let there = self.files.list(folder);
         if folder == "/proc" {
