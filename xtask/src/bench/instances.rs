@@ -18,6 +18,8 @@ const FEW: u32 = 100;
 const HOST: &str = "fixtures/hosts/healthy-postgresql";
 const PROCESSES: [&str; 2] = ["32322", "32464"];
 const DATA: &str = "/srv/databases/15/main";
+/// What the kernel said of mappings: process, address, page.
+const PAGE_SIZES: &str = "hugewise/page_sizes";
 /// The inode of its segment.
 const SEGMENT: &str = " 202344 ";
 
@@ -61,7 +63,6 @@ fn host(count: u32) -> Result<tempfile::TempDir, Failure> {
     let root = tempfile::tempdir()?;
     let like = shell::root().join(HOST);
     copy(&like, root.path(), &|text| text.to_owned())?;
-    let shown = |text: &str, pid: &str| text.replace(PROCESSES[0], pid);
     fs::remove_dir_all(root.path().join("srv"))?;
     for entry in fs::read_dir(root.path().join("proc"))? {
         let entry = entry?;
@@ -69,19 +70,24 @@ fn host(count: u32) -> Result<tempfile::TempDir, Failure> {
             fs::remove_dir_all(entry.path())?;
         }
     }
+    let like_sizes = fs::read_to_string(like.join(PAGE_SIZES))?;
+    let mut sizes = String::new();
     for number in 0..count {
         let pids = [100_000 + number * 10, 100_001 + number * 10].map(|pid| pid.to_string());
         let data = format!("/srv/databases/15/c{number:04}");
         let of_cluster = |text: &str| {
-            let text = shown(text, &pids[0]).replace(PROCESSES[1], &pids[1]);
+            let text = text.replace(PROCESSES[0], &pids[0]).replace(PROCESSES[1], &pids[1]);
             let text = text.replace(DATA, &data).replace("5432", &(20_000 + number).to_string());
             text.replace(SEGMENT, &format!(" {} ", 1_000_000 + number))
         };
         for (like_pid, pid) in PROCESSES.iter().zip(&pids) {
             copy(&like.join("proc").join(like_pid), &root.path().join("proc").join(pid), &of_cluster)?;
+            let of_process = like_sizes.lines().filter_map(|line| line.strip_prefix(like_pid));
+            sizes.extend(of_process.map(|rest| format!("{pid}{rest}\n")));
         }
         copy(&like.join(&DATA[1..]), &root.path().join(&data[1..]), &of_cluster)?;
     }
+    fs::write(root.path().join(PAGE_SIZES), sizes)?;
     Ok(root)
 }
 

@@ -409,6 +409,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_smaller_than_any_huge_page_is_not_asked_for() {
+        let small = "7f1000000000-7f1000040000 rw-s 00000000 00:01 5 /SYSV00000000 (deleted)\n";
+        let source = MapSource::new().file("/proc/10/status", status("x", 2048)).file("/proc/10/maps", small);
+        let page = |smallest_huge_page| {
+            let facts = Facts { smallest_huge_page, ..FACTS };
+            let mut door = Door::new(&source);
+            let found = read_timed(&mut door, facts, None, &|| BUDGET).processes.into_known().unwrap();
+            (found[0].mappings.known().unwrap()[0].page_size.clone(), door.unread.len())
+        };
+        assert_eq!(page(Some(PageSize::MIB_2)), (Observed::Known(PageSize::KIB_4), 0));
+        assert_eq!(page(PageSize::new(64 << 10)), (Observed::Absent, 1), "its 256 KiB may be four pages of 64 KiB");
+    }
+
+    #[test]
     fn an_old_kernel_is_asked_by_names_and_one_process_a_segment() {
         let source = MapSource::new()
             .file("/proc/10/status", status("x", 0))

@@ -69,6 +69,10 @@ impl<'a> PageSizes<'a> {
     }
 
     fn of(&mut self, process: &Process, mapping: &Mapping, tables: &mut Tables<'_>) -> Observed<PageSize> {
+        // A huge page is whole or not there.
+        if mapping.size() < self.facts.least() && self.facts.base_page.is_some() {
+            return self.facts.base_page.into();
+        }
         let shared = mapping.inode != 0;
         let ipc = process.namespaces.ipc.get();
         let segment = (ipc, mapping.name.starts_with("/SYSV"), mapping.device, mapping.inode);
