@@ -872,7 +872,7 @@ _hugewise() {
                     return 0
                     ;;
                 --engine)
-                    COMPREPLY=($(compgen -W "postgresql oracle mariadb mysql jvm qemu" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "oracle postgresql mysql mariadb jvm qemu" -- "${cur}"))
                     return 0
                     ;;
                 --data-dir)

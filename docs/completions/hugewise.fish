@@ -84,10 +84,10 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l instance -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l engine -d 'Describe a server; the options below it belong to the --engine before them, which may be repeated' -r -f -a "postgresql\t'By --data-dir, --config or both'
-oracle\t'By --sga, or by --config with a parameter file'
-mariadb\t'By --config'
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l engine -d 'Describe a server; the options below it belong to the --engine before them, which may be repeated' -r -f -a "oracle\t'By --sga, or by --config with a parameter file'
+postgresql\t'By --data-dir, --config or both'
 mysql\t'By --config'
+mariadb\t'By --config'
 jvm\t'By its command behind --, or in --command'
 qemu\t'By its command behind --, or in --command'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l data-dir -d 'PostgreSQL\'s data directory' -r

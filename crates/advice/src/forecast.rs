@@ -1,5 +1,6 @@
 //! Page tables as a model: what a mapping costs each process that touches it.
 
+use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Engine, Host, HugePageUse, Instance, PageSize};
 
@@ -57,11 +58,8 @@ impl Addresses {
     /// PostgreSQL's are forked with the memory mapped (src/backend/port/sysv_shmem.c). Oracle's attach at the address
     /// that the program is linked for (`sgabeg` in ksms.s, Red Hat's tuning guide for Oracle 9i and 10g, 15.5). Who else
     /// maps a segment is not known, and is taken for the dearer kind.
-    pub const fn of(engine: Engine) -> Self {
-        match engine {
-            Engine::Other => Self::Own,
-            _ => Self::Same,
-        }
+    pub fn of(engine: Engine) -> Self {
+        if Kind::of(engine).one_address { Self::Same } else { Self::Own }
     }
 }
 
@@ -175,11 +173,7 @@ pub fn shared_tables(size: Bytes, page: PageSize, base: PageSize, addresses: Add
 /// 188 to 192 kB for PostgreSQL 15 after its first query, a few of these tables in its shared memory.
 /// For larger base pages six tables are reckoned, not measured: their trees are lower.
 pub fn process_tables(engine: Engine, base: PageSize) -> Bytes {
-    match engine {
-        _ if base > PageSize::KIB_4 => base.bytes().times(6),
-        Engine::PostgreSql => Bytes::from_kib(170),
-        _ => Bytes::from_kib(54),
-    }
+    if base > PageSize::KIB_4 { base.bytes().times(6) } else { Kind::of(engine).process_tables }
 }
 
 /// Page tables of an instance at a number of sessions.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hugewise_engines::Kind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Lack, Observed, PageCount,
@@ -30,12 +31,15 @@ pub fn largest_pools(total: Bytes) -> Bytes {
     total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
 }
 
-/// Oracle wants free pages beyond its segments: a pool drained to the last one has made a clean shutdown fail.
-const ORACLE_SPARE: PageCount = PageCount(2);
-
 /// Pages that should stay free beyond the demand of these instances.
-pub(crate) fn spare<'a>(mut instances: impl Iterator<Item = &'a Instance>) -> PageCount {
-    if instances.any(|instance| instance.engine == Engine::Oracle) { ORACLE_SPARE } else { PageCount::ZERO }
+pub(crate) fn spare<'a>(instances: impl Iterator<Item = &'a Instance>) -> PageCount {
+    instances.map(|instance| Kind::of(instance.engine).start.spare).max().unwrap_or_default()
+}
+
+/// Whether pages of the host's default size are nothing for a server that would take them.
+pub fn cannot_do_with_default(host: &Host, instance: &Instance) -> bool {
+    let not = Kind::of(instance.engine).start.not_with_default;
+    not.is_some() && host.default_huge_page.get() == not
 }
 
 /// Smaller segments don't go into a measured demand: servers keep them on base pages on purpose

@@ -1,6 +1,7 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
-use hugewise_model::{Asked, Engine, Host, Instance, Level, PageCount, Remedy};
+use hugewise_engines::Kind;
+use hugewise_model::{Asked, Host, Instance, Level, PageCount, Remedy};
 
 use crate::target::Target;
 use crate::{Assessment, thp};
@@ -53,12 +54,18 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
         Remedy::KeepThpAtBoot => "have each boot set transparent huge pages as they are to be".into(),
         Remedy::SetSetting(id) => {
             let asked = instances.iter().find(|instance| instance.id() == *id).map(|instance| instance.asked);
+            let kind = Kind::of(id.engine);
+            let asks = || format!("have {id} ask for huge pages: {}", kind.asks_by);
             match asked {
-                Some(Asked::Try) => format!("have {id} refuse a start without huge pages: {}", insisting(id.engine)),
-                Some(Asked::Cannot) if id.engine == Engine::PostgreSql => {
-                    format!("have {id} keep its memory where huge pages can be: shared_memory_type=mmap")
+                Some(Asked::Try) => {
+                    let how = kind.insists_by.unwrap_or("in its own settings");
+                    format!("have {id} refuse a start without huge pages: {how}")
                 }
-                _ => format!("have {id} ask for huge pages: {}", setting(id.engine)),
+                Some(Asked::Cannot) => match kind.can_by {
+                    Some(how) => format!("have {id} keep its memory where huge pages can be: {how}"),
+                    None => asks(),
+                },
+                _ => asks(),
             }
         }
         Remedy::Restart(id) => format!("restart {id}"),
@@ -66,25 +73,6 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
-}
-
-const fn insisting(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Oracle => "use_large_pages=ONLY",
-        Engine::PostgreSql => "huge_pages=on",
-        _ => "in its own settings",
-    }
-}
-
-const fn setting(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Oracle => "use_large_pages=TRUE",
-        Engine::PostgreSql => "huge_pages=try",
-        Engine::MySql | Engine::MariaDb => "large-pages=ON",
-        Engine::Jvm => "-XX:+UseLargePages",
-        Engine::Qemu => "a hugetlb memory backend",
-        Engine::Redis | Engine::Valkey | Engine::MongoDb | Engine::Other => "in its own settings",
-    }
 }
 
 /// What is to be done on a host, each thing once, in the order in which it is done: what ends its findings of a level or
@@ -109,7 +97,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Observed, PageSize};
+    use hugewise_model::{Engine, Observed, PageSize};
 
     use super::*;
     use crate::testing::{all_huge, gib, quiet};

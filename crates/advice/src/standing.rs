@@ -1,7 +1,8 @@
 //! Whether an instance has on huge pages what it needs there, in one word.
 
+use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, DemandSource, Engine, Host, HugePageUse, Instance};
+use hugewise_model::{Asked, DemandSource, Host, HugePageUse, Instance};
 
 use crate::{chain, lead, need};
 
@@ -63,7 +64,7 @@ fn exempt(instance: &Instance) -> Option<&'static str> {
         return Some("takes transparent huge pages by its own settings");
     }
     let small = instance.segment_bytes() < need::BIG_SEGMENT && !instance.segments.is_empty();
-    let idle = matches!(instance.engine, Engine::Jvm | Engine::Other) && instance.asked == Asked::No;
+    let idle = Kind::of(instance.engine).often_small && instance.asked == Asked::No;
     (small && idle).then_some("does not ask for huge pages and has little memory")
 }
 

@@ -1,6 +1,7 @@
 //! What the engines of a host make of transparent huge pages, by engine and version.
 
 use hugewise_engines::ThpAdvice;
+use hugewise_engines::Kind;
 use hugewise_model::{Host, Instance, Lack, Level};
 
 use crate::Missing;
@@ -59,7 +60,6 @@ pub fn advice(host: &Host, instance: &Instance) -> Result<Option<ThpAdvice>, Mis
     if process.is_some_and(|process| process.thp_enabled.get() == Some(false)) {
         return Ok(None);
     }
-    let Some(kind) = hugewise_engines::kind_of(instance.engine) else { return Ok(None) };
-    (kind.thp)(host, instance)
+    (Kind::of(instance.engine).thp)(host, instance)
         .map_err(|_| Missing::Instance(Lack::of(format_args!("version of {}", instance.title()), &instance.version)))
 }

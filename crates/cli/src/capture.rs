@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
-use hugewise_model::{Engine, Host, Instance, Observed};
+use hugewise_engines::Kind;
+use hugewise_model::{Host, Instance, Observed};
 use hugewise_report::date;
 
 use crate::outcome::{self, Failure, Outcome};
@@ -45,6 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
     let kinds = hugewise_engines::kinds();
     Keeps {
+        programs: kinds.iter().flat_map(|kind| kind.programs.iter().chain(kind.companions)).copied().collect(),
+        mappings: kinds.iter().flat_map(|kind| kind.mappings).copied().collect(),
         options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
         rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
@@ -66,8 +69,9 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
             servers.groups.extend(process.groups.iter().chain([&process.gid]));
             let paths = process.cgroups.known().into_iter().flat_map(|all| all.iter());
             servers.cgroups.extend(paths.map(|membership| membership.path.clone()));
-            let told = process.mappings.known().into_iter().flatten().filter(|_| instance.engine == Engine::Jvm);
-            let told = told.filter(|mapping| mapping.shared && mapping.name.contains("/hsperfdata_"));
+            let read = |name: &str| Kind::of(instance.engine).mapped_files.iter().any(|part| name.contains(part));
+            let mapped = process.mappings.known().into_iter().flatten();
+            let told = mapped.filter(|mapping| mapping.shared && read(&mapping.name));
             servers.files.extend(told.map(|mapping| mapping.name.clone()));
         }
     }

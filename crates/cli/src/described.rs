@@ -2,7 +2,9 @@
 //!
 //! Each `--engine` starts a server; the options behind it, up to the next `--engine`, are its own.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
+use hugewise_engines::By;
 use hugewise_engines::describe::Description;
 use hugewise_model::{Bytes, Engine};
 
@@ -11,62 +13,67 @@ const USUAL_ASM: &str = "1G";
 /// SGA of the grid infrastructure's management database, where no size is given.
 const USUAL_MANAGEMENT_DATABASE: &str = "1G";
 
-/// What can be described.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    /// By --data-dir, --config or both.
-    Postgresql,
-    /// By --sga, or by --config with a parameter file.
-    Oracle,
-    /// By --config.
-    Mariadb,
-    /// By --config.
-    Mysql,
-    /// By its command behind --, or in --command.
-    Jvm,
-    /// By its command behind --, or in --command.
-    Qemu,
+/// An engine of which a server can be described, and what by.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    engine: Engine,
+    by: By,
 }
 
 impl Kind {
-    const fn engine(self) -> Engine {
-        match self {
-            Self::Postgresql => Engine::PostgreSql,
-            Self::Oracle => Engine::Oracle,
-            Self::Mariadb => Engine::MariaDb,
-            Self::Mysql => Engine::MySql,
-            Self::Jvm => Engine::Jvm,
-            Self::Qemu => Engine::Qemu,
-        }
+    fn all() -> impl Iterator<Item = Self> {
+        let described = hugewise_engines::kinds().iter().filter_map(|kind| Some((kind, kind.describe?.0)));
+        let described = described.filter(|(_, by)| *by != By::Segment);
+        described.flat_map(|(kind, by)| kind.names.iter().map(move |(engine, _)| Self { engine: *engine, by }))
     }
 
     /// The options that describe it.
     const fn takes(self) -> &'static [&'static str] {
-        match self {
-            Self::Postgresql => &["data_dir", "config", "server_binary"],
-            Self::Oracle => &["config", "sga", "sga_max", "processes", "asm", "management_database"],
-            Self::Mariadb | Self::Mysql => &["config"],
-            Self::Jvm | Self::Qemu => &["command", "words"],
+        match self.by {
+            By::Files => &["data_dir", "config", "server_binary"],
+            By::Sizes => &["config", "sga", "sga_max", "processes", "asm", "management_database"],
+            By::Config => &["config"],
+            By::Command(_) => &["command", "words"],
+            By::Segment => &[],
         }
     }
 
     /// What it cannot be without.
-    const fn least(self) -> &'static str {
-        match self {
-            Self::Postgresql => "--data-dir DIR or --config FILE",
-            Self::Oracle => "--sga SIZE, or --config FILE with its parameters",
-            Self::Mariadb | Self::Mysql => "--config FILE",
-            Self::Jvm => "its command behind --: -- java -Xmx8g ...",
-            Self::Qemu => "its command behind --: -- qemu-system-x86_64 -m 8G ...",
+    fn least(self) -> String {
+        match self.by {
+            By::Files => "--data-dir DIR or --config FILE".into(),
+            By::Sizes => "--sga SIZE, or --config FILE with its parameters".into(),
+            By::Config => "--config FILE".into(),
+            By::Command(example) => format!("its command behind --: -- {example}"),
+            By::Segment => "--segment SIZE".into(),
         }
     }
+
+    /// The same for the list of engines.
+    const fn help(self) -> &'static str {
+        match self.by {
+            By::Files => "By --data-dir, --config or both",
+            By::Sizes => "By --sga, or by --config with a parameter file",
+            By::Config => "By --config",
+            By::Command(_) => "By its command behind --, or in --command",
+            By::Segment => "By --segment",
+        }
+    }
+}
+
+/// One of the engines that can be described, by name.
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    let values = Kind::all().map(|kind| PossibleValue::new(kind.engine.as_str()).help(kind.help()));
+    PossibleValuesParser::new(values).try_map(|name| {
+        Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("no engine that can be described")
+    })
 }
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Servers that are described")]
 struct Raw {
     /// Describe a server; the options below it belong to the --engine before them, which may be repeated.
-    #[arg(long, value_enum, value_name = "ENGINE")]
+    #[arg(long, value_parser = kind(), value_name = "ENGINE")]
     engine: Vec<Kind>,
     /// PostgreSQL's data directory.
     #[arg(long, value_name = "DIR")]
@@ -179,7 +186,7 @@ impl Group<'_> {
     }
 
     fn name(&self) -> &'static str {
-        self.kind.engine().as_str()
+        self.kind.engine.as_str()
     }
 
     fn missing(&self) -> String {
@@ -230,40 +237,40 @@ fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, String> {
 
 fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, String> {
     let config = group.value("config", &raw.config)?;
-    let description = match group.kind {
-        Kind::Postgresql => {
+    let engine = group.kind.engine;
+    let description = match group.kind.by {
+        By::Files => {
             let data_dir = group.value("data_dir", &raw.data_dir)?;
             let server_binary = group.value("server_binary", &raw.server_binary)?;
             if data_dir.is_none() && config.is_none() {
                 return Err(group.missing());
             }
-            Description::PostgreSql { data_dir, config, server_binary }
+            Description::Files { engine, data_dir, config, server_binary }
         }
-        Kind::Oracle => return oracle(raw, group, config),
-        Kind::Mariadb | Kind::Mysql => {
-            Description::Config { engine: group.kind.engine(), path: config.ok_or_else(|| group.missing())? }
-        }
-        Kind::Jvm => Description::Jvm { command: command(raw, group)? },
-        Kind::Qemu => Description::Qemu { command: command(raw, group)? },
+        By::Sizes => return by_sizes(raw, group, config),
+        By::Config => Description::Config { engine, path: config.ok_or_else(|| group.missing())? },
+        By::Command(_) => Description::Command { engine, command: command(raw, group)? },
+        By::Segment => return Err(group.missing()),
     };
     Ok(vec![Server { description, known_as: None }])
 }
 
-fn oracle(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, String> {
+fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, String> {
+    let engine = group.kind.engine;
     let sga = group.value("sga", &raw.sga)?;
     let sga_max = group.value("sga_max", &raw.sga_max)?;
     let processes = group.value("processes", &raw.processes)?;
     let main = match (config, sga) {
-        (None, Some(sga)) => Description::Oracle { sga, sga_max, processes },
+        (None, Some(sga)) => Description::Sizes { engine, sga, sga_max, processes },
         (Some(path), None) if sga_max.is_none() && processes.is_none() => {
-            Description::Config { engine: Engine::Oracle, path }
+            Description::Config { engine, path }
         }
         (Some(_), _) => {
             return Err("--config holds the sizes of an Oracle instance: leave --sga and its like out".into());
         }
         (None, None) => return Err(group.missing()),
     };
-    if let (Description::Oracle { sga, .. }, Some(max)) = (&main, sga_max)
+    if let (Description::Sizes { sga, .. }, Some(max)) = (&main, sga_max)
         && max < *sga
     {
         return Err(format!("--sga-max {max} is below --sga {sga}: Oracle would raise it to that; leave it out"));
@@ -273,7 +280,7 @@ fn oracle(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Se
         [("asm", &raw.asm, ("+ASM", "asm")), ("management_database", &raw.management_database, ("-MGMTDB", "gimr"))]
     {
         if let Some(sga) = group.value(id, all)? {
-            let description = Description::Oracle { sga, sga_max: None, processes: None };
+            let description = Description::Sizes { engine, sga, sga_max: None, processes: None };
             servers.push(Server { description, known_as: Some(known_as) });
         }
     }
@@ -327,15 +334,15 @@ mod tests {
         assert_eq!(
             descriptions(&line),
             [
-                Description::PostgreSql { data_dir: some("/a"), config: None, server_binary: None },
+                Description::Files { engine: Engine::PostgreSql, data_dir: some("/a"), config: None, server_binary: None },
                 Description::Config { engine: Engine::MariaDb, path: "/etc/my.cnf".into() },
-                Description::PostgreSql {
+                Description::Files { engine: Engine::PostgreSql,
                     data_dir: some("/b"),
                     config: some("/b/postgresql.conf"),
                     server_binary: None
                 },
-                Description::Qemu { command: words("qemu-system-x86_64 -m 8G") },
-                Description::Jvm { command: words("java -Xmx8g") },
+                Description::Command { engine: Engine::Qemu, command: words("qemu-system-x86_64 -m 8G") },
+                Description::Command { engine: Engine::Jvm, command: words("java -Xmx8g") },
                 Description::Segment { bytes: Bytes::from_gib(1) },
                 Description::Segment { bytes: Bytes::from_gib(5) },
             ]
@@ -346,7 +353,7 @@ mod tests {
     fn oracle_brings_its_companions() {
         let line = ["--engine", "oracle", "--sga", "34G", "--asm", "--management-database=2G"];
         let servers = parse(&line).unwrap();
-        let oracle = |gib| Description::Oracle { sga: Bytes::from_gib(gib), sga_max: None, processes: None };
+        let oracle = |gib| Description::Sizes { engine: Engine::Oracle, sga: Bytes::from_gib(gib), sga_max: None, processes: None };
         let seen: Vec<_> = servers.into_iter().map(|server| (server.description, server.known_as)).collect();
         let expected = [(oracle(34), None), (oracle(1), Some(("+ASM", "asm"))), (oracle(2), Some(("-MGMTDB", "gimr")))];
         assert_eq!(seen, expected);

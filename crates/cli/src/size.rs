@@ -226,7 +226,8 @@ fn rooted(description: &Description, root: Option<&Path>) -> Result<Description,
     };
     let maybe = |path: &Option<String>| path.as_ref().map(place).transpose();
     Ok(match description {
-        Description::PostgreSql { data_dir, config, server_binary } => Description::PostgreSql {
+        Description::Files { engine, data_dir, config, server_binary } => Description::Files {
+            engine: *engine,
             data_dir: maybe(data_dir)?,
             config: maybe(config)?,
             server_binary: maybe(server_binary)?,

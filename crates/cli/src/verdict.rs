@@ -2,13 +2,14 @@
 
 use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::{LogReport, LogVerdict};
+use hugewise_engines::Kind;
 use hugewise_model::{Engine, Instance};
 use hugewise_report::Disagreement;
 
 /// For each log the instance that wrote it: the only one of its engine, or the one that its path names.
 pub(crate) fn matches(instances: &[Instance], logs: &[LogReport]) -> Vec<Option<usize>> {
     let of = |log: &LogReport| {
-        let kin = |engine: Engine| family(engine) == family(log.engine);
+        let kin = |engine: Engine| std::ptr::eq(Kind::of(engine), Kind::of(log.engine));
         let same: Vec<usize> =
             (0..instances.len()).filter(|at| instances.get(*at).is_some_and(|it| kin(it.engine))).collect();
         if let [only] = same.as_slice() {
@@ -19,14 +20,6 @@ pub(crate) fn matches(instances: &[Instance], logs: &[LogReport]) -> Vec<Option<
         named.next().filter(|_| named.next().is_none()).copied()
     };
     logs.iter().map(of).collect()
-}
-
-/// MariaDB and MySQL write alike, and so do JVMs of all kinds.
-const fn family(engine: Engine) -> Engine {
-    match engine {
-        Engine::MariaDb => Engine::MySql,
-        other => other,
-    }
 }
 
 fn names(path: &str, instance: &Instance) -> bool {

@@ -7,7 +7,7 @@ use hugewise_host::Source;
 use hugewise_model::Host;
 
 pub use crate::description::{DescribeError, Described, Description, NO_IDENTITY};
-use crate::kind_of;
+use crate::Kind;
 
 /// What the described server needs. With `ask` the server's own program may be run to say so; it
 /// never touches the server's files.
@@ -22,8 +22,8 @@ pub fn describe(
     ask: bool,
 ) -> Result<Described, DescribeError> {
     let engine = description.engine();
-    let described = match kind_of(engine).and_then(|kind| kind.describe) {
-        Some(by_kind) => by_kind(host, source, description, ask),
+    let described = match Kind::of(engine).describe {
+        Some((_, by_kind)) => by_kind(host, source, description, ask),
         None => Err(DescribeError::new(
             format!("{engine} has no configuration file that says its memory"),
             "describe it in another way",
@@ -78,7 +78,7 @@ mod tests {
     fn several_servers_are_told_apart() {
         let source = MapSource::new().file("/a/pg.conf", "").file("/b/pg.conf", "cluster_name = 'a 2'\n");
         let config =
-            |path: &str| Description::PostgreSql { data_dir: None, config: Some(path.into()), server_binary: None };
+            |path: &str| Description::Files { engine: Engine::PostgreSql, data_dir: None, config: Some(path.into()), server_binary: None };
         let segment = Description::Segment { bytes: Bytes::from_gib(5) };
         let descriptions = [config("/a/pg.conf"), config("/b/pg.conf"), config("/a/pg.conf"), segment.clone(), segment];
         let all = describe_all(&Host::default(), &source, &descriptions, true).unwrap();

@@ -7,11 +7,13 @@ use hugewise_model::{Bytes, Engine, Instance, Unread};
 /// A server as the command line describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Description {
-    /// A PostgreSQL server by its files; at least one of the first two is given.
-    PostgreSql {
+    /// A server by its files; at least one of the first two is given.
+    Files {
+        /// Its kind.
+        engine: Engine,
         /// Data directory.
         data_dir: Option<String>,
-        /// Configuration file, where it is not `postgresql.conf` in the data directory.
+        /// Configuration file, where it is not the usual one in the data directory.
         config: Option<String>,
         /// The server's program, where it is not at one of the usual places.
         server_binary: Option<String>,
@@ -23,8 +25,10 @@ pub enum Description {
         /// The file.
         path: String,
     },
-    /// An Oracle instance by its sizes.
-    Oracle {
+    /// A server by its sizes: an Oracle instance.
+    Sizes {
+        /// Its kind.
+        engine: Engine,
         /// SGA_TARGET.
         sga: Bytes,
         /// SGA_MAX_SIZE, where it is larger.
@@ -32,13 +36,10 @@ pub enum Description {
         /// PROCESSES.
         processes: Option<u64>,
     },
-    /// A Java virtual machine by its command line, the program first.
-    Jvm {
-        /// Words.
-        command: Vec<String>,
-    },
-    /// A QEMU guest by its command line, the program first.
-    Qemu {
+    /// A server by its command line, the program first: a Java virtual machine, a QEMU guest.
+    Command {
+        /// Its kind.
+        engine: Engine,
         /// Words.
         command: Vec<String>,
     },
@@ -53,11 +54,10 @@ impl Description {
     /// What is described; a bare segment is no engine's.
     pub const fn engine(&self) -> Engine {
         match self {
-            Self::PostgreSql { .. } => Engine::PostgreSql,
-            Self::Config { engine, .. } => *engine,
-            Self::Oracle { .. } => Engine::Oracle,
-            Self::Jvm { .. } => Engine::Jvm,
-            Self::Qemu { .. } => Engine::Qemu,
+            Self::Files { engine, .. }
+            | Self::Config { engine, .. }
+            | Self::Sizes { engine, .. }
+            | Self::Command { engine, .. } => *engine,
             Self::Segment { .. } => Engine::Other,
         }
     }

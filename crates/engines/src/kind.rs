@@ -2,11 +2,14 @@
 
 use hugewise_host::Source;
 use hugewise_host::capture::Rewrite;
-use hugewise_model::{Engine, Host, Instance, Level, Process};
+use hugewise_host::capture::shape::Shape;
+use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
 use crate::connect::Question;
 use crate::connect::Sockets;
 use crate::description::{DescribeError, Described, Description};
+use crate::logs::Format;
+use crate::start::{Start, Starter};
 use crate::{Found, Scene};
 
 /// An engine, or several that are one but for their names.
@@ -15,6 +18,8 @@ pub struct Kind {
     pub engine: Engine,
     /// All the engines that it finds, and what people call each.
     pub names: &'static [(Engine, &'static str)],
+
+    // Recognising.
     /// Names of its programs; one that ends in `*` begins so.
     pub programs: &'static [&'static str],
     /// Finds its running instances.
@@ -22,30 +27,101 @@ pub struct Kind {
     /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
     /// one of them is known to root.
     pub accounts: &'static [&'static str],
+    /// The name of a main process's program, where it is not the process's own name.
+    pub program_of_main: Option<&'static str>,
+
+    // What is read, and kept by a capture.
     /// Options of its command lines that are read here: a capture keeps these and drops all others.
     /// An option named without its value keeps the value behind `=` or in the next word. With their
     /// dashes; an option that is named as a setting is kept by that.
     pub options: &'static [&'static str],
     /// Settings of its configuration files that are read here: a capture keeps these lines and drops all others.
     pub settings: &'static [&'static str],
+    /// Those of its settings and options whose values are paths or names; all others are numbers, sizes and a few words.
+    pub texts: &'static [(&'static str, Shape)],
+    /// Programs beside its servers whose command lines a capture keeps as far: they start these, or belong to them.
+    pub companions: &'static [&'static str],
+    /// How the names of mappings begin that tell of its memory, with nothing but a number behind that.
+    pub mappings: &'static [&'static str],
+    /// Files that it maps and that are read, by what is in their paths.
+    pub mapped_files: &'static [&'static str],
     /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
     pub rewrite: Option<Rewrite>,
-    /// Describes one that does not run.
-    pub describe: Option<Describe>,
-    /// Asks a running one, and takes its answer in.
-    pub(crate) connect: Option<(Ask, Answer)>,
-    /// What it makes of THP set to `always`; none where it says nothing.
-    pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
-    /// Commands that make an instance ask for huge pages, and refuse to start without them where the second argument says so
-    /// and it can; what only people can do begins with `#`.
-    pub ask: fn(&Instance, bool) -> Vec<String>,
-    /// Whether an instance can be told which page size to take.
-    pub takes_page_size: fn(&Instance) -> bool,
+    /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
+    pub(crate) reads_folder: fn(&Process) -> bool,
     /// Where a running one may write its log, the best place first, as it names it. The text is the root folder that its
     /// paths are below for the reader.
     pub(crate) logs: fn(&Host, &dyn Source, &str, &Instance) -> Vec<String>,
-    /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
-    pub(crate) reads_folder: fn(&Process) -> bool,
+    /// The format of its logs.
+    pub(crate) log_format: Option<&'static Format>,
+
+    // Asking.
+    /// Describes one that does not run, by what people say of it.
+    pub describe: Option<(By, Describe)>,
+    /// Asks a running one, and takes its answer in.
+    pub(crate) connect: Option<(Ask, Answer)>,
+
+    // Its memory and its sessions.
+    /// How it starts.
+    pub start: Start,
+    /// What it makes of THP set to `always`; none where it says nothing.
+    pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
+    /// Why pages of 1 GiB are nothing for it.
+    pub against_gib_pages: Option<&'static str>,
+    /// Whether an instance can be told which page size to take.
+    pub takes_page_size: fn(&Instance) -> bool,
+    /// Only its own settings put its memory on huge pages: one that is on them and no longer asks was changed since its start.
+    pub only_by_settings: bool,
+    /// A small one that does not ask for huge pages is no database worth a word.
+    pub often_small: bool,
+    /// Its sessions can be counted from outside, and its settings say how many there may be: a count that is not known is
+    /// a fact that is missing.
+    pub counts_sessions: bool,
+    /// All its processes have its memory at one address: they are forked from the one that mapped it, or ask for that address.
+    pub one_address: bool,
+    /// Page tables of one of its processes that touches nothing of its segments, with base pages of 4 KiB.
+    pub process_tables: Bytes,
+
+    // What is done about it.
+    /// Commands that make an instance ask for huge pages, and refuse to start without them where the second argument says so
+    /// and it can; what only people can do begins with `#`.
+    pub ask: fn(&Instance, bool) -> Vec<String>,
+    /// The same in a word: `huge_pages=try`.
+    pub asks_by: &'static str,
+    /// The setting that puts memory that cannot be on huge pages where it can be; none where it has none.
+    pub can_by: Option<&'static str>,
+    /// The setting that has it refuse a start without huge pages; none where it has none.
+    pub insists_by: Option<&'static str>,
+    /// Who changes its settings, as a plan sees it.
+    pub settings_by: SettingsBy,
+    /// Who restarts it, where its service may not.
+    pub starter: Option<Starter>,
+}
+
+/// Who makes a server ask for huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingsBy {
+    /// A step of a plan.
+    Plan,
+    /// A person: what to do is said.
+    Person,
+    /// Nobody: it has no such setting.
+    Nobody,
+}
+
+/// What people describe a server by that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Its configuration file.
+    Config,
+    /// Its data directory, its configuration file, or both.
+    Files,
+    /// The size of its memory, or its configuration file.
+    Sizes,
+    /// Its command line, which begins like this one.
+    Command(&'static str),
+    /// Nothing that belongs to an engine.
+    Segment,
 }
 
 /// How a server is described that does not run; with the last argument its own program may be asked.
@@ -87,17 +163,46 @@ impl Kind {
         programs: &[],
         find: |_, _| {},
         accounts: &[],
+        program_of_main: None,
         options: &[],
         settings: &[],
+        texts: &[],
+        companions: &[],
+        mappings: &[],
+        mapped_files: &[],
         rewrite: None,
+        reads_folder: |_| false,
+        logs: |_, _, _, _| Vec::new(),
+        log_format: None,
         describe: None,
         connect: None,
+        start: Start::PLAIN,
         thp: |_, _| Ok(None),
-        ask: |_, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
+        against_gib_pages: None,
         takes_page_size: |_| false,
-        logs: |_, _, _, _| Vec::new(),
-        reads_folder: |_| false,
+        only_by_settings: false,
+        often_small: false,
+        counts_sessions: false,
+        one_address: true,
+        process_tables: Bytes::from_kib(54),
+        ask: |_, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
+        asks_by: "in its own settings",
+        can_by: None,
+        insists_by: None,
+        settings_by: SettingsBy::Person,
+        starter: None,
     };
+
+    /// The kind that an engine is of.
+    pub fn of(engine: Engine) -> &'static Self {
+        let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
+        crate::kinds().iter().find(named).copied().unwrap_or(&crate::other::KIND)
+    }
+
+    /// What people call one of its engines.
+    pub fn name_of(&self, engine: Engine) -> &'static str {
+        self.names.iter().find(|(one, _)| *one == engine).map_or(engine.as_str(), |(_, name)| name)
+    }
 
     /// Whether a program of that name is one of its servers.
     pub fn runs(&self, program: &str) -> bool {
@@ -117,54 +222,34 @@ pub(crate) fn beneath(folder: &str, path: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use hugewise_host::capture::reads_options_of;
     use hugewise_host::source::MapSource;
     use hugewise_model::Observed;
 
     use super::*;
-    use crate::{kind_of, kinds};
+    use crate::kinds;
 
-    const ALL: [Engine; 10] = [
-        Engine::Oracle,
-        Engine::PostgreSql,
-        Engine::MySql,
-        Engine::MariaDb,
-        Engine::Jvm,
-        Engine::Redis,
-        Engine::Valkey,
-        Engine::MongoDb,
-        Engine::Qemu,
-        Engine::Other,
-    ];
-
-    /// A new engine does not compile until it is in the list above.
-    const fn place(engine: Engine) -> usize {
-        match engine {
-            Engine::Oracle => 0,
-            Engine::PostgreSql => 1,
-            Engine::MySql => 2,
-            Engine::MariaDb => 3,
-            Engine::Jvm => 4,
-            Engine::Redis => 5,
-            Engine::Valkey => 6,
-            Engine::MongoDb => 7,
-            Engine::Qemu => 8,
-            Engine::Other => 9,
-        }
+    /// Every engine of every kind.
+    fn all() -> Vec<Engine> {
+        kinds().iter().flat_map(|kind| kind.names.iter().map(|(engine, _)| *engine).chain([kind.engine])).collect()
     }
 
     #[test]
     fn every_engine_is_of_one_kind_and_has_a_name() {
-        for (at, engine) in ALL.into_iter().enumerate() {
-            assert_eq!(place(engine), at);
-            let of =
-                kinds().iter().filter(|kind| kind.engine == engine || kind.names.iter().any(|one| one.0 == engine));
-            assert_eq!(of.count(), 1, "{engine}");
-            let kind = kind_of(engine).unwrap();
-            let named = kind.names.iter().find(|(one, _)| *one == engine);
-            assert!(named.is_some_and(|(_, name)| !name.is_empty()) || engine == Engine::Other, "{engine}");
+        let mut names = BTreeSet::new();
+        for kind in kinds() {
+            let other = kind.engine == Engine::Other;
+            assert_eq!(kind.names.is_empty(), other, "{}", kind.engine);
+            assert!(other || kind.names.iter().any(|(engine, _)| *engine == kind.engine), "{}", kind.engine);
+            for (engine, name) in kind.names {
+                assert!(names.insert(engine.as_str()) && names.insert(name), "{engine} is told apart by its names");
+                assert!(std::ptr::eq(Kind::of(*engine), *kind), "{engine}");
+                let word = engine.as_str().bytes().all(|sign| sign.is_ascii_lowercase() || sign.is_ascii_digit());
+                assert!(word && !name.is_empty(), "{engine}");
+            }
         }
         assert_eq!(kinds().last().map(|kind| kind.engine), Some(Engine::Other), "it takes what is left");
+        let last = all().into_iter().max();
+        assert_eq!(last, Some(Engine::Other), "and sorts behind all others");
     }
 
     #[test]
@@ -175,32 +260,6 @@ mod tests {
             assert!(kind.accounts.iter().all(|name| accounts.insert(*name)), "{:?}", kind.accounts);
             let servers = kind.engine != Engine::Other;
             assert_eq!((kind.programs.is_empty(), kind.accounts.is_empty()), (!servers, !servers), "{}", kind.engine);
-        }
-    }
-
-    /// What is listed in other rooms has every kind of server in it.
-    #[test]
-    fn every_list_of_the_product_has_every_kind() {
-        const LOOKED_FOR: &str = include_str!("../../report/src/text/nothing.rs");
-        const SIZED: &str = include_str!("../../../docs/sizing.md");
-        const DESCRIBED: &str = include_str!("../../cli/src/described.rs");
-        for kind in kinds().iter().filter(|kind| kind.engine != Engine::Other) {
-            for (engine, name) in kind.names {
-                assert!(LOOKED_FOR.contains(&format!("\"{name}\")")), "{engine} is not said to be looked for");
-                if kind.describe.is_some() {
-                    assert!(DESCRIBED.contains(&format!("Engine::{engine:?}")), "{engine} cannot be described");
-                    let word = match engine {
-                        Engine::Jvm => "Java",
-                        Engine::Qemu => "QEMU",
-                        _ => name,
-                    };
-                    assert!(SIZED.contains(word), "{engine} is not in docs/sizing.md");
-                }
-            }
-            for program in kind.programs {
-                let captured = reads_options_of(&program.replace('*', "x86_64"));
-                assert!(captured, "a capture drops the options of {program}");
-            }
         }
     }
 
@@ -227,7 +286,7 @@ mod tests {
     fn what_each_makes_of_thp() {
         let of = |engine, version| {
             let (host, instance) = instance(engine, version);
-            (kind_of(engine).unwrap().thp)(&host, &instance)
+            (Kind::of(engine).thp)(&host, &instance)
         };
         let against = |level| Ok(Some(ThpAdvice::Against(level)));
         for engine in [Engine::Oracle, Engine::Redis, Engine::Valkey] {
@@ -242,19 +301,40 @@ mod tests {
         }
         let (mut host, instance) = instance(Engine::MongoDb, Some("8.0.1"));
         host.architecture = Observed::Known("s390x".into());
-        assert_eq!((kind_of(Engine::MongoDb).unwrap().thp)(&host, &instance), against(Level::Warn));
+        assert_eq!((Kind::of(Engine::MongoDb).thp)(&host, &instance), against(Level::Warn));
     }
 
     #[test]
-    fn each_says_how_it_is_made_to_ask_and_whether_for_a_page_size() {
-        for engine in ALL {
-            let kind = kind_of(engine).unwrap();
+    fn each_says_how_it_is_made_to_ask() {
+        for engine in all() {
+            let kind = Kind::of(engine);
             let (_, instance) = instance(engine, None);
             for must in [false, true] {
                 assert!(!(kind.ask)(&instance, must).is_empty(), "{engine}");
             }
-            let takes = matches!(engine, Engine::Jvm | Engine::Qemu | Engine::Other);
-            assert_eq!((kind.takes_page_size)(&instance), takes, "{engine}");
+            if let Some(setting) = kind.insists_by {
+                // What a remedy says in a word is what the plan says in commands.
+                let (name, value) = setting.split_once('=').unwrap();
+                let told = (kind.ask)(&instance, true).join(" ");
+                assert!(told.contains(name) && told.contains(value), "{engine}: {told}");
+            }
+            let in_a_word = kind.asks_by != Kind::PLAIN.asks_by;
+            assert!(in_a_word || kind.settings_by != SettingsBy::Plan, "{engine}: a plan sets what has a name");
+        }
+    }
+
+    #[test]
+    fn texts_are_of_what_is_read() {
+        for kind in kinds() {
+            for (name, _) in kind.texts {
+                let plain = |it: &str| it.trim_start_matches('-').replace('-', "_");
+                let read = kind.options.iter().chain(kind.settings).any(|it| {
+                    plain(it) == plain(name) || plain(it).rsplit('.').next() == Some(&plain(name))
+                });
+                let include = ["include", "includedir", "include_dir", "include_if_exists", "ifile", "spfile"];
+                let inside = ["mem-path", "memory-backend", "oracle_home"];
+                assert!(read || include.contains(name) || inside.contains(name), "{} does not read {name}", kind.engine);
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod qemu;
 pub mod redis;
 pub mod segments;
 pub mod settings;
+mod start;
 #[cfg(test)]
 mod testing;
 mod touched;
@@ -39,7 +40,8 @@ use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
 
-pub use kind::{Describe, Kind, ThpAdvice, VersionUnknown};
+pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
+pub use start::{Start, Starter, Takes};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[
@@ -123,11 +125,6 @@ pub fn kinds() -> &'static [&'static Kind] {
     KINDS
 }
 
-/// The kind that an engine is of.
-pub fn kind_of(engine: Engine) -> Option<&'static Kind> {
-    KINDS.iter().copied().find(|kind| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine))
-}
-
 /// The running instances of a host, by engine and name; no two of an engine have the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
     let scene = Scene::new(host, source);
@@ -148,7 +145,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
 
 /// Whether the working directory of an instance's process is read: it holds the data, or completes a path of its arguments.
 pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
-    kind_of(engine).is_some_and(|kind| (kind.reads_folder)(process))
+    (Kind::of(engine).reads_folder)(process)
 }
 
 /// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is

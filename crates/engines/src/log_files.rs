@@ -3,15 +3,14 @@
 use hugewise_host::Source;
 use hugewise_model::{Host, Instance, Observed, Unread};
 
-use crate::kind_of;
+use crate::Kind;
 
 /// The log of a running server that can be read; what is there and cannot be is added to `unread`.
 /// The path is one of the reader's: a server in a container has its root before it. `source` is that of the server's
 /// [owner](hugewise_host::source::Budgets::of).
 pub fn of(host: &Host, source: &dyn Source, instance: &Instance, unread: &mut Vec<Unread>) -> Option<String> {
     let root = if instance.containered { format!("/proc/{}/root", instance.pid) } else { String::new() };
-    let places = kind_of(instance.engine).map(|kind| (kind.logs)(host, source, &root, instance));
-    for path in places.unwrap_or_default() {
+    for path in (Kind::of(instance.engine).logs)(host, source, &root, instance) {
         let path = format!("{root}{path}");
         match source.read_part(&path, None, 1) {
             Observed::Known(_) => return Some(path),

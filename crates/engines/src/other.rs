@@ -5,11 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, Mapping, Process};
 
-use crate::{Found, Kind, Scene, plain, segments};
+use crate::{By, Found, Kind, Scene, plain, segments};
 
 /// Everything else; the last to be asked.
 pub static KIND: Kind =
-    Kind { engine: Engine::Other, find, describe: Some(plain::describe), takes_page_size: |_| true, ..Kind::PLAIN };
+Kind {
+    engine: Engine::Other,
+    find,
+    describe: Some((By::Segment, plain::describe)),
+    takes_page_size: |_| true,
+    often_small: true,
+    // Who else maps a segment is not known, and is taken for the dearer kind.
+    one_address: false,
+    ..Kind::PLAIN
+};
 
 /// Smaller segments are too many and too small to matter: the page tables of one that 100 processes touch whole are
 /// 50 MiB.

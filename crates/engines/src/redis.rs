@@ -1,5 +1,6 @@
 //! Redis and Valkey: private memory under an allocator of their own, never hugetlb; transparent huge pages at most.
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
@@ -7,7 +8,7 @@ use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Level, Mapping
 
 use crate::kind::ThpAdvice;
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, options, segments};
+use crate::{Found, Kind, Scene, SettingsBy, options, segments};
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {
@@ -18,6 +19,9 @@ pub static KIND: Kind = Kind {
     accounts: &["redis", "valkey", "_redis"],
     options: &["--port"],
     settings: SETTINGS,
+    texts: &[("unixsocket", Shape::Path)],
+    companions: &["redis-sentinel", "valkey-sentinel", "keydb-server"],
+    settings_by: SettingsBy::Nobody,
     // Redis 7.0's warning at its start: madvise or never.
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     reads_folder: |process| {

@@ -9,35 +9,12 @@ use hugewise_model::instance::Setting;
 
 use crate::Kind;
 
-/// Settings whose values are paths or names; all others are numbers, sizes and a few words.
-const TEXTS: &[(&str, Shape)] = &[
-    ("data_directory", Shape::Path),
-    ("unix_socket_directories", Shape::Paths),
-    ("config_file", Shape::Path),
-    ("include", Shape::Path),
-    ("include_if_exists", Shape::Path),
-    ("include_dir", Shape::Path),
-    ("includedir", Shape::Path),
-    ("cluster_name", Shape::Names),
-    ("shared_preload_libraries", Shape::Names),
-    ("user", Shape::Names),
-    ("datadir", Shape::Path),
-    ("socket", Shape::Path),
-    ("log_error", Shape::Path),
-    ("unixsocket", Shape::Path),
-    ("storage.dbpath", Shape::Path),
-    ("dbpath", Shape::Path),
-    ("spfile", Shape::Path),
-    ("ifile", Shape::Path),
-    ("oracle_home", Shape::Path),
-    ("mem-path", Shape::Path),
-    ("memory-backend", Shape::Names),
-];
-
-/// What the value of a setting can be.
+/// What the value of a setting can be, by the engine that reads it.
 pub fn shape(name: &str) -> Shape {
-    let known = TEXTS.iter().find(|(text, _)| text.eq_ignore_ascii_case(name));
-    known.map_or(Shape::Plain, |(_, shape)| *shape)
+    let mut texts = crate::kinds().iter().flat_map(|kind| kind.texts);
+    // Case matters in an option of one letter.
+    let is = |text: &str| text == name || (!text.starts_with('-') && text.eq_ignore_ascii_case(name));
+    texts.find(|(text, _)| is(text)).map_or(Shape::Plain, |(_, shape)| *shape)
 }
 
 /// A setting's value as it may be shown: what is none of its kind is left out, as it may be anything.

@@ -10,7 +10,7 @@ use hugewise_model::instance::SegmentKind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 
-use crate::{Found, kind_of, options, transparent};
+use crate::{Found, Kind, options, transparent};
 
 /// Fills in who speaks for each instance, and how much of its memory anybody has touched.
 pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]) {
@@ -143,7 +143,7 @@ fn is_wrapper(host: &Host, process: &Process, main: &Process) -> bool {
 /// calls its accounts does not count.
 fn is_server_account(host: &Host, engine: Engine, main: &Process) -> bool {
     let Some(account) = host.accounts.users.get(&main.uid).filter(|_| main.uid != 0) else { return false };
-    kind_of(engine).is_some_and(|kind| kind.accounts.contains(&account.name.as_str()))
+    Kind::of(engine).accounts.contains(&account.name.as_str())
 }
 
 /// Whether root runs it of its own will: a set-user-ID program that was started under a server's name is another program
@@ -151,8 +151,8 @@ fn is_server_account(host: &Host, engine: Engine, main: &Process) -> bool {
 fn is_roots(engine: Engine, main: &Process) -> bool {
     let named_so = |path: &String| {
         let name = options::file_name(path.trim_end_matches(" (deleted)"));
-        // Oracle goes by what a process calls itself, and that is its caller's choice.
-        if engine == Engine::Oracle { name == "oracle" } else { name.starts_with(main.name.as_str()) }
+        // What a process calls itself is its caller's choice.
+        Kind::of(engine).program_of_main.map_or_else(|| name.starts_with(main.name.as_str()), |program| name == program)
     };
     main.uid == 0 && main.caller.is_none() && main.executable.known().is_none_or(named_so)
 }

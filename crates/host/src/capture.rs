@@ -10,8 +10,6 @@ mod settings;
 pub mod shape;
 mod words;
 
-pub use words::reads_options_of;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -30,13 +28,19 @@ use crate::source::tree::Tree;
 /// What of command lines and servers' configuration files is harmless and needed.
 #[derive(Clone, Debug, Default)]
 pub struct Keeps {
+    /// Programs whose options are looked at; one that ends in `*` stands for all that begin so. Of any other program only
+    /// its name is kept, whatever its options are called: `-p` is a port here and a password there.
+    pub programs: Vec<&'static str>,
+    /// How the names of mappings begin that may stay, with the number behind that.
+    pub mappings: Vec<&'static str>,
     /// Options with their dashes: `-D`, `--datadir`; one that ends in `*` stands for all that start so: `-Xmx*`.
     pub options: Vec<&'static str>,
     /// Settings by name: `huge_pages`. `-` and `_` are one, as is case.
     pub settings: Vec<&'static str>,
     /// What engines say of files in formats of their own; the first that knows the path decides.
     pub rewrites: Vec<Rewrite>,
-    /// What the value of a setting can be, by its name; whatever else stands there is left out.
+    /// What the value of a setting can be, by its name, or of an option with its dashes; whatever else stands there is left
+    /// out.
     pub shape: Option<fn(&str) -> shape::Shape>,
     /// What is kept of processes and users.
     pub servers: Servers,
@@ -130,9 +134,21 @@ impl Keeps {
         self.has_exactly(option) || self.has_prefix(option)
     }
 
-    /// What the value of a setting can be; of one that is known by its last part, too.
+    /// What the value of a setting can be, or of an option as it is written.
     fn shape_of(&self, name: &str) -> shape::Shape {
-        self.shape.map_or(shape::Shape::Plain, |shape| shape(&name.trim_start_matches('-').replace('-', "_")))
+        let Some(shape) = self.shape else { return shape::Shape::Plain };
+        match shape(name) {
+            shape::Shape::Plain => shape(&name.trim_start_matches('-').replace('-', "_")),
+            known => known,
+        }
+    }
+
+    /// Whether any option of a program of that name is kept.
+    fn has_program(&self, name: &str) -> bool {
+        self.programs.iter().any(|known| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *known,
+        })
     }
 
     fn has_setting(&self, name: &str) -> bool {

@@ -5,56 +5,7 @@ use std::collections::BTreeMap;
 use crate::configuration::Place;
 use crate::remedy::InstanceId;
 use crate::vouch::Voucher;
-use crate::{Bytes, Observed, PageCount, PageSize};
-
-/// A kind of server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Engine {
-    /// Oracle Database, ASM and the management database.
-    Oracle,
-    /// PostgreSQL and its derivatives.
-    PostgreSql,
-    /// MySQL and Percona Server.
-    MySql,
-    /// MariaDB.
-    MariaDb,
-    /// A Java virtual machine.
-    Jvm,
-    /// Redis.
-    Redis,
-    /// Valkey.
-    Valkey,
-    /// MongoDB.
-    MongoDb,
-    /// QEMU, with or without KVM.
-    Qemu,
-    /// Any other group of processes that shares a large segment.
-    Other,
-}
-
-impl Engine {
-    /// Name on the command line and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Oracle => "oracle",
-            Self::PostgreSql => "postgresql",
-            Self::MySql => "mysql",
-            Self::MariaDb => "mariadb",
-            Self::Jvm => "jvm",
-            Self::Redis => "redis",
-            Self::Valkey => "valkey",
-            Self::MongoDb => "mongodb",
-            Self::Qemu => "qemu",
-            Self::Other => "other",
-        }
-    }
-}
-
-impl std::fmt::Display for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+use crate::{Bytes, Engine, Observed, PageCount, PageSize};
 
 /// One running database server.
 #[derive(Clone, Debug)]

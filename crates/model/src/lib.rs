@@ -5,6 +5,7 @@
 //! verdict. Nothing here reads or writes anything.
 
 pub mod configuration;
+pub mod engine;
 pub mod escape;
 pub mod finding;
 pub mod host;
@@ -17,9 +18,10 @@ pub mod units;
 pub mod vouch;
 
 pub use configuration::Configuration;
+pub use engine::Engine;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
-pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, NextStart, Segment};
+pub use instance::{Asked, Demand, DemandSource, HugePageUse, Instance, NextStart, Segment};
 pub use observed::{Lack, Observed, Reason, Unread};
 pub use process::{Limit, Mapping, Process};
 pub use remedy::{ByHand, InstanceId, Remedy};

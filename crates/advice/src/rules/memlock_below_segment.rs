@@ -1,3 +1,4 @@
+use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
@@ -46,7 +47,7 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         (Memlock::Unknown(_), Right::Lacks(_)) | (Memlock::Buys(_) | Memlock::Unknown(_), Right::Unknown(_)) => {
             Level::Warn
         }
-        _ if instance.engine == Engine::Oracle => Level::Info,
+        _ if Kind::of(instance.engine).start.minds_memlock => Level::Info,
         _ => return Ok(None),
     };
     match enough {

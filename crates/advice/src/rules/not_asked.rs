@@ -1,5 +1,6 @@
+use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Level, Remedy};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, Remedy};
 
 use crate::lead::{Lead, lead};
 use crate::words::pool_file;
@@ -60,7 +61,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 /// Whether an instance is on huge pages though its settings say no: they are newer than its start. Elsewhere an
 /// allocator may have put it there, here the settings alone can.
 fn no_longer_asks(instance: &Instance) -> bool {
-    matches!(instance.engine, Engine::PostgreSql | Engine::Oracle)
+    Kind::of(instance.engine).only_by_settings
         && matches!(instance.asked, Asked::No | Asked::Cannot)
         && instance.huge_pages == HugePageUse::All
         && instance.segment_bytes() >= need::BIG_SEGMENT

@@ -1,5 +1,6 @@
+use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Remedy};
+use hugewise_model::{Finding, HugePageUse, Instance, Lack, Level, PageCount, Remedy};
 
 use crate::lead::{PAGE_TABLES_HURT, cure, is_big};
 use crate::words::percent;
@@ -36,7 +37,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let base = *crate::need(&host.base_page, "base page size")?;
     let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
     let Some(max) = instance.max_sessions.get() else {
-        if !matches!(instance.engine, Engine::Oracle | Engine::PostgreSql) {
+        if !Kind::of(instance.engine).counts_sessions {
             return Ok(None);
         }
         let what = "largest number of sessions in its settings";

@@ -1,3 +1,4 @@
+use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Reason, Remedy};
 
@@ -63,9 +64,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));
     let summary = format!("{title}: {name} starts without huge pages when they don't reach; {what}");
-    let remedies = match instance.engine {
-        Engine::PostgreSql | Engine::Oracle => vec![Remedy::SetSetting(instance.id())],
-        _ => vec![Remedy::Consider(
+    let remedies = match Kind::of(instance.engine).insists_by {
+        Some(_) => vec![Remedy::SetSetting(instance.id())],
+        None => vec![Remedy::Consider(
             "it has no setting that refuses a start without huge pages: check after each start".into(),
         )],
     };

@@ -1,4 +1,5 @@
-use hugewise_model::{Engine, Finding, Instance, Lack, Level, PageCount, Remedy};
+use hugewise_engines::Kind;
+use hugewise_model::{Finding, Instance, Lack, Level, PageCount, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule};
 
@@ -29,11 +30,10 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let Some(sessions) = instance.sessions.get() else {
         // The sessions of other servers cannot be counted from outside.
-        return match instance.engine {
-            Engine::Oracle | Engine::PostgreSql => {
-                Err(Missing::Instance(Lack::of("number of its sessions", &instance.sessions)))
-            }
-            _ => Ok(None),
+        return if Kind::of(instance.engine).counts_sessions {
+            Err(Missing::Instance(Lack::of("number of its sessions", &instance.sessions)))
+        } else {
+            Ok(None)
         };
     };
     if sessions < FEW {

@@ -1,4 +1,4 @@
-use hugewise_model::{Engine, Finding, Instance, Level, PageSize, Pool, Remedy};
+use hugewise_model::{Finding, Instance, Level, Pool, Remedy};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
@@ -31,7 +31,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Lead::WrongSize) => {}
         Some(
             Lead::DoesNotFit | Lead::Partly | Lead::Memlock | Lead::Group | Lead::Cgroup | Lead::Restart | Lead::NoPool,
-        ) if instance.engine == Engine::Oracle && host.default_huge_page.get() == Some(PageSize::GIB_1) => {
+        ) if need::cannot_do_with_default(host, instance) => {
             return Ok(Some(default_of_one_gib(instance)));
         }
         _ => return Ok(None),

@@ -1,7 +1,8 @@
 //! One start of one server: what it asks for, and what comes of it in the pools that it finds.
 
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
+use hugewise_engines::{Kind, Start, Takes};
+use hugewise_model::{Asked, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
@@ -37,26 +38,27 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
 
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    start.asked == Asked::Try
-        && matches!(instance.engine, Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Jvm)
+    start.asked == Asked::Try && kind(instance).takes != Takes::All
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
 fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    match instance.engine {
-        Engine::Oracle => return PageCount(1),
-        // The buffer pool comes in chunks, of 128 MiB by default.
-        Engine::MySql | Engine::MariaDb => return page.pages_for(Bytes::from_mib(128)),
-        _ => {}
+    if let Takes::Pieces(size) = kind(instance).takes {
+        return page.pages_for(size);
     }
     let pieces = need::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
     pieces.min().unwrap_or(PageCount(1))
 }
 
-/// Pages without which a Java machine does not begin on huge pages; a heap that grows takes the others later.
+fn kind(instance: &Instance) -> &'static Start {
+    &Kind::of(instance.engine).start
+}
+
+/// Pages without which a server does not begin on huge pages; one that grows, as a Java machine's heap does, takes the others
+/// later.
 fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
     let held = need::held(instance, page);
-    if instance.engine == Engine::Jvm && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
+    if kind(instance).grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
         held.min(demand)
     } else {
         demand
@@ -81,8 +83,8 @@ pub(super) fn outlook(
     match start.asked {
         Asked::No | Asked::Cannot => {
             let why = setting().unwrap_or_else(|| "its settings don't ask for huge pages".into());
-            let standing =
-                if refuses_the_combination(instance, start) { Standing::DoesNotStart } else { Standing::None };
+            let refuses = (kind(instance).refuses)(instance, start.asked);
+            let standing = if refuses { Standing::DoesNotStart } else { Standing::None };
             return because(standing, Obstacle::Settings, why);
         }
         Asked::Unknown => return unknown(setting().unwrap_or_else(|| "its settings could not be read".into())),
@@ -151,7 +153,7 @@ pub(super) fn outlook(
         }
         None => Outlook { standing: Standing::All, why: None, obstacle: None },
         // A Java machine switches large pages off where there is not one.
-        Some(why) if instance.engine == Engine::Jvm && found + there == PageCount::ZERO => {
+        Some(why) if kind(instance).goes_without_any && found + there == PageCount::ZERO => {
             because(Standing::None, Obstacle::Pages, why)
         }
         Some(why) if start.asked == Asked::Must => because(Standing::DoesNotStart, Obstacle::Pages, why),
@@ -160,22 +162,12 @@ pub(super) fn outlook(
     }
 }
 
-/// Whether a Java machine whose heap grows later finds the pages that it begins with.
+/// Whether a server that grows later finds the pages that it begins with.
 fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCount) -> bool {
     pages > PageCount::ZERO
         && pages >= to_begin_with(instance, page, demand)
         && pages < demand
-        && instance.engine == Engine::Jvm
-}
-
-/// PostgreSQL does not start with huge_pages=on and memory that cannot be on them.
-fn refuses_the_combination(instance: &Instance, start: &NextStart) -> bool {
-    let on = |name: &str| {
-        instance
-            .setting_value(name)
-            .is_some_and(|value| ["on", "true", "yes", "1"].contains(&value.to_ascii_lowercase().as_str()))
-    };
-    instance.engine == Engine::PostgreSql && start.asked == Asked::Cannot && on("huge_pages")
+        && kind(instance).grows
 }
 
 /// Whether a server that raises the pool itself finds the memory for that.

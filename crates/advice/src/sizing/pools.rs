@@ -1,7 +1,8 @@
 //! The pools as they should be, before they are split over the nodes.
 
+use hugewise_engines::Kind;
 use hugewise_model::instance::DemandSource;
-use hugewise_model::{Engine, Instance, PageCount, PageSize};
+use hugewise_model::{Instance, PageCount, PageSize};
 
 use super::wanted::{Plan, Wanted};
 use super::{Ask, PoolTarget};
@@ -44,14 +45,12 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
     targets.filter(|target| target.pages.max(target.now.unwrap_or_default()) > PageCount::ZERO).collect()
 }
 
-/// Pages of 2 MiB that a start of MariaDB may take beyond another with the same settings (10.11.12 and later, by where the
-/// kernel puts its buffer pool). An estimate has them within.
-const MARIADB_BY_CHANCE: PageCount = PageCount(5);
-
 /// What the next start may take beyond the one that was measured.
 fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
-    let differs = wanted.instance.engine == Engine::MariaDb && wanted.demand.source == DemandSource::Measured;
-    if differs && page == PageSize::MIB_2 { MARIADB_BY_CHANCE } else { PageCount::ZERO }
+    if wanted.demand.source != DemandSource::Measured || page != PageSize::MIB_2 {
+        return PageCount::ZERO;
+    }
+    (Kind::of(wanted.instance.engine).start.by_chance)(wanted.instance)
 }
 
 /// Pages that servers hold which are not sized.

@@ -1,8 +1,9 @@
 //! Which servers the pools are for, on which page size, and what each needs of it.
 
+use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize,
+    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize,
 };
 
 use super::{PageSizeChoice, Request, Sized};
@@ -217,11 +218,8 @@ pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) 
     if host.processors.gib_pages.get() == Some(false) {
         return Err("this processor has no 1 GiB pages (pdpe1gb)".into());
     }
-    if matches!(instance.engine, Engine::Oracle | Engine::MySql | Engine::MariaDb) {
-        return Err(match instance.engine {
-            Engine::Oracle => "Oracle recommends 2 MiB pages for the SGA".into(),
-            _ => "its buffer pool comes in chunks below 1 GiB".to_owned(),
-        });
+    if let Some(why) = Kind::of(instance.engine).against_gib_pages {
+        return Err(why.into());
     }
     let largest = need::segment_sizes(instance).into_iter().max();
     let largest = largest.or_else(|| instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size)));

@@ -172,7 +172,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
 pub fn takes(instance: &Instance, page: PageSize) -> bool {
     let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
     let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
-    its_own || hugewise_engines::kind_of(instance.engine).is_some_and(|kind| (kind.takes_page_size)(instance))
+    its_own || (hugewise_engines::Kind::of(instance.engine).takes_page_size)(instance)
 }
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use hugewise_advice::chain;
 use hugewise_advice::words::shell_word;
-use hugewise_model::{Asked, Engine, Level, Remedy};
+use hugewise_engines::{Kind, SettingsBy};
+use hugewise_model::{Asked, Level, Remedy};
 
 use super::{Ask, Draft, commands};
 use crate::plan::Risk;
@@ -39,16 +40,13 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
     for (instance, _) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
-        let elsewhere = matches!(
-            instance.engine,
-            Engine::PostgreSql | Engine::MySql | Engine::MariaDb | Engine::Redis | Engine::Valkey | Engine::MongoDb
-        );
+        let kind = Kind::of(instance.engine);
         let off = instance.asked == Asked::No;
-        let falls_back = instance.engine == Engine::Oracle && ask.found("HW401", instance).is_some();
-        if elsewhere || !(off || falls_back) {
+        let falls_back = kind.insists_by.is_some() && ask.found("HW401", instance).is_some();
+        if kind.settings_by != SettingsBy::Person || !(off || falls_back) {
             continue;
         }
-        let mut lines = commands::ask(instance, falls_back || instance.engine == Engine::Oracle);
+        let mut lines = commands::ask(instance, kind.insists_by.is_some());
         if falls_back {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }

@@ -3,32 +3,30 @@
 use hugewise_advice::permission;
 use hugewise_advice::words::shell_word;
 use hugewise_model::escape::shell::operand;
-use hugewise_model::{Engine, Host, Instance};
+use hugewise_engines::Kind;
+use hugewise_model::{Host, Instance};
 
 /// Restarts an instance: huge pages come at its start alone.
 pub(super) fn restart(instance: &Instance) -> Vec<String> {
     match &instance.unit {
         Some(unit) if restarts(instance) => vec![format!("systemctl restart {}", operand(unit))],
-        _ if instance.engine == Engine::Oracle => {
-            vec![format!(
-                "# as {}, in sqlplus / as sysdba of {}: shutdown immediate, then startup",
-                instance.owner, instance.name
-            )]
-        }
-        _ if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
-        _ => vec![format!("# restart {}", instance.title())],
+        _ => match &Kind::of(instance.engine).starter {
+            Some(starter) => (starter.how)(instance),
+            None if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
+            None => vec![format!("# restart {}", instance.title())],
+        },
     }
 }
 
 /// Whether a restart of an instance's service restarts this server and nothing else, and root may do it on its word.
 pub(super) fn restarts(instance: &Instance) -> bool {
     let own = instance.unit.as_ref().is_some_and(|unit| unit.ends_with(".service")) && instance.unit_is_its_own;
-    own && instance.is_known_to_the_host() && !instance.containered && instance.engine != Engine::Oracle
+    own && instance.is_known_to_the_host() && !instance.containered && Kind::of(instance.engine).starter.is_none()
 }
 
 /// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
 pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
-    hugewise_engines::kind_of(instance.engine).map(|kind| (kind.ask)(instance, must)).unwrap_or_default()
+    (Kind::of(instance.engine).ask)(instance, must)
 }
 
 /// Lets an instance's owner use SHM_HUGETLB.

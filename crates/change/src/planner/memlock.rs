@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use hugewise_advice::{chain, login};
 use hugewise_host::Door;
 use hugewise_host::config::{limits, systemd};
-use hugewise_model::{Engine, Host, Instance, Limit, Observed};
+use hugewise_engines::Kind;
+use hugewise_model::{Host, Instance, Limit, Observed};
 
 use super::overlay::Overlay;
 use super::shm::takes_sysv;
@@ -28,8 +29,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
             continue;
         }
-        if instance.engine == Engine::Oracle && is_clustered(ask.host, instance) {
-            clustered(draft, instance);
+        let starter = Kind::of(instance.engine).starter.as_ref();
+        if let Some(lines) = starter.and_then(|starter| (starter.limits)(ask.host, instance)) {
+            draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
             continue;
         }
         if owners.insert(instance.owner.clone()) {
@@ -52,29 +54,10 @@ fn title(instance: &Instance) -> String {
 
 /// Whether its next start may come with too small a limit, on a kernel or for a server that looks at it.
 fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
-    let looks = instance.engine == Engine::Oracle
+    let looks = Kind::of(instance.engine).start.minds_memlock
         || !matches!(hugewise_advice::permission::memlock(ask.host), hugewise_advice::permission::Memlock::Useless(_));
     let off = instance.huge_pages != hugewise_model::HugePageUse::All;
     looks && off && super::shm::is_big(instance) && chain::memlock_of(ask.host, instance).1 == Some(false)
-}
-
-/// Oracle Clusterware starts its databases itself, with limits of its own.
-fn is_clustered(host: &Host, instance: &Instance) -> bool {
-    let of_the_cluster = ["ohasd.bin", "crsd.bin"];
-    let its_unit = instance.unit.as_deref().is_some_and(|unit| unit.contains("ohasd"));
-    its_unit || host.processes.known().into_iter().flatten().any(|it| of_the_cluster.contains(&it.name.as_str()))
-}
-
-fn clustered(draft: &mut Draft<'_>, instance: &Instance) {
-    let lines = [
-        "# Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in limits.d or a",
-        "# drop-in for its unit may not reach it. Raise memlock to unlimited as the documentation of this Grid",
-        "# Infrastructure says, and start it anew on this node, as root:",
-        "crsctl stop crs",
-        "crsctl start crs",
-    ];
-    let lines: Vec<String> = lines.map(str::to_owned).to_vec();
-    draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
 }
 
 /// The limit of log-ins. All owners' rules are in one file, and one step makes it.

@@ -51,10 +51,8 @@ pub(super) fn cured<'a>(ask: &Ask<'a>, goal: &Goal, all: &[Goal]) -> Vec<&'a Fin
         let mut sized = ask.sized().filter(|(_, sized)| sized.page_size == goal.page_size);
         asks && sized.any(|(of, _)| std::ptr::eq(of, *instance))
     };
-    let default_is_gib = ask.host.default_huge_page.get() == Some(PageSize::GIB_1);
     let codes = |instance: &Instance| {
-        let oracle = instance.engine == hugewise_model::Engine::Oracle;
-        let wrong_size = if oracle && default_is_gib { None } else { Some("HW405") };
+        let wrong_size = if need::cannot_do_with_default(ask.host, instance) { None } else { Some("HW405") };
         ["HW201", "HW204"].into_iter().chain(wrong_size)
     };
     let instances = ask.instances.iter().filter(here);

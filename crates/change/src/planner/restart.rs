@@ -5,6 +5,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
+use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 
@@ -26,10 +27,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Ok(Gain::Sure) if asked => match command(ask.source, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => {
-                    let whose = match instance {
+                    let whose = match &Kind::of(instance.engine).starter {
                         _ if instance.containered => "whatever runs its container has to do it",
-                        _ if instance.engine == Engine::Oracle => "Oracle's own tools have to do it",
-                        _ => "no systemd service runs it alone, and no Debian cluster is known by its name",
+                        Some(starter) => starter.whose,
+                        None => "no systemd service runs it alone, and no Debian cluster is known by its name",
                     };
                     draft.warn(format!("{} is not restarted: {whose}", instance.title()));
                     by_hand(&ask, draft, instance);

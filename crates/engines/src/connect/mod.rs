@@ -11,7 +11,7 @@ use std::time::Duration;
 use hugewise_model::{Host, Instance, Process, Unread};
 
 use crate::kind::{Answer, Ask};
-use crate::{kind_of, options};
+use crate::{Kind, options};
 use client::{Account, Client};
 
 /// How long a server may think about its answer.
@@ -30,7 +30,7 @@ pub(crate) struct Question {
 pub fn ask(host: &Host, instances: &mut [Instance]) -> Vec<Unread> {
     let mut unread = Vec::new();
     for instance in instances {
-        let Some((question, answer)) = kind_of(instance.engine).and_then(|kind| kind.connect) else { continue };
+        let Some((question, answer)) = Kind::of(instance.engine).connect else { continue };
         if let Err(why) = put(host, instance, question, answer) {
             unread.push(Unread { what: instance.title(), why });
         }

@@ -25,7 +25,7 @@ pub(crate) fn describe(
     description: &Description,
     _ask: bool,
 ) -> Result<Described, DescribeError> {
-    let Description::Jvm { command } = description else {
+    let Description::Command { command, .. } = description else {
         return Err(DescribeError::new(
             "no command line is given",
             "write it behind --: java -Xmx8g -XX:+UseLargePages",
@@ -122,7 +122,7 @@ mod tests {
             .file("/opt/j9/release", "JAVA_VERSION=\"17.0.15\"\nJVM_VARIANT=\"Openj9\"\n")
             .file("/srv/jvm.options", "-Xmx4g\n-XX:+UseParallelGC\n");
         let command = command.split_whitespace().map(str::to_owned).collect();
-        describe(&host, &source, &Description::Jvm { command }, false)
+        describe(&host, &source, &Description::Command { engine: Engine::Jvm, command }, false)
     }
 
     #[test]

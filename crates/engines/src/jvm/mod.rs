@@ -1,5 +1,6 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
+mod log;
 mod demand;
 mod described;
 pub mod flags;
@@ -14,7 +15,7 @@ use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Se
 use hugewise_model::{Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process};
 
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, options, segments, versions};
+use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
 use flags::Flags;
 
 /// Accounts of servers written in Java, as their packages and manuals have them.
@@ -58,7 +59,13 @@ pub static KIND: Kind = Kind {
         let ours = path.contains("/hsperfdata_");
         ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
     }),
-    describe: Some(described::describe),
+    describe: Some((By::Command("java -Xmx8g ..."), described::describe)),
+    mappings: &["/memfd:java_heap"],
+    mapped_files: &["/hsperfdata_"],
+    log_format: Some(&log::FORMAT),
+    start: Start { takes: Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
+    often_small: true,
+    asks_by: "-XX:+UseLargePages",
     ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
     takes_page_size: |_| true,
     reads_folder: |process| {

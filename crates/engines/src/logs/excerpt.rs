@@ -22,23 +22,23 @@ const MAX_WIDE: u64 = 16 << 20;
 const MAX_TRIES: u32 = 256;
 
 /// The text around the last mark of a log, in whole lines.
-pub(super) struct Excerpt {
+pub(crate) struct Excerpt {
     /// Lines end in `\n` alone.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Whether the log has more after it.
-    pub(super) cut_after: bool,
+    pub(crate) cut_after: bool,
 }
 
 impl Excerpt {
     /// Lines that are all there; the last one of a log may be half written.
-    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         let whole =
             if self.cut_after { self.text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { &self.text };
         whole.lines()
     }
 
     /// The last line, where it has no end: it may go on.
-    pub(super) fn unended(&self) -> Option<&str> {
+    pub(crate) fn unended(&self) -> Option<&str> {
         let last = self.text.rsplit('\n').next();
         last.filter(|last| !last.is_empty() && !self.cut_after)
     }

@@ -1,18 +1,9 @@
-//! What servers' own logs say of their huge pages: one file a log format.
+//! What servers' own logs say of their huge pages. How an engine writes stands in its folder; here is what all have in common.
 //!
 //! A log of any size is read from its end: the last start in it decides. A verdict is only what the
 //! log says in full. Where its start, or the account of it, is cut off, the verdict is unknown with the reason.
 
 mod excerpt;
-mod jvm;
-mod mysql;
-mod oracle;
-mod oracle_block;
-mod oracle_lines;
-mod oracle_table;
-mod postgresql;
-mod postgresql_records;
-mod qemu;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +13,10 @@ use hugewise_host::Source;
 use hugewise_host::source::Part;
 use hugewise_model::{Bytes, Engine, Limit, Observed, PageCount, PageSize};
 
-use excerpt::{Excerpt, Search};
+pub(crate) use excerpt::Excerpt;
+use excerpt::Search;
+
+use crate::Kind;
 
 /// A log as it can be read: backwards from its end.
 pub trait LogBytes {
@@ -117,7 +111,7 @@ impl LogReport {
         own.or_else(|| self.needed_bytes.map(|bytes| page.pages_for(bytes)))
     }
 
-    fn new(engine: Engine, format: &'static str) -> Self {
+    pub(crate) fn new(engine: Engine, format: &'static str) -> Self {
         Self {
             path: String::new(),
             engine,
@@ -137,22 +131,22 @@ impl LogReport {
         }
     }
 
-    fn decide(&mut self, verdict: LogVerdict) {
+    pub(crate) fn decide(&mut self, verdict: LogVerdict) {
         self.verdict = verdict;
         self.reason.clear();
     }
 
-    fn unknown(&mut self, reason: impl Into<String>) {
+    pub(crate) fn unknown(&mut self, reason: impl Into<String>) {
         self.verdict = LogVerdict::Unknown;
         self.reason = reason.into();
     }
 
     /// Remembers a line as evidence; a log that repeats itself is not repeated.
-    fn evidence(&mut self, line: &str) {
+    pub(crate) fn evidence(&mut self, line: &str) {
         keep(&mut self.lines, line);
     }
 
-    fn error(&mut self, line: &str) {
+    pub(crate) fn error(&mut self, line: &str) {
         keep(&mut self.errors, line);
         keep(&mut self.lines, line);
     }
@@ -221,19 +215,20 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
-/// What a format's file registers.
-struct Format {
-    /// Whose logs these are; a format may tell a sibling of this engine by itself.
-    engines: &'static [Engine],
+/// How an engine writes its log; its reader may tell a sibling of the engine by itself.
+pub(crate) struct Format {
     /// Words that stand where a start is, never as the line's other half only.
-    marks: &'static [&'static str],
+    pub(crate) marks: &'static [&'static str],
     /// Words that tell this engine's log where no start is in it.
-    hints: &'static [&'static str],
+    pub(crate) hints: &'static [&'static str],
     /// Reads the last start of an excerpt; nothing where the marks turn out to stand in other words.
-    read: fn(&Excerpt) -> Option<LogReport>,
+    pub(crate) read: fn(&Excerpt) -> Option<LogReport>,
 }
 
-static FORMATS: &[&Format] = &[&oracle::FORMAT, &postgresql::FORMAT, &mysql::FORMAT, &jvm::FORMAT, &qemu::FORMAT];
+/// The kinds whose logs are read, each with its format.
+fn formats() -> impl Iterator<Item = (&'static Kind, &'static Format)> {
+    crate::kinds().iter().filter_map(|kind| Some((*kind, kind.log_format?)))
+}
 
 /// What a server's log says of the last start in it; the engine is told by the log where it is not given.
 ///
@@ -241,27 +236,27 @@ static FORMATS: &[&Format] = &[&oracle::FORMAT, &postgresql::FORMAT, &mysql::FOR
 /// The log cannot be read, is empty, is no server's log, or is written in a way that is not read here.
 pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogReport, LogError> {
     let fail = |what: String| LogError { path: source.path().to_owned(), what };
-    let formats: Vec<&Format> =
-        FORMATS.iter().copied().filter(|format| engine.is_none_or(|engine| format.engines.contains(&engine))).collect();
+    let asked = |kind: &Kind| engine.is_none_or(|engine| std::ptr::eq(Kind::of(engine), kind));
+    let formats: Vec<(&Kind, &Format)> = formats().filter(|(kind, _)| asked(kind)).collect();
     if formats.is_empty() {
         return Err(fail(format!("logs of {} are not read", engine.unwrap_or(Engine::Other))));
     }
     let mut search = Search::open(source).map_err(fail)?;
     let marks: Vec<(&[u8], &Format)> =
-        formats.iter().flat_map(|format| format.marks.iter().map(|mark| (mark.as_bytes(), *format))).collect();
+        formats.iter().flat_map(|(_, format)| format.marks.iter().map(|mark| (mark.as_bytes(), *format))).collect();
     while let Some((excerpt, format)) = search.next_mark(&marks).map_err(fail)? {
         if let Some(report) = (format.read)(&excerpt) {
             return Ok(finish(report, source));
         }
     }
     let text = search.ends().map_err(fail)?;
-    let known = |format: &&&Format| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
-    let Some(format) = formats.iter().find(known) else {
-        let known = "an Oracle alert log, or a log of PostgreSQL, MariaDB, MySQL, a JVM or QEMU";
-        return Err(fail(format!("not recognised as {known}")));
+    let known = |(_, format): &&(&Kind, &Format)| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
+    let Some((kind, _)) = formats.iter().find(known) else {
+        let names: Vec<&str> = self::formats().flat_map(|(kind, _)| kind.names).map(|(_, name)| *name).collect();
+        let (last, others) = names.split_last().unwrap_or((&"", &[]));
+        return Err(fail(format!("not recognised as a log of {} or {last}", others.join(", "))));
     };
-    let first = format.engines.first().copied().unwrap_or(Engine::Other);
-    let mut report = LogReport::new(engine.unwrap_or(first), "no start found");
+    let mut report = LogReport::new(engine.unwrap_or(kind.engine), "no start found");
     report.unknown(search.why_not_found());
     Ok(finish(report, source))
 }
@@ -272,14 +267,14 @@ fn finish(mut report: LogReport, source: &dyn LogBytes) -> LogReport {
 }
 
 /// The whole number that follows some words; none where the text ends in it, as it may go on.
-fn number_after(text: &str, words: &str) -> Option<u64> {
+pub(crate) fn number_after(text: &str, words: &str) -> Option<u64> {
     let rest = text.get(text.find(words)? + words.len()..)?.trim_start();
     let end = rest.find(|letter: char| !letter.is_ascii_digit())?;
     rest.get(..end)?.parse().ok()
 }
 
 /// An amount with its unit: `602 MB`, `128G`, `64K`, `2.5 GB`; a bare number is bytes.
-fn amount(text: &str) -> Option<Bytes> {
+pub(crate) fn amount(text: &str) -> Option<Bytes> {
     let text = text.trim_start();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (whole, rest) = text.split_at_checked(end)?;

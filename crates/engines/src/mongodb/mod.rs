@@ -3,6 +3,7 @@
 pub mod yaml;
 
 use hugewise_host::Door;
+use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Host, Instance, Level, Process};
@@ -10,7 +11,7 @@ use hugewise_model::{Engine, Host, Instance, Level, Process};
 use crate::kind::{ThpAdvice, VersionUnknown};
 use crate::redis::{describe_private_server, forked};
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, options, versions};
+use crate::{Found, Kind, Scene, SettingsBy, options, versions};
 
 /// MongoDB.
 pub static KIND: Kind = Kind {
@@ -21,6 +22,15 @@ pub static KIND: Kind = Kind {
     accounts: &["mongodb", "mongod"],
     options: OPTIONS,
     settings: SETTINGS,
+    texts: &[
+        ("-f", Shape::Path),
+        ("--config", Shape::Path),
+        ("--dbpath", Shape::Path),
+        ("storage.dbpath", Shape::Path),
+        ("dbpath", Shape::Path),
+    ],
+    companions: &["mongos"],
+    settings_by: SettingsBy::Nobody,
     rewrite: Some(|path, bytes| {
         let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
         ours.then(|| without_secrets(bytes)).flatten()

@@ -1,5 +1,6 @@
 //! MySQL, Percona Server and MariaDB.
 
+mod log;
 mod ask;
 pub mod cnf;
 mod demand;
@@ -7,15 +8,15 @@ mod described;
 mod files;
 pub mod persisted;
 
-use hugewise_host::capture::shape::is_version;
+use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, Process};
 
 use crate::kind::beneath;
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
-use crate::{Found, Kind, Scene, options, segments};
+use crate::{By, Found, Kind, Scene, SettingsBy, Start, Takes, options, segments};
 use demand::{Sizes, demand};
 use files::Groups;
 
@@ -25,7 +26,29 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::MySql, "MySQL"), (Engine::MariaDb, "MariaDB")],
     programs: &["mysqld", "mysqld-debug", "mariadbd"],
     find,
-    describe: Some(described::describe),
+    describe: Some((By::Config, described::describe)),
+    texts: &[
+        ("--defaults-file", Shape::Path),
+        ("--defaults-extra-file", Shape::Path),
+        ("--defaults-group-suffix", Shape::Names),
+        ("includedir", Shape::Path),
+        ("user", Shape::Names),
+        ("datadir", Shape::Path),
+        ("socket", Shape::Path),
+        ("log_error", Shape::Path),
+    ],
+    companions: &["mysqld_safe", "mariadbd-safe"],
+    log_format: Some(&log::FORMAT),
+    start: Start {
+        // The buffer pool comes in chunks, of 128 MiB by default.
+        takes: Takes::Pieces(Bytes::from_mib(128)),
+        // MariaDB 10.11.12 and later, by where the kernel puts its buffer pool. An estimate has them within.
+        by_chance: |instance| if instance.engine == Engine::MariaDb { PageCount(5) } else { PageCount::ZERO },
+        ..Start::PLAIN
+    },
+    against_gib_pages: Some("its buffer pool comes in chunks below 1 GiB"),
+    asks_by: "large-pages=ON",
+    settings_by: SettingsBy::Plan,
     connect: Some((ask::question, ask::answer)),
     ask: |instance, _| {
         let by_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());

@@ -25,8 +25,8 @@ pub(crate) fn describe(
 ) -> Result<Described, DescribeError> {
     let scene = Scene::new(host, source);
     match description {
-        Description::Oracle { sga, sga_max, processes } => by_sizes(&scene, *sga, *sga_max, *processes),
-        Description::Config { engine: Engine::Oracle, path } => by_file(&scene, path),
+        Description::Sizes { sga, sga_max, processes, .. } => by_sizes(&scene, *sga, *sga_max, *processes),
+        Description::Config { path, .. } => by_file(&scene, path),
         _ => Err(DescribeError::new("no size of the SGA is given", "give it with --sga 34G, or a file with --config")),
     }
 }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_sga_is_its_granules_and_some_spare_pages() {
-        let sizes = Description::Oracle { sga: Bytes::from_gib(34), sga_max: None, processes: Some(1000) };
+        let sizes = Description::Sizes { engine: Engine::Oracle, sga: Bytes::from_gib(34), sga_max: None, processes: Some(1000) };
         let instance = by(&sizes, &MapSource::new()).unwrap().instance;
         let demand = instance.demand.unwrap();
         assert_eq!((demand.pages, demand.source), (PageCount(17_412), DemandSource::Estimated { error_percent: 1 }));
@@ -191,7 +191,7 @@ mod tests {
         assert!(said(&format!("sga_target=1G\nifile={FILE}\n")).contains("in a loop"));
         let none = Description::Config { engine: Engine::Oracle, path: "/none.ora".into() };
         assert!(by(&none, &MapSource::new()).unwrap_err().to_string().starts_with("/none.ora: no such file"));
-        let nothing = Description::Oracle { sga: Bytes::ZERO, sga_max: None, processes: None };
+        let nothing = Description::Sizes { engine: Engine::Oracle, sga: Bytes::ZERO, sga_max: None, processes: None };
         assert!(by(&nothing, &MapSource::new()).is_err());
         let in_asm = with("spfile='+DATA/prod/spfileprod.ora'\n").unwrap();
         assert_eq!((in_asm.demand, in_asm.asked), (None, Asked::Unknown));

@@ -3,21 +3,27 @@
 //! An instance is known by its process monitor, `<prefix>_pmon_<SID>`: `ora_`, since 23ai `db_`, for ASM `asm_`, for the
 //! management database `mdb_`, for the ASM proxy `apx_`. Its dedicated servers are called `oracle<SID>`.
 
+mod starter;
+mod log;
+mod log_block;
+mod log_lines;
+mod log_table;
 mod demand;
 mod described;
 pub mod parameters;
 
+use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, Process, Unread,
+    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize, Process, Unread,
 };
 
 use crate::kind::ThpAdvice;
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, options, segments, touched, versions};
+use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, touched, versions};
 use parameters::Assignment;
 
 /// Oracle.
@@ -28,7 +34,25 @@ pub static KIND: Kind = Kind {
     find,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
-    describe: Some(described::describe),
+    describe: Some((By::Sizes, described::describe)),
+    program_of_main: Some("oracle"),
+    texts: &[("spfile", Shape::Path), ("ifile", Shape::Path), ("oracle_home", Shape::Path)],
+    mappings: &["/dev/shm/ora_"],
+    log_format: Some(&log::FORMAT),
+    start: Start {
+        takes: Takes::Pieces(Bytes(1)),
+        // A pool drained to the last page has made a clean shutdown fail.
+        spare: PageCount(2),
+        minds_memlock: true,
+        not_with_default: Some(PageSize::GIB_1),
+        ..Start::PLAIN
+    },
+    against_gib_pages: Some("Oracle recommends 2 MiB pages for the SGA"),
+    only_by_settings: true,
+    counts_sessions: true,
+    asks_by: "use_large_pages=TRUE",
+    insists_by: Some("use_large_pages=ONLY"),
+    starter: Some(starter::STARTER),
     // 19c: never or madvise; 23ai on UEK7: madvise.
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     ask: |_, must| {

@@ -1,5 +1,7 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
+mod log;
+mod log_records;
 mod ask;
 pub mod conf;
 mod demand;
@@ -18,7 +20,7 @@ use crate::description::{DescribeError, Described, Description};
 use crate::kind::{ThpAdvice, beneath};
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
-use crate::{Found, Kind, Scene, options, segments, touched};
+use crate::{By, Found, Kind, Scene, SettingsBy, Start, options, segments, touched};
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -29,7 +31,30 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::PostgreSql, "PostgreSQL")],
     programs: &titles::PROGRAMS,
     find,
-    describe: Some(describe_files),
+    describe: Some((By::Files, describe_files)),
+    texts: &[
+        ("-D", Shape::Path),
+        ("-k", Shape::Paths),
+        ("data_directory", Shape::Path),
+        ("unix_socket_directories", Shape::Paths),
+        ("config_file", Shape::Path),
+        ("include", Shape::Path),
+        ("include_if_exists", Shape::Path),
+        ("include_dir", Shape::Path),
+        ("cluster_name", Shape::Names),
+        ("shared_preload_libraries", Shape::Names),
+    ],
+    mappings: &["/dev/shm/PostgreSQL."],
+    log_format: Some(&log::FORMAT),
+    start: Start { refuses: remedy::refuses, ..Start::PLAIN },
+    only_by_settings: true,
+    counts_sessions: true,
+    // After its first query, a few of these tables in its shared memory (measured with PostgreSQL 15).
+    process_tables: Bytes::from_kib(170),
+    asks_by: "huge_pages=try",
+    can_by: Some("shared_memory_type=mmap"),
+    insists_by: Some("huge_pages=on"),
+    settings_by: SettingsBy::Plan,
     connect: Some((ask::question, ask::answer)),
     // tuned's profile `postgresql`.
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
@@ -77,7 +102,7 @@ fn describe_files(
     ask: bool,
 ) -> Result<Described, DescribeError> {
     let (data_dir, config, server_binary) = match description {
-        Description::PostgreSql { data_dir, config, server_binary } => {
+        Description::Files { data_dir, config, server_binary, .. } => {
             (data_dir.as_deref(), config.as_deref(), server_binary.as_deref())
         }
         Description::Config { path, .. } => (None, Some(path.as_str()), None),

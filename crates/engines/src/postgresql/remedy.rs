@@ -38,6 +38,12 @@ pub(super) fn takes_page_size(instance: &Instance) -> bool {
     instance.asked_page_size.is_known() && major.is_some_and(|major| major >= 14)
 }
 
+/// `huge_pages=on` and memory that cannot be on them keep it from starting.
+pub(super) fn refuses(instance: &Instance, asked: Asked) -> bool {
+    let on = |value: &str| ["on", "true", "yes", "1"].contains(&value.to_ascii_lowercase().as_str());
+    asked == Asked::Cannot && instance.setting_value("huge_pages").is_some_and(on)
+}
+
 /// Where psql finds a server: ` -h FOLDER -p PORT` of its socket, else its port.
 fn psql_target(instance: &Instance) -> String {
     let socket = instance.endpoints.iter().find_map(|endpoint| {

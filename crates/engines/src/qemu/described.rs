@@ -17,7 +17,7 @@ pub(crate) fn describe(
     description: &Description,
     _ask: bool,
 ) -> Result<Described, DescribeError> {
-    let Description::Qemu { command } = description else {
+    let Description::Command { command, .. } = description else {
         return Err(DescribeError::new("no command line is given", "write it behind --: qemu-system-x86_64 -m 4G"));
     };
     if command.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn describe(
 mod tests {
     use hugewise_host::source::MapSource;
     use hugewise_model::host::HugetlbfsMount;
-    use hugewise_model::{Asked, Observed, PageCount, PageSize};
+    use hugewise_model::{Asked, Engine, Observed, PageCount, PageSize};
 
     use super::*;
 
@@ -78,7 +78,7 @@ mod tests {
                 ..Host::default()
             };
             let command = command.split_whitespace().map(str::to_owned).collect();
-            describe(&host, &MapSource::new(), &Description::Qemu { command }, false)
+            describe(&host, &MapSource::new(), &Description::Command { engine: Engine::Qemu, command }, false)
                 .map(|described| described.instance)
         };
         let guest = by("qemu-system-x86_64 -m 3G -object memory-backend-file,id=a,size=1G,mem-path=/mnt/huge1g \

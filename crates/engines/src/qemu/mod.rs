@@ -1,5 +1,6 @@
 //! QEMU: the memory of virtual machines, with or without KVM.
 
+mod log;
 mod described;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use hugewise_model::{
 };
 
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, options, segments};
+use crate::{By, Found, Kind, Scene, options, segments};
 
 /// QEMU.
 pub static KIND: Kind = Kind {
@@ -20,12 +21,15 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::Qemu, "QEMU/KVM")],
     programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
-    describe: Some(described::describe),
+    describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
     ask: |_, _| {
         let how =
             "# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)";
         vec![how.into()]
     },
+    texts: &[("-mem-path", Shape::Path), ("mem-path", Shape::Path), ("memory-backend", Shape::Names)],
+    log_format: Some(&log::FORMAT),
+    asks_by: "a hugetlb memory backend",
     takes_page_size: |_| true,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[

@@ -83,10 +83,8 @@ fn mapping_name(name: &str, keeps: &Keeps) -> String {
         "[-]".to_owned()
     } else if let Some(mount) = mount.max_by_key(|mount| mount.len()) {
         format!("{mount}/{GONE}")
-    } else if let Some(known) =
-        ["/memfd:java_heap", "/dev/shm/ora_", "/dev/shm/PostgreSQL."].into_iter().find(|known| plain.starts_with(known))
-    {
-        format!("{known}{}", plain.strip_prefix(known).filter(|rest| is_number(rest)).unwrap_or_default())
+    } else if let Some(known) = keeps.mappings.iter().find(|known| plain.starts_with(**known)) {
+        format!("{known}{}", plain.strip_prefix(*known).filter(|rest| is_number(rest)).unwrap_or_default())
     } else if let Some(known) =
         ["/memfd:", "/dev/shm/", "/hugepages", "/hugetlbfs"].into_iter().find(|known| plain.starts_with(known))
     {

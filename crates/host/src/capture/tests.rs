@@ -25,6 +25,8 @@ const SECRETS: [&str; 12] = [
 
 fn keeps() -> Keeps {
     Keeps {
+        programs: vec!["postgres", "mysqld", "mariadbd", "java", "redis-server", "oracle", "mongod", "qemu-system-*"],
+        mappings: vec!["/memfd:java_heap", "/dev/shm/ora_", "/dev/shm/PostgreSQL."],
         options: vec!["-D", "--datadir", "--defaults-file", "--port"],
         settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
         rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],

@@ -6,31 +6,6 @@ use super::shape::{JAVA_PAIRS, NO_VALUE, Shape, is_program_name};
 /// Stands for a word that was taken out.
 const GONE: &str = "-";
 
-/// Programs whose options are looked at. Of any other program only its name is kept, whatever its options are called:
-/// `-p` is a port here and a password there.
-const PROGRAMS: [&str; 20] = [
-    "postgres",
-    "postmaster",
-    "edb-postgres",
-    "edb-postmaster",
-    "mysqld",
-    "mysqld-debug",
-    "mariadbd",
-    "mysqld_safe",
-    "mariadbd-safe",
-    "java",
-    "redis-server",
-    "redis-sentinel",
-    "valkey-server",
-    "valkey-sentinel",
-    "mongod",
-    "mongos",
-    "qemu-kvm",
-    "kvm",
-    "oracle",
-    "keydb-server",
-];
-
 /// Titles of PostgreSQL's own processes; every other one names a user, a database and a client.
 const ROLES: [&str; 19] = [
     "checkpointer",
@@ -77,15 +52,10 @@ pub(super) fn command_line(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     kept.into_bytes()
 }
 
-/// Whether a capture keeps any option of a program of that name.
-pub fn reads_options_of(program: &str) -> bool {
-    PROGRAMS.contains(&program) || program.starts_with("qemu-system-")
-}
-
 /// Arguments of a program; of programs that are no server here none is kept.
 pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps) -> Vec<String> {
     let name = program.rsplit('/').next().unwrap_or_default();
-    if !reads_options_of(name) {
+    if !keeps.has_program(name) {
         return arguments.iter().map(|_| GONE.to_owned()).collect();
     }
     let backends = referenced(arguments);
@@ -130,7 +100,7 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
         match value {
             _ if name == "java" && keeps.has_prefix(option) => kept.push(java_flag(word, keeps)),
             Some(value) if keeps.has_option(option) || keeps.has_setting(option) => {
-                let fits = shape_of(option, keeps).fits(value);
+                let fits = keeps.shape_of(option).fits(value);
                 kept.push(if fits { word.to_owned() } else { format!("{option}={NO_VALUE}") });
             }
             None if keeps.has_exactly(option) => {
@@ -154,18 +124,6 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
     kept
 }
 
-/// What the value of an option can be; those of one letter, and others than settings, by what they are for.
-fn shape_of(option: &str, keeps: &Keeps) -> Shape {
-    match option {
-        "-D" | "-mem-path" | "-f" | "--config" | "--defaults-file" | "--defaults-extra-file" | "--dbpath" => {
-            Shape::Path
-        }
-        "-k" => Shape::Paths,
-        "--defaults-group-suffix" => Shape::Names,
-        _ => keeps.shape_of(option),
-    }
-}
-
 /// The word after an option, as far as it is one: `postgres -c NAME=VALUE` names a setting of its own.
 fn option_value(option: &str, value: &str, keeps: &Keeps, backends: &[String]) -> String {
     match option {
@@ -185,7 +143,7 @@ fn option_value(option: &str, value: &str, keeps: &Keeps, backends: &[String]) -
                 false => GONE.to_owned(),
             }
         }
-        _ if shape_of(option, keeps).fits(value) => value.to_owned(),
+        _ if keeps.shape_of(option).fits(value) => value.to_owned(),
         _ => NO_VALUE.to_owned(),
     }
 }
@@ -410,7 +368,8 @@ mod tests {
             ]
             .concat(),
             settings: vec!["huge_pages", "large_pages"],
-            shape: Some(|name| if name == "datadir" { Shape::Path } else { Shape::Plain }),
+            programs: vec!["postgres", "mysqld", "java", "redis-server", "qemu-kvm", "mongod", "oracle"],
+            shape: Some(|name| if ["datadir", "-D", "-mem-path"].contains(&name) { Shape::Path } else { Shape::Plain }),
             ..Keeps::default()
         }
     }

@@ -2,23 +2,10 @@
 
 use std::io;
 
-use hugewise_model::{Engine, Host};
+use hugewise_model::Host;
 
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
-
-/// What people call the engines that are looked for by name.
-const LOOKED_FOR: [(Engine, &str); 9] = [
-    (Engine::Oracle, "Oracle"),
-    (Engine::PostgreSql, "PostgreSQL"),
-    (Engine::MySql, "MySQL"),
-    (Engine::MariaDb, "MariaDB"),
-    (Engine::Jvm, "JVM"),
-    (Engine::Redis, "Redis"),
-    (Engine::Valkey, "Valkey"),
-    (Engine::MongoDb, "MongoDB"),
-    (Engine::Qemu, "QEMU/KVM"),
-];
 
 /// What to try where nothing was found: each a command of this program and what it is for.
 const TRY_NEXT: [(&str, &str); 3] = [
@@ -29,7 +16,8 @@ const TRY_NEXT: [(&str, &str); 3] = [
 
 /// That there is none, and what was looked for.
 pub(crate) fn none_runs() -> String {
-    let names = LOOKED_FOR.map(|(_, name)| name).join(", ");
+    let named = hugewise_engines::kinds().iter().flat_map(|kind| kind.names);
+    let names = named.map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
     format!("No database runs here. Looked for {names}, and for any other processes that share a segment over 256 MiB.")
 }
 

@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 
 use hugewise_model::{Bytes, Engine, PageSize};
 
-use super::excerpt::Excerpt;
-use super::{Format, LogReport, LogVerdict, amount, number_after};
+use crate::logs::{Excerpt, Format, LogReport, LogVerdict, amount, number_after};
 
 pub(super) static FORMAT: Format = Format {
-    engines: &[Engine::MariaDb, Engine::MySql],
     marks: &["starting as process ", "Starting MariaDB "],
     hints: &["InnoDB: ", "[Note] ", "[System] [MY-"],
     read,

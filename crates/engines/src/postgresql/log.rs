@@ -7,12 +7,10 @@
 
 use hugewise_model::{Bytes, Engine};
 
-use super::excerpt::Excerpt;
-use super::postgresql_records::{Form, Record, form, records};
-use super::{Format, LogReport, LogVerdict, number_after};
+use super::log_records::{Form, Record, form, records};
+use crate::logs::{Excerpt, Format, LogReport, LogVerdict, number_after};
 
 pub(super) static FORMAT: Format = Format {
-    engines: &[Engine::PostgreSql],
     marks: &[
         ", compiled by ",
         "could not map anonymous shared memory",

@@ -5,11 +5,9 @@
 
 use hugewise_model::{Bytes, Engine};
 
-use super::excerpt::Excerpt;
-use super::{Format, LogReport, LogVerdict, amount, number_after};
+use crate::logs::{Excerpt, Format, LogReport, LogVerdict, amount, number_after};
 
 pub(super) static FORMAT: Format = Format {
-    engines: &[Engine::Qemu],
     marks: &["qemu-system-", "qemu-kvm: ", "starting up libvirt version", "for guest RAM", "failed to resize memfd"],
     hints: &["qemu"],
     read,

@@ -5,17 +5,16 @@
 
 use hugewise_model::{Engine, Limit, Observed};
 
-use super::excerpt::Excerpt;
-use super::oracle_lines::{Line, is_xml, of_text, of_xml};
-use super::{Format, LogReport, LogVerdict, amount, oracle_block, oracle_table};
+use super::log_lines::{Line, is_xml, of_text, of_xml};
+use super::{log_block, log_table};
+use crate::logs::{Excerpt, Format, LogReport, LogVerdict, amount};
 
 pub(super) static FORMAT: Format = Format {
-    engines: &[Engine::Oracle],
     marks: &[
         START,
-        oracle_table::HEADER,
-        oracle_block::HEADER,
-        oracle_block::OLD_HEADER,
+        log_table::HEADER,
+        log_block::HEADER,
+        log_block::OLD_HEADER,
         "Dump of system resources acquired for SHARED GLOBAL AREA",
     ],
     hints: &["ALTER DATABASE ", "LGWR switch", "advanced to log sequence", "Large Page", "comp_id='rdbms'"],
@@ -54,12 +53,12 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
     lines = up.and_then(|up| lines.get(..up)).unwrap_or(lines);
 
     let has = |mark: &str| lines.iter().any(|line| line.text.contains(mark));
-    let mut report = if has(oracle_table::HEADER) {
-        oracle_table::read(lines, excerpt, xml)
-    } else if has(oracle_block::HEADER) {
-        oracle_block::read(lines, xml)
-    } else if has(oracle_block::OLD_HEADER) {
-        oracle_block::read_old(lines, xml)
+    let mut report = if has(log_table::HEADER) {
+        log_table::read(lines, excerpt, xml)
+    } else if has(log_block::HEADER) {
+        log_block::read(lines, xml)
+    } else if has(log_block::OLD_HEADER) {
+        log_block::read_old(lines, xml)
     } else {
         let mut report = LogReport::new(Engine::Oracle, if xml { "oracle log.xml" } else { "oracle alert log" });
         let why = if up.is_some() {
@@ -96,7 +95,7 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool)
             _ => Observed::Malformed("no limit".into()),
         };
     }
-    if FATAL.iter().any(|error| text.contains(error)) && !oracle_table::is_row(text) {
+    if FATAL.iter().any(|error| text.contains(error)) && !log_table::is_row(text) {
         report.error(text);
         let errno = next.filter(|next| next.text.contains(" Error: "));
         if let Some(errno) = errno {

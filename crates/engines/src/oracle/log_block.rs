@@ -2,8 +2,8 @@
 
 use hugewise_model::{Engine, PageCount, PageSize};
 
-use super::oracle_lines::Line;
-use super::{LogReport, LogVerdict, amount, number_after};
+use super::log_lines::Line;
+use crate::logs::{LogReport, LogVerdict, amount, number_after};
 
 pub(super) const HEADER: &str = "* Large Pages Information *";
 pub(super) const OLD_HEADER: &str = "* Huge Pages Information *";

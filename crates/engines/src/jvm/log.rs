@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 
 use hugewise_model::{Bytes, Engine, PageCount, PageSize};
 
-use super::excerpt::Excerpt;
-use super::{Format, LogReport, LogVerdict, amount, number_after};
+use crate::logs::{Excerpt, Format, LogReport, LogVerdict, amount, number_after};
 
 pub(super) static FORMAT: Format = Format {
-    engines: &[Engine::Jvm],
     marks: &[
         "[pagesize",
         "Failed to reserve and commit memory",

@@ -5,9 +5,8 @@
 
 use hugewise_model::{Engine, PageCount, PageSize};
 
-use super::excerpt::Excerpt;
-use super::oracle_lines::Line;
-use super::{LogReport, LogVerdict, amount};
+use super::log_lines::Line;
+use crate::logs::{Excerpt, LogReport, LogVerdict, amount};
 
 pub(super) const HEADER: &str = "EXPECTED_PAGES  ALLOCATED_PAGES";
 const AVAILABLE: &str = "Available system pagesizes:";

@@ -1,0 +1,59 @@
+//! What comes of a start of a server, as far as that hangs on its kind.
+
+use hugewise_model::{Asked, Bytes, Host, Instance, PageCount};
+
+/// How servers of a kind start.
+pub struct Start {
+    /// What one takes of a pool that has not enough for it, where it goes without what it lacks.
+    pub takes: Takes,
+    /// Its memory may grow after the start: what it begins with decides whether that is on huge pages.
+    pub grows: bool,
+    /// It goes without where the pool has not one page, whatever its settings insist on.
+    pub goes_without_any: bool,
+    /// Whether its settings, that ask so, keep it from starting at all: they contradict each other.
+    pub refuses: fn(&Instance, Asked) -> bool,
+    /// Pages that should stay free beyond its demand.
+    pub spare: PageCount,
+    /// What another start with the same settings may take beyond the one that was measured: pages of 2 MiB.
+    pub by_chance: fn(&Instance) -> PageCount,
+    /// It looks at its memlock limit itself, whatever this kernel makes of it.
+    pub minds_memlock: bool,
+    /// It cannot do with this page size where it is the host's default.
+    pub not_with_default: Option<hugewise_model::PageSize>,
+}
+
+/// What a server takes of a pool that has not enough for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// All or nothing.
+    All,
+    /// Piece by piece, each at most as large as this.
+    Pieces(Bytes),
+    /// Segment by segment, each whole.
+    Segments,
+}
+
+impl Start {
+    /// One stretch, all or nothing.
+    pub(crate) const PLAIN: Self = Self {
+        takes: Takes::All,
+        grows: false,
+        goes_without_any: false,
+        refuses: |_, _| false,
+        spare: PageCount::ZERO,
+        by_chance: |_| PageCount::ZERO,
+        minds_memlock: false,
+        not_with_default: None,
+    };
+}
+
+/// Who restarts a server, where it is not the service that it runs in.
+pub struct Starter {
+    /// Whose affair it is, in words: `Oracle's own tools have to do it`.
+    pub whose: &'static str,
+    /// What a person does then: commands, and `#` lines between them.
+    pub how: fn(&Instance) -> Vec<String>,
+    /// What a person does about a limit where it is started with limits that the host's files don't reach: `#` lines and
+    /// commands. None where they do.
+    pub limits: fn(&Host, &Instance) -> Option<Vec<String>>,
+}
