@@ -327,7 +327,7 @@ mod tests {
     fn texts_are_of_what_is_read() {
         for kind in kinds() {
             for (name, _) in kind.texts {
-                let plain = |it: &str| it.trim_start_matches('-').replace('-', "_");
+                let plain = |it: &str| it.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
                 let read = kind.options.iter().chain(kind.settings).any(|it| {
                     plain(it) == plain(name) || plain(it).rsplit('.').next() == Some(&plain(name))
                 });

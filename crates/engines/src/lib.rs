@@ -19,6 +19,7 @@ pub mod options;
 pub mod oracle;
 pub mod other;
 mod plain;
+mod restarted;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;
@@ -134,6 +135,7 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     }
     vouch::vouch(host, source, &mut found.instances);
     vouch::bound_strangers(host, &mut found);
+    restarted::by_changed_units(host, source, &mut found.instances);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());
@@ -148,8 +150,8 @@ pub fn reads_folder_of(engine: Engine, process: &Process) -> bool {
     (Kind::of(engine).reads_folder)(process)
 }
 
-/// Appends the pid to names that several instances of an engine have, and to strangers' names that look like that: who is
-/// vouched for keeps his name, whatever others call themselves.
+/// Appends the pid to names that several instances of an engine have, and to names that look like that: who is vouched for
+/// keeps his name, whatever others call themselves.
 fn make_names_unique(instances: &mut [Instance]) {
     let mut bearers = BTreeMap::<(Engine, String), (usize, usize)>::new();
     for instance in &*instances {
@@ -159,7 +161,8 @@ fn make_names_unique(instances: &mut [Instance]) {
     }
     for instance in instances {
         let (all, vouched) = bearers.get(&(instance.engine, instance.name.clone())).copied().unwrap_or_default();
-        let keeps = if instance.is_vouched() { vouched == 1 } else { all == 1 && !has_pid(&instance.name) };
+        let alone = if instance.is_vouched() { vouched == 1 } else { all == 1 };
+        let keeps = alone && !has_pid(&instance.name);
         if !keeps {
             instance.name = format!("{} pid {}", instance.name, instance.pid);
         }
@@ -238,5 +241,50 @@ impl<'a> Scene<'a> {
         there.fold(main.page_tables.as_ref().map(|_| Bytes::ZERO), |sum, process| {
             sum.and_then(|sum| process.page_tables.as_ref().map(|own| [sum, *own].into_iter().sum()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+    use hugewise_model::vouch::Voucher;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever servers call themselves, and whoever speaks for them: no two of a host have one id, and one that is
+        /// vouched for and has a name of its own keeps it.
+        #[test]
+        fn no_two_instances_of_a_host_have_one_id(
+            all in proptest::collection::vec((0_usize..2, 0_usize..7, any::<bool>()), 1..9),
+        ) {
+            const NAMES: [&str; 7] =
+                ["PROD", "PROD pid 1", "PROD pid 2", "PROD pid 3 pid 4", "15/main", " pid 1", "PROD pid x"];
+            let (host, source) = (Host::default(), MapSource::new());
+            let scene = Scene::new(&host, &source);
+            let pids = (1_u32..).zip(&all);
+            let mut instances: Vec<Instance> = pids
+                .map(|(pid, (engine, name, vouched))| {
+                    let main = Process { pid, ..Process::default() };
+                    let engine = [Engine::Oracle, Engine::PostgreSql][*engine];
+                    let mut instance = scene.instance(engine, NAMES[*name].into(), &main, Vec::new());
+                    instance.vouchers = vouched.then_some(Voucher::Account).into_iter().collect();
+                    instance
+                })
+                .collect();
+            let before: Vec<_> = instances.iter().map(|it| (it.id(), it.is_vouched())).collect();
+            make_names_unique(&mut instances);
+            let ids: BTreeSet<_> = instances.iter().map(Instance::id).collect();
+            prop_assert_eq!(ids.len(), instances.len());
+            let handles: BTreeSet<_> = instances.iter().map(Instance::handle).collect();
+            prop_assert_eq!(handles.len(), instances.len());
+            for (instance, (id, vouched)) in instances.iter().zip(&before) {
+                let namesakes = before.iter().filter(|(other, vouched)| other == id && *vouched).count();
+                if *vouched && namesakes == 1 && !has_pid(&id.name) {
+                    prop_assert_eq!(&instance.id(), id);
+                }
+            }
+        }
     }
 }

@@ -246,7 +246,8 @@ mod tests {
                 name: (*name).into(),
                 memlock: Observed::Absent,
                 user: user.map(str::to_owned).into(),
-                ambient_ipc_lock: false,
+                command: Observed::Absent,
+        ambient_ipc_lock: false,
                 files: vec![format!("/usr/lib/systemd/system/{name}")],
             })
             .collect();

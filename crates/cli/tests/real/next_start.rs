@@ -128,3 +128,97 @@ fn a_captured_java_machine_has_the_name_that_it_has_here() {
     let there = harness::check_with(&["--root", archive.to_str().unwrap()]);
     assert_eq!(harness::text(&there.instance("jvm", server.pid)["name"]), name);
 }
+
+/// A memory cgroup of version 1 or 2 of its own, gone when it is dropped.
+struct MemoryCgroup {
+    folder: std::path::PathBuf,
+    limit: &'static str,
+}
+
+impl MemoryCgroup {
+    fn new() -> Result<Self, hugewise_lab::guard::Skip> {
+        let places = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        for (root, limit) in places {
+            let folder = std::path::PathBuf::from(format!("{root}/hugewise-test-{}", std::process::id()));
+            if std::fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            let made = Self { folder, limit };
+            if made.folder.join(limit).exists() {
+                return Ok(made);
+            }
+        }
+        Err(hugewise_lab::guard::Skip("no memory cgroup can be made here".into()))
+    }
+
+    fn limit_to(&self, bytes: u64) {
+        std::fs::write(self.folder.join(self.limit), bytes.to_string()).expect("a limit");
+    }
+
+    fn enter(&self) -> String {
+        format!("echo $$ > {}/cgroup.procs", self.folder.display())
+    }
+
+    /// What OpenJDK itself says its heap will be in here.
+    fn heap_of(&self, flags: &[&str]) -> u64 {
+        let java = format!("{}; exec java {} -XX:+PrintFlagsFinal -version", self.enter(), flags.join(" "));
+        let output = Command::new("sh").args(["-c", &java]).output().expect("java");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find(|line| line.contains(" MaxHeapSize ")).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().nth(3).and_then(|size| size.parse().ok()).expect("a size")
+    }
+}
+
+impl Drop for MemoryCgroup {
+    fn drop(&mut self) {
+        // The last process may take a moment to leave.
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+}
+
+/// The memory that a machine sees is its cgroup's, then as now.
+#[test]
+fn of_a_java_machine_whose_cgroup_was_changed() {
+    let cgroup = require!(MemoryCgroup::new());
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(700)));
+    const GIB: u64 = 1 << 30;
+    let flags = ["-XX:MaxRAMPercentage=50", "-XX:+UseParallelGC", "-XX:+UseLargePages"];
+    cgroup.limit_to(2 * GIB);
+    assert_eq!(cgroup.heap_of(&flags), GIB, "half of what its cgroup allows");
+    let java = format!(
+        "{}; exec java {} -m java.rmi/sun.rmi.registry.RegistryImpl 0",
+        cgroup.enter(),
+        flags.join(" ")
+    );
+    let folder = harness::folder();
+    let mut command = Command::new("sh");
+    command.args(["-c", &java]);
+    let mut server = harness::Server::start(&mut command, &folder.path().join("log"), rustix::process::Signal::TERM);
+    server.wait_for("its heap", |pid| (harness::kernel::hugetlb_bytes(pid) >= GIB).then_some(()));
+    assert_eq!(next(server.pid), Observed::Absent, "the same limit, the same heap");
+    // By less than the estimate's error.
+    cgroup.limit_to(2 * GIB + GIB / 16);
+    assert_eq!(next(server.pid), Observed::Absent, "a little more is no other start");
+    cgroup.limit_to(4 * GIB);
+    let next = next(server.pid).into_known().expect("another start");
+    let heap = cgroup.heap_of(&flags);
+    assert_eq!(heap, 2 * GIB);
+    let pages: u64 = next.demands.iter().map(|demand| demand.pages.get()).sum();
+    let setting = next.setting.as_ref().expect("what decides").to_string();
+    assert!(setting.contains(cgroup.limit) && setting.contains(&(4 * GIB).to_string()), "{setting}");
+    drop(server);
+    // The truth is what the kernel says is taken once it has started anew.
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(1400)));
+    let mut command = Command::new("sh");
+    command.args(["-c", &java]);
+    let mut server = harness::Server::start(&mut command, &folder.path().join("log2"), rustix::process::Signal::TERM);
+    server.wait_for("its heap", |pid| (harness::kernel::hugetlb_bytes(pid) >= heap).then_some(()));
+    let truth = harness::kernel::hugetlb_bytes(server.pid) >> 21;
+    assert!(pages.abs_diff(truth) * 100 <= truth * 10, "foretold {pages}, in truth {truth}");
+}

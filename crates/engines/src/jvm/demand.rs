@@ -24,7 +24,7 @@ const LARGE_HEAP_ERROR: u8 = 1;
 const OTHER_RELEASE_ERROR: u8 = 5;
 
 /// A heap that the machine chooses itself by the host's memory, or a collector by its processors.
-const GUESSED_ERROR: u8 = 10;
+pub(super) const GUESSED_ERROR: u8 = 10;
 
 /// Which collector there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct Machine<'a> {
     pub(super) flags: &'a Flags,
     /// `17.0.15`.
     pub(super) version: Option<&'a str>,
-    /// Memory of the host, of which a quarter is the heap that nothing else is said of.
+    /// Memory that it sees, of which a quarter is the heap that nothing else is said of.
     pub(super) memory: Option<Bytes>,
     /// Its processors: a machine of one, or of less than 1792 MiB, takes the Serial collector.
     pub(super) processors: Option<u64>,
@@ -141,7 +141,7 @@ impl Estimate {
 
 /// The largest heap of a machine that is told none: a part of the memory that it sees, which in a container is less than the
 /// host's (OpenJDK 17, `Arguments::set_heap_size`).
-fn by_memory(memory: Bytes, flags: &Flags) -> Bytes {
+pub(super) fn by_memory(memory: Bytes, flags: &Flags) -> Bytes {
     /// `MaxRAM`, beyond which memory counts only where that is said.
     const MOST: Bytes = Bytes::from_gib(128);
     /// `MaxHeapSize` before anything is known of the machine: 96 MiB, and three tenths for larger words.
@@ -183,7 +183,7 @@ fn is_plain(flags: &Flags, new: bool) -> bool {
 }
 
 /// `17` of `17.0.15`, `8` of `1.8.0_402`.
-fn release(version: &str) -> Option<u32> {
+pub(super) fn release(version: &str) -> Option<u32> {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
     match numbers.next()?? {
         1 => numbers.next()?,

@@ -3,7 +3,7 @@
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::{Engine, Host, Observed};
 
-use super::{Flags, command_words, flags, instance};
+use super::{Flags, command_words, container, flags, instance};
 use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
 use crate::{Scene, described};
@@ -52,7 +52,7 @@ pub(crate) fn describe(
     instance.version = version(&mut door, program);
     instance.asked_page_size =
         instance.asked_page_size.or_else_absent(|| Observed::Known(described::page_size(&scene)));
-    (instance.demand, instance.beside) = super::demand(host, &instance, &read, None);
+    (instance.demand, instance.beside) = super::demand(host, &instance, &read, None, container::memory(&scene, &main, &read, None).as_ref());
     Ok(Described { instance, unread: door.unread })
 }
 

@@ -39,6 +39,8 @@ pub const KEPT: &[&str] = &[
     "-XX:TieredStopAtLevel*",
     "-XX:CompilationMode*",
     "-XX:ObjectAlignmentInBytes*",
+    "-XX:+UseContainerSupport*",
+    "-XX:-UseContainerSupport*",
     "-XX:+UseEpsilonGC*",
     "-XX:-UseEpsilonGC*",
     "-XX:MaxHeapSize*",
@@ -82,6 +84,7 @@ const SWITCHES: &[&str] = &[
     "UseShenandoahGC",
     "UseZGC",
     "UseEpsilonGC",
+    "UseContainerSupport",
 ];
 
 /// Sizes that are recorded.

@@ -1,6 +1,7 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
 mod log;
+mod container;
 mod demand;
 mod described;
 pub mod flags;
@@ -11,9 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_host::Door;
 use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process};
 
+use crate::next::Size;
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
 use flags::Flags;
@@ -150,6 +152,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
     let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
+    let memory = container::memory(scene, process, &flags, told.get("java.property.java.version").map(String::as_str));
     let page = asked_page_size(host, &flags);
     let heap = heap(process, &flags, page.get());
     let reserved = reserved(process, &heap);
@@ -190,10 +193,11 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let heap_use = segments::huge_page_use(&instance.segments);
     instance.segments.extend(huge_rest(host, process, &heap));
     if heap_use == HugePageUse::All && large_pages {
-        instance.segments.extend(refused(host, &instance, &flags));
+        instance.segments.extend(refused(host, &instance, &flags, memory.as_ref()));
     }
     instance.huge_pages = segments::huge_page_use(&instance.segments);
-    (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved);
+    (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved, memory.as_ref());
+    instance.next = next(host, &instance, &flags, reserved, memory.as_ref());
     instance
 }
 
@@ -282,12 +286,12 @@ fn asked_page_size(host: &Host, flags: &Flags) -> Observed<PageSize> {
 
 /// What the machine asked for beside its heap and did not get on huge pages, as one: none of it has a mapping of its own on
 /// base pages, where all is reserved and taken as it is needed.
-fn refused(host: &Host, instance: &Instance, flags: &Flags) -> Option<Segment> {
+fn refused(host: &Host, instance: &Instance, flags: &Flags, memory: Option<&container::Memory>) -> Option<Segment> {
     let page = instance.asked_page_size.get()?;
     let (heap, rest): (Vec<_>, Vec<_>) = instance.segments.iter().partition(|segment| segment.name == HEAP);
     let heap: Bytes = heap.iter().map(|segment| segment.size).sum();
     let held: Bytes = rest.iter().map(|segment| segment.size).sum();
-    let estimate = demand::estimate(&machine(host, instance, flags), page, Some(heap))?;
+    let estimate = demand::estimate(&machine(host, instance, flags, memory), page, Some(heap))?;
     let least = estimate.rest.get() / 100 * u64::from(100_u8.saturating_sub(estimate.error_percent));
     let missing = estimate.rest.saturating_sub(held);
     (held.get() < least).then(|| Segment {
@@ -301,18 +305,29 @@ fn refused(host: &Host, instance: &Instance, flags: &Flags) -> Option<Segment> {
     })
 }
 
-fn machine<'a>(host: &Host, instance: &'a Instance, flags: &'a Flags) -> demand::Machine<'a> {
+fn machine<'a>(
+    host: &Host,
+    instance: &'a Instance,
+    flags: &'a Flags,
+    memory: Option<&container::Memory>,
+) -> demand::Machine<'a> {
     demand::Machine {
         flags,
         version: instance.version.known().map(String::as_str),
-        memory: host.memory.total.get(),
+        memory: memory.map(|memory| memory.size),
         processors: host.processors.online.get(),
     }
 }
 
 /// Wholly on huge pages, and no heap that is still to grow, the mappings are the demand; otherwise what the flags make of it.
 /// `reserved` is the heap of a running machine that was told none.
-fn demand(host: &Host, instance: &Instance, flags: &Flags, reserved: Option<Bytes>) -> (Option<Demand>, Vec<Demand>) {
+fn demand(
+    host: &Host,
+    instance: &Instance,
+    flags: &Flags,
+    reserved: Option<Bytes>,
+    memory: Option<&container::Memory>,
+) -> (Option<Demand>, Vec<Demand>) {
     let Some(page_size) = instance.asked_page_size.get() else { return (None, Vec::new()) };
     if instance.huge_pages == HugePageUse::All && !grows(instance, flags) {
         return segments::demands(&instance.segments, page_size);
@@ -322,9 +337,36 @@ fn demand(host: &Host, instance: &Instance, flags: &Flags, reserved: Option<Byte
         return (None, Vec::new());
     }
     let heap = reserved.filter(|_| instance.pid != 0 && !told);
-    let estimate = demand::estimate(&machine(host, instance, flags), page_size, heap);
+    let estimate = demand::estimate(&machine(host, instance, flags, memory), page_size, heap);
     let mut demands = estimate.map(|estimate| estimate.demands(page_size)).unwrap_or_default().into_iter();
     (demands.next(), demands.collect())
+}
+
+/// What its next start asks for, where a heap that it chooses by the memory it finds comes out otherwise than this one: the
+/// limit of its cgroup was changed since. What differs by less than the estimate's error says nothing.
+fn next(
+    host: &Host,
+    instance: &Instance,
+    flags: &Flags,
+    reserved: Option<Bytes>,
+    memory: Option<&container::Memory>,
+) -> Observed<NextStart> {
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must);
+    let (Some(now), Some(memory), Some(page)) = (reserved, memory, instance.asked_page_size.get()) else {
+        return Observed::Absent;
+    };
+    if !asks || instance.pid == 0 || flags.size("MaxHeapSize").is_some() {
+        return Observed::Absent;
+    }
+    let then = demand::by_memory(memory.size, flags);
+    let size = Size::about(then, demand::GUESSED_ERROR, Vec::new(), None);
+    if now >= size.least && now <= size.most {
+        return Observed::Absent;
+    }
+    let estimate = demand::estimate(&machine(host, instance, flags, Some(memory)), page, None);
+    let demands = estimate.map(|estimate| estimate.demands(page)).unwrap_or_default();
+    let setting = memory.limit.clone().or_else(|| instance.setting.clone());
+    Observed::Known(NextStart { asked: instance.asked, setting, demands })
 }
 
 /// How large the heap may become by the address space that is reserved for it: what follows it without a gap.

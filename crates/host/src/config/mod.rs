@@ -8,6 +8,7 @@ pub mod bls;
 pub mod boot;
 pub mod cmdline;
 pub mod files;
+pub mod exec_start;
 pub mod fstab;
 pub mod grub;
 pub mod identity;

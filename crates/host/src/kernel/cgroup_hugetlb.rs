@@ -60,25 +60,27 @@ fn size_name(file: &str) -> Option<(&str, PageSize)> {
     Some((name, PageSize::new(number.checked_mul(1 << shift)?)?))
 }
 
-/// Where the hugetlb controller's files are.
-struct Hierarchy {
+/// Where a controller's files are.
+pub(super) struct Hierarchy {
+    controller: &'static str,
     mount: String,
     root: String,
-    unified: bool,
+    pub(super) unified: bool,
 }
 
 impl Hierarchy {
     /// Looks for it among the mounts. Version 2 counts where its root has the controller.
-    fn find(door: &mut Door<'_>, mounts: &[Mount]) -> Option<Self> {
+    pub(super) fn find(door: &mut Door<'_>, mounts: &[Mount], controller: &'static str) -> Option<Self> {
         let with_controller = mounts.iter().filter(|mount| match mount.kind.as_str() {
-            "cgroup" => mount.has_option("hugetlb"),
+            "cgroup" => mount.has_option(controller),
             "cgroup2" => {
                 let names = door.read(&format!("{}/cgroup.controllers", mount.path)).into_known().unwrap_or_default();
-                String::from_utf8_lossy(&names).split_ascii_whitespace().any(|name| name == "hugetlb")
+                String::from_utf8_lossy(&names).split_ascii_whitespace().any(|name| name == controller)
             }
             _ => false,
         });
         let hierarchies = with_controller.map(|mount| Self {
+            controller,
             mount: mount.path.clone(),
             root: mount.root.known().map_or_else(String::new, |root| root.trim_end_matches('/').to_owned()),
             unified: mount.kind == "cgroup2",
@@ -88,16 +90,16 @@ impl Hierarchy {
     }
 
     /// Whether a line of /proc/PID/cgroup is about this hierarchy.
-    fn is_of(&self, membership: &CgroupMembership) -> bool {
+    pub(super) fn is_of(&self, membership: &CgroupMembership) -> bool {
         if self.unified {
             membership.hierarchy == 0 && membership.controllers.is_empty()
         } else {
-            membership.controllers.iter().any(|controller| controller == "hugetlb")
+            membership.controllers.iter().any(|controller| controller == self.controller)
         }
     }
 
     /// The folder of a cgroup; `None` where the mount does not show it.
-    fn folder(&self, path: &str) -> Option<String> {
+    pub(super) fn folder(&self, path: &str) -> Option<String> {
         let below = path.trim_end_matches('/').strip_prefix(self.root.as_str())?;
         let inside = below.is_empty() || below.starts_with('/');
         (inside && below.split('/').all(|part| part != "..")).then(|| format!("{}{below}", self.mount))
@@ -107,7 +109,7 @@ impl Hierarchy {
 /// Reads the limits of every cgroup that one of the processes is in, and of those above it.
 pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<HugetlbCgroup> {
     let Some(mounts) = mounts::read(door).into_known() else { return Vec::new() };
-    let Some(hierarchy) = Hierarchy::find(door, &mounts) else { return Vec::new() };
+    let Some(hierarchy) = Hierarchy::find(door, &mounts, "hugetlb") else { return Vec::new() };
     let memberships = processes.into_iter().filter_map(|process| process.cgroups.known()).flat_map(|all| all.iter());
     let paths: BTreeSet<&str> = memberships
         .filter(|membership| hierarchy.is_of(membership))
@@ -126,7 +128,7 @@ pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Pro
 }
 
 /// `/`, `/a`, `/a/b` of `/a/b`.
-fn lineage(path: &str) -> impl Iterator<Item = &str> {
+pub(super) fn lineage(path: &str) -> impl Iterator<Item = &str> {
     let path = path.trim_end_matches('/');
     let ends = path.char_indices().filter(|(at, c)| *c == '/' && *at > 0).map(|(at, _)| at);
     let above = ends.chain([path.len()]).filter(|end| *end > 0).filter_map(|end| path.get(..end));
@@ -240,7 +242,7 @@ mod tests {
             read(&mut door, &[process(1, &[(4, &["hugetlb"], "/../..")]), process(2, &[(4, &["hugetlb"], "/")])]);
         assert_eq!(found.len(), 1, "a container's own root is limited");
         assert_eq!(found[0].path, "/");
-        let outside = Hierarchy { mount: "/cg".into(), root: "/docker/ab".into(), unified: false };
+        let outside = Hierarchy { controller: "hugetlb", mount: "/cg".into(), root: "/docker/ab".into(), unified: false };
         assert_eq!(outside.folder("/docker/ab/x"), Some("/cg/x".into()));
         assert_eq!(outside.folder("/docker/abc"), None);
         assert_eq!(outside.folder("/.."), None);

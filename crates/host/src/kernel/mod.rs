@@ -2,6 +2,7 @@
 
 pub mod buddyinfo;
 pub mod cgroup_hugetlb;
+pub mod cgroup_memory;
 pub mod cmdline;
 pub mod cpuinfo;
 pub mod hugepages;
