@@ -1,7 +1,7 @@
 //! What the engines of a host make of transparent huge pages, by engine and version.
 
-use hugewise_engines::ThpAdvice;
 use hugewise_engines::Kind;
+use hugewise_engines::ThpAdvice;
 use hugewise_model::{Host, Instance, Lack, Level};
 
 use crate::Missing;

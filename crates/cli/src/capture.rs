@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use hugewise_engines::Kind;
 use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
-use hugewise_engines::Kind;
 use hugewise_model::{Host, Instance, Observed};
 use hugewise_report::date;
 

@@ -64,9 +64,8 @@ impl Kind {
 /// One of the engines that can be described, by name.
 fn kind() -> impl TypedValueParser<Value = Kind> {
     let values = Kind::all().map(|kind| PossibleValue::new(kind.engine.as_str()).help(kind.help()));
-    PossibleValuesParser::new(values).try_map(|name| {
-        Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("no engine that can be described")
-    })
+    PossibleValuesParser::new(values)
+        .try_map(|name| Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("no engine that can be described"))
 }
 
 #[derive(clap::Args)]
@@ -262,9 +261,7 @@ fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<
     let processes = group.value("processes", &raw.processes)?;
     let main = match (config, sga) {
         (None, Some(sga)) => Description::Sizes { engine, sga, sga_max, processes },
-        (Some(path), None) if sga_max.is_none() && processes.is_none() => {
-            Description::Config { engine, path }
-        }
+        (Some(path), None) if sga_max.is_none() && processes.is_none() => Description::Config { engine, path },
         (Some(_), _) => {
             return Err("--config holds the sizes of an Oracle instance: leave --sga and its like out".into());
         }
@@ -334,9 +331,15 @@ mod tests {
         assert_eq!(
             descriptions(&line),
             [
-                Description::Files { engine: Engine::PostgreSql, data_dir: some("/a"), config: None, server_binary: None },
+                Description::Files {
+                    engine: Engine::PostgreSql,
+                    data_dir: some("/a"),
+                    config: None,
+                    server_binary: None
+                },
                 Description::Config { engine: Engine::MariaDb, path: "/etc/my.cnf".into() },
-                Description::Files { engine: Engine::PostgreSql,
+                Description::Files {
+                    engine: Engine::PostgreSql,
                     data_dir: some("/b"),
                     config: some("/b/postgresql.conf"),
                     server_binary: None
@@ -353,7 +356,12 @@ mod tests {
     fn oracle_brings_its_companions() {
         let line = ["--engine", "oracle", "--sga", "34G", "--asm", "--management-database=2G"];
         let servers = parse(&line).unwrap();
-        let oracle = |gib| Description::Sizes { engine: Engine::Oracle, sga: Bytes::from_gib(gib), sga_max: None, processes: None };
+        let oracle = |gib| Description::Sizes {
+            engine: Engine::Oracle,
+            sga: Bytes::from_gib(gib),
+            sga_max: None,
+            processes: None,
+        };
         let seen: Vec<_> = servers.into_iter().map(|server| (server.description, server.known_as)).collect();
         let expected = [(oracle(34), None), (oracle(1), Some(("+ASM", "asm"))), (oracle(2), Some(("-MGMTDB", "gimr")))];
         assert_eq!(seen, expected);

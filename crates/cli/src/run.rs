@@ -158,7 +158,9 @@ fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsS
     let flags = plan::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let command = std::iter::once("java".to_owned()).chain(flags).chain(words).collect();
-    let described = describe::describe(host, source, &Description::Command { engine: hugewise_model::Engine::Jvm, command }, false).ok()?;
+    let described =
+        describe::describe(host, source, &Description::Command { engine: hugewise_model::Engine::Jvm, command }, false)
+            .ok()?;
     let demand = described.instance.demand?;
     Some(demand.pages.of(demand.page_size))
 }

@@ -1,8 +1,8 @@
 //! What servers' logs say, held against what the servers map.
 
 use hugewise_advice::standing::Standing;
-use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_engines::Kind;
+use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{Engine, Instance};
 use hugewise_report::Disagreement;
 

@@ -43,7 +43,8 @@ fn each_is_said_to_be_looked_for() {
     // A process, or it would be said that none can be read.
     std::fs::create_dir(proc.join("1")).unwrap();
     std::fs::write(proc.join("1/stat"), "1 (init) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 1 1 1\n").unwrap();
-    std::fs::write(proc.join("1/status"), "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
+    std::fs::write(proc.join("1/status"), "Name:\tinit\nPid:\t1\nPPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n")
+        .unwrap();
     std::fs::write(proc.join("1/cmdline"), "/sbin/init\0").unwrap();
     let text = said(&["check", "--root", empty.path().to_str().unwrap()]);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -66,7 +67,10 @@ fn each_that_can_be_described_is_offered_completed_and_documented() {
         assert!(words(&help).contains(engine.as_str()), "{engine} is not in `size --help`");
         assert!(words(&manual).contains(engine.as_str()), "{engine} is not in its manual page: cargo xtask docs");
         for shell in ["bash", "zsh", "fish"] {
-            assert!(words(&said(&["completions", shell])).contains(engine.as_str()), "{shell} does not complete {engine}");
+            assert!(
+                words(&said(&["completions", shell])).contains(engine.as_str()),
+                "{shell} does not complete {engine}"
+            );
         }
         for file in ["hugewise.bash", "_hugewise", "hugewise.fish"] {
             let kept = document(&format!("docs/completions/{file}"));

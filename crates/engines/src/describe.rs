@@ -6,8 +6,8 @@
 use hugewise_host::Source;
 use hugewise_model::Host;
 
-pub use crate::description::{DescribeError, Described, Description, NO_IDENTITY};
 use crate::Kind;
+pub use crate::description::{DescribeError, Described, Description, NO_IDENTITY};
 
 /// What the described server needs. With `ask` the server's own program may be run to say so; it
 /// never touches the server's files.
@@ -77,8 +77,12 @@ mod tests {
     #[test]
     fn several_servers_are_told_apart() {
         let source = MapSource::new().file("/a/pg.conf", "").file("/b/pg.conf", "cluster_name = 'a 2'\n");
-        let config =
-            |path: &str| Description::Files { engine: Engine::PostgreSql, data_dir: None, config: Some(path.into()), server_binary: None };
+        let config = |path: &str| Description::Files {
+            engine: Engine::PostgreSql,
+            data_dir: None,
+            config: Some(path.into()),
+            server_binary: None,
+        };
         let segment = Description::Segment { bytes: Bytes::from_gib(5) };
         let descriptions = [config("/a/pg.conf"), config("/b/pg.conf"), config("/a/pg.conf"), segment.clone(), segment];
         let all = describe_all(&Host::default(), &source, &descriptions, true).unwrap();

@@ -328,12 +328,18 @@ mod tests {
         for kind in kinds() {
             for (name, _) in kind.texts {
                 let plain = |it: &str| it.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
-                let read = kind.options.iter().chain(kind.settings).any(|it| {
-                    plain(it) == plain(name) || plain(it).rsplit('.').next() == Some(&plain(name))
-                });
+                let read = kind
+                    .options
+                    .iter()
+                    .chain(kind.settings)
+                    .any(|it| plain(it) == plain(name) || plain(it).rsplit('.').next() == Some(&plain(name)));
                 let include = ["include", "includedir", "include_dir", "include_if_exists", "ifile", "spfile"];
                 let inside = ["mem-path", "memory-backend", "oracle_home"];
-                assert!(read || include.contains(name) || inside.contains(name), "{} does not read {name}", kind.engine);
+                assert!(
+                    read || include.contains(name) || inside.contains(name),
+                    "{} does not read {name}",
+                    kind.engine
+                );
             }
         }
     }

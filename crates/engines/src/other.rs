@@ -8,8 +8,7 @@ use hugewise_model::{Asked, Bytes, Engine, Host, Mapping, Process};
 use crate::{By, Found, Kind, Scene, plain, segments};
 
 /// Everything else; the last to be asked.
-pub static KIND: Kind =
-Kind {
+pub static KIND: Kind = Kind {
     engine: Engine::Other,
     find,
     describe: Some((By::Segment, plain::describe)),

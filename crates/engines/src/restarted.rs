@@ -119,7 +119,10 @@ mod tests {
     #[test]
     fn the_units_words_count_and_what_they_leave_open_stays() {
         let of = next_command;
-        assert_eq!(of("/usr/sbin/mariadbd", "/usr/sbin/mariadbd --large-pages $OPTS").unwrap(), "/usr/sbin/mariadbd --large-pages");
+        assert_eq!(
+            of("/usr/sbin/mariadbd", "/usr/sbin/mariadbd --large-pages $OPTS").unwrap(),
+            "/usr/sbin/mariadbd --large-pages"
+        );
         let open = of("mariadbd --large-pages --port=1", "/usr/sbin/mariadbd --port=2 $OPTS").unwrap();
         assert_eq!(open, "mariadbd --port=2 --large-pages");
         assert_eq!(of("mariadbd --large-pages", "/usr/sbin/mariadbd").unwrap(), "mariadbd");
@@ -129,7 +132,8 @@ mod tests {
     /// A server of that command line in a service of its own, with this unit, and 512 MiB of private and of shared memory.
     fn restart(running: &str, unit: &str, huge: bool) -> Observed<NextStart> {
         let program = running.split(' ').next().unwrap();
-        let cgroup = CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: "/system.slice/db.service".into() };
+        let cgroup =
+            CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: "/system.slice/db.service".into() };
         let page_size = Observed::Known(if huge { PageSize::MIB_2 } else { PageSize::KIB_4 });
         let mapping = |start: u64, shared, name: &str| Mapping {
             start,
@@ -194,8 +198,18 @@ mod tests {
                 Asked::Must,
                 512,
             ),
-            ("/usr/lib/postgresql/15/bin/postgres -D /data", "/usr/lib/postgresql/15/bin/postgres -D /data -c huge_pages=on", Asked::Must, 240),
-            ("/usr/lib/postgresql/15/bin/postgres -D /data", "/usr/lib/postgresql/15/bin/postgres -D /data -c huge_pages=on -B 131072", Asked::Must, 512),
+            (
+                "/usr/lib/postgresql/15/bin/postgres -D /data",
+                "/usr/lib/postgresql/15/bin/postgres -D /data -c huge_pages=on",
+                Asked::Must,
+                240,
+            ),
+            (
+                "/usr/lib/postgresql/15/bin/postgres -D /data",
+                "/usr/lib/postgresql/15/bin/postgres -D /data -c huge_pages=on -B 131072",
+                Asked::Must,
+                512,
+            ),
         ] {
             let unit = unit.split_whitespace().collect::<Vec<_>>().join(" ");
             let next = restart(running, &unit, false);

@@ -247,7 +247,7 @@ mod tests {
                 memlock: Observed::Absent,
                 user: user.map(str::to_owned).into(),
                 command: Observed::Absent,
-        ambient_ipc_lock: false,
+                ambient_ipc_lock: false,
                 files: vec![format!("/usr/lib/systemd/system/{name}")],
             })
             .collect();

@@ -1,7 +1,7 @@
 //! One start of one server: what it asks for, and what comes of it in the pools that it finds.
 
-use hugewise_model::instance::Mechanism;
 use hugewise_engines::{Kind, Start, Takes};
+use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::{Obstacle, Outlook};
@@ -164,10 +164,7 @@ pub(super) fn outlook(
 
 /// Whether a server that grows later finds the pages that it begins with.
 fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCount) -> bool {
-    pages > PageCount::ZERO
-        && pages >= to_begin_with(instance, page, demand)
-        && pages < demand
-        && kind(instance).grows
+    pages > PageCount::ZERO && pages >= to_begin_with(instance, page, demand) && pages < demand && kind(instance).grows
 }
 
 /// Whether a server that raises the pool itself finds the memory for that.

@@ -2,9 +2,7 @@
 
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
-use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize,
-};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;

@@ -2,8 +2,8 @@
 
 use hugewise_advice::permission;
 use hugewise_advice::words::shell_word;
-use hugewise_model::escape::shell::operand;
 use hugewise_engines::Kind;
+use hugewise_model::escape::shell::operand;
 use hugewise_model::{Host, Instance};
 
 /// Restarts an instance: huge pages come at its start alone.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use hugewise_advice::{chain, login};
+use hugewise_engines::Kind;
 use hugewise_host::Door;
 use hugewise_host::config::{limits, systemd};
-use hugewise_engines::Kind;
 use hugewise_model::{Host, Instance, Limit, Observed};
 
 use super::overlay::Overlay;

@@ -3,9 +3,9 @@
 use hugewise_advice::chain;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
+use hugewise_engines::Kind;
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
-use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
 

@@ -52,7 +52,8 @@ pub(crate) fn describe(
     instance.version = version(&mut door, program);
     instance.asked_page_size =
         instance.asked_page_size.or_else_absent(|| Observed::Known(described::page_size(&scene)));
-    (instance.demand, instance.beside) = super::demand(host, &instance, &read, None, container::memory(&scene, &main, &read, None).as_ref());
+    (instance.demand, instance.beside) =
+        super::demand(host, &instance, &read, None, container::memory(&scene, &main, &read, None).as_ref());
     Ok(Described { instance, unread: door.unread })
 }
 

@@ -1,11 +1,11 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
-mod log;
 mod container;
 mod demand;
 mod described;
 pub mod flags;
 pub mod hsperf;
+mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 

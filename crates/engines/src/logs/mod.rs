@@ -250,7 +250,8 @@ pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogRepo
         }
     }
     let text = search.ends().map_err(fail)?;
-    let known = |(_, format): &&(&Kind, &Format)| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
+    let known =
+        |(_, format): &&(&Kind, &Format)| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
     let Some((kind, _)) = formats.iter().find(known) else {
         let names: Vec<&str> = self::formats().flat_map(|(kind, _)| kind.names).map(|(_, name)| *name).collect();
         let (last, others) = names.split_last().unwrap_or((&"", &[]));

@@ -1,11 +1,11 @@
 //! MySQL, Percona Server and MariaDB.
 
-mod log;
 mod ask;
 pub mod cnf;
 mod demand;
 mod described;
 mod files;
+mod log;
 pub mod persisted;
 
 use hugewise_host::capture::shape::{Shape, is_version};

@@ -165,7 +165,12 @@ mod tests {
 
     #[test]
     fn an_sga_is_its_granules_and_some_spare_pages() {
-        let sizes = Description::Sizes { engine: Engine::Oracle, sga: Bytes::from_gib(34), sga_max: None, processes: Some(1000) };
+        let sizes = Description::Sizes {
+            engine: Engine::Oracle,
+            sga: Bytes::from_gib(34),
+            sga_max: None,
+            processes: Some(1000),
+        };
         let instance = by(&sizes, &MapSource::new()).unwrap().instance;
         let demand = instance.demand.unwrap();
         assert_eq!((demand.pages, demand.source), (PageCount(17_412), DemandSource::Estimated { error_percent: 1 }));

@@ -3,21 +3,22 @@
 //! An instance is known by its process monitor, `<prefix>_pmon_<SID>`: `ora_`, since 23ai `db_`, for ASM `asm_`, for the
 //! management database `mdb_`, for the ASM proxy `apx_`. Its dedicated servers are called `oracle<SID>`.
 
-mod starter;
+mod demand;
+mod described;
 mod log;
 mod log_block;
 mod log_lines;
 mod log_table;
-mod demand;
-mod described;
 pub mod parameters;
+mod starter;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize, Process, Unread,
+    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize,
+    Process, Unread,
 };
 
 use crate::kind::ThpAdvice;

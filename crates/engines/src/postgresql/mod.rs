@@ -1,11 +1,11 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
-mod log;
-mod log_records;
 mod ask;
 pub mod conf;
 mod demand;
 mod described;
+mod log;
+mod log_records;
 mod program;
 mod remedy;
 mod settings;

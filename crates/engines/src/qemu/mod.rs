@@ -1,7 +1,7 @@
 //! QEMU: the memory of virtual machines, with or without KVM.
 
-mod log;
 mod described;
+mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 

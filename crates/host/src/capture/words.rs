@@ -368,7 +368,16 @@ mod tests {
             ]
             .concat(),
             settings: vec!["huge_pages", "large_pages"],
-            programs: vec!["postgres", "mysqld", "java", "redis-server", "qemu-kvm", "qemu-system-*", "mongod", "oracle"],
+            programs: vec![
+                "postgres",
+                "mysqld",
+                "java",
+                "redis-server",
+                "qemu-kvm",
+                "qemu-system-*",
+                "mongod",
+                "oracle",
+            ],
             shape: Some(|name| if ["datadir", "-D", "-mem-path"].contains(&name) { Shape::Path } else { Shape::Plain }),
             ..Keeps::default()
         }

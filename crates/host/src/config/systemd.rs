@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
-use super::files::{joined, overlaid, place};
 use super::exec_start;
+use super::files::{joined, overlaid, place};
 use super::unit::{self, Assignment, UnitName};
 use super::unit_values::{Capabilities, parse_limit};
 use crate::Door;

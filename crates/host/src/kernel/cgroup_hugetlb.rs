@@ -242,7 +242,8 @@ mod tests {
             read(&mut door, &[process(1, &[(4, &["hugetlb"], "/../..")]), process(2, &[(4, &["hugetlb"], "/")])]);
         assert_eq!(found.len(), 1, "a container's own root is limited");
         assert_eq!(found[0].path, "/");
-        let outside = Hierarchy { controller: "hugetlb", mount: "/cg".into(), root: "/docker/ab".into(), unified: false };
+        let outside =
+            Hierarchy { controller: "hugetlb", mount: "/cg".into(), root: "/docker/ab".into(), unified: false };
         assert_eq!(outside.folder("/docker/ab/x"), Some("/cg/x".into()));
         assert_eq!(outside.folder("/docker/abc"), None);
         assert_eq!(outside.folder("/.."), None);
