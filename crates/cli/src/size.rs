@@ -1,15 +1,14 @@
 //! `hugewise size`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
-use hugewise_advice::target::{self, Wish};
+use hugewise_advice::target;
 use hugewise_engines::describe::{self, Description};
 use hugewise_engines::{Found, named};
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageSize, Unread};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
 use crate::check::PageFormat;
@@ -95,7 +94,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
     let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
     if arguments.instance.is_none() {
-        planned_for(&host, &mut instances);
+        let assessment = hugewise_advice::assess(&host, &instances);
+        target::planned_for(&host, &mut instances, &assessment);
     }
     describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
     if let Some(name) = &arguments.instance {
@@ -127,7 +127,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.title());
     if sizing.refusal.is_some() {
         Ok(Outcome::Found)
-    } else if host.torn.is_some() || instances.iter().filter(left_out).any(|it| is_unknown(it, &unread)) {
+    } else if (host.unseen().is_some() && !alone)
+        || host.torn.is_some()
+        || instances.iter().filter(left_out).any(|it| is_unknown(it, &unread))
+    {
         Ok(Outcome::Incomplete)
     } else {
         Ok(Outcome::Fine)
@@ -149,17 +152,6 @@ fn running(arguments: &Arguments, host: &Host, source: &dyn Source, alone: bool)
         unread.append(&mut hugewise_engines::connect::ask(host, &mut instances));
     }
     (instances, unread)
-}
-
-/// Leaves those that a plan would have pages for, so that both say the same; all of them where it would have none.
-fn planned_for(host: &Host, instances: &mut Vec<Instance>) {
-    let assessment = hugewise_advice::assess(host, instances);
-    let planned = target::to_size(host, instances, &assessment, Wish::default());
-    if !planned.is_empty() {
-        let ids: BTreeSet<InstanceId> = planned.iter().map(Instance::id).collect();
-        // Strangers and servers that have no way to a pool are told of with the reason.
-        instances.retain(|it| ids.contains(&it.id()) || !it.is_vouched() || it.asked != Asked::No);
-    }
 }
 
 fn of_a_process(what: &str) -> bool {

@@ -87,6 +87,7 @@ impl Sample {
         };
         let disagreements: Vec<Disagreement> = instances.first().map(disagreement).into_iter().collect();
         show(&Verified {
+            named: false,
             host,
             instances,
             assessment,

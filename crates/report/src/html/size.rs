@@ -34,6 +34,11 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
         section {
             h2 { "Instances" }
             (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
+            @for sized in &sizing.instances {
+                @if let Some(why) = &sized.asks_unread {
+                    p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
+                }
+            }
             @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance)) } ", " (clean(&left.why)) } }
         }
         section {
@@ -57,7 +62,9 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                 h2 { "Forecast" }
                 @if let Some(chart) = growth(report) { (figure(&chart)) }
                 (table("forecast", &size::FORECAST, &size::forecast_rows(sizing)))
-                @if let Some(note) = size::forecast_note(sizing) { p.faint { (clean(&note)) } }
+                @for note in [size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
+                    p.faint { (clean(note)) }
+                }
             }
         }
         section { h2 { "Limits" } ul { @for line in size::limit_lines(sizing) { li { (spans(&line)) } } } }

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use hugewise_advice::forecast::Basis;
 use hugewise_advice::sizing;
 use hugewise_model::{Bytes, DemandSource, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::instance::{Demand, PageTablesAtMax, page_tables_at_max};
 use super::{Reasons, UnreadFact};
 use crate::SizeReport;
 
@@ -82,8 +82,18 @@ pub struct SizedInstance {
     pub source: &'static str,
     /// Largest error of the formula seen, in percent; null for other sources.
     pub error_percent: Option<u8>,
-    /// Whether its settings ask for huge pages of this size.
+    /// What it needs on pages of other sizes beside these.
+    pub beside: Vec<Demand>,
+    /// Whether its settings ask for huge pages of this size; false where that could not be read, too: `asked` tells which.
     pub asks: bool,
+    /// Whether they do: `unknown` where its settings could not be read.
+    #[schemars(extend("enum" = ["yes", "no", "unknown"]))]
+    pub asked: &'static str,
+    /// What could not be read, where that is so.
+    pub asked_why: Option<String>,
+    /// Page tables that all its processes are expected to have at the most sessions that its settings allow, as
+    /// `hugewise check` has them; null where the most sessions are not known.
+    pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
 }
 
 /// A server that no pages are planned for.
@@ -109,6 +119,8 @@ pub struct ForecastRow {
     pub page_tables_bytes: u64,
     /// Of the same processes, where those of each server map its memory at one address.
     pub page_tables_least_bytes: u64,
+    /// Were every session to touch all of its server's memory.
+    pub page_tables_most_bytes: u64,
     /// Seconds that one log-in spends on touching the memory; null where sessions are threads.
     pub login_seconds: Option<f64>,
     /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
@@ -248,7 +260,15 @@ impl SizedInstance {
             demand_pages: sized.demand_pages.get(),
             source,
             error_percent,
-            asks: sized.asks,
+            beside: sized.beside.iter().map(Demand::from).collect(),
+            asks: sized.asks == Some(true),
+            asked: match sized.asks {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "unknown",
+            },
+            asked_why: sized.asks_unread.clone(),
+            page_tables_at_max: itself.and_then(|it| page_tables_at_max(report.host, it)),
         }
     }
 }
@@ -262,16 +282,14 @@ impl From<&sizing::ForecastRow> for ForecastRow {
             page_bytes: row.page_size.into(),
             page_tables_bytes: row.page_tables.get(),
             page_tables_least_bytes: row.page_tables_least.get(),
+            page_tables_most_bytes: row.page_tables_most.get(),
             login_seconds: reasons.derive("login_seconds", row.login_seconds, "sessions are threads"),
             memory_left_bytes: reasons.derive(
                 "memory_left_bytes",
                 row.memory_left.map(Bytes::get),
                 "the host's memory is not known",
             ),
-            basis: match row.basis {
-                Basis::Measured => "measured",
-                Basis::FullTouch => "full_touch",
-            },
+            basis: row.basis.as_str(),
             reasons,
         }
     }
