@@ -93,8 +93,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let host = hugewise_host::read(source.as_ref());
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
     let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
+    let all = instances.clone();
+    let assessment = hugewise_advice::assess(&host, &all);
     if arguments.instance.is_none() {
-        let assessment = hugewise_advice::assess(&host, &instances);
         target::planned_for(&host, &mut instances, &assessment);
     }
     describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
@@ -113,9 +114,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let sizing = match sizing::size(&host, &instances, &request) {
         Ok(sizing) => sizing,
-        Err(error) => return nothing(&error, &instances, &unread),
+        Err(error) => return nothing(&error, &host, &instances, &request, &unread),
     };
-    let sized = SizeReport { host: &host, instances: &instances, sizing: &sizing, request: &request, unread: &unread };
+    // Of a host that is only thought of, no plan keeps anything.
+    let planned = match arguments.memory {
+        None if !alone => target::goals(&host, &all, &assessment, &sizing),
+        _ => Vec::new(),
+    };
+    let sized = SizeReport {
+        host: &host,
+        instances: &instances,
+        sizing: &sizing,
+        planned: &planned,
+        request: &request,
+        unread: &unread,
+    };
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => sized.write_text(&mut text, terminal::layout(arguments.color, false)),
@@ -249,13 +262,31 @@ pub(crate) fn is_unknown(instance: &Instance, unread: &[Unread]) -> bool {
 }
 
 /// There is no answer: for want of a server, or for want of facts.
-fn nothing(error: &SizeError, instances: &[Instance], unread: &[Unread]) -> Result<Outcome, Failure> {
-    if *error == SizeError::NothingToSize && instances.iter().any(|instance| is_unknown(instance, unread)) {
+fn nothing(
+    error: &SizeError,
+    host: &Host,
+    instances: &[Instance],
+    request: &Request,
+    unread: &[Unread],
+) -> Result<Outcome, Failure> {
+    if *error != SizeError::NothingToSize {
+        return Err(Failure::new(error.to_string()));
+    }
+    if let Some(why) = host.unseen() {
+        let message = format!("nothing to size of what could be seen, and there may be more servers: {why}");
+        return outcome::complain(&message, Outcome::Incomplete);
+    }
+    if instances.iter().any(|instance| is_unknown(instance, unread)) {
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
         let message = format!("what {} needs could not be read; run as root, or describe it", titles.join(", "));
         return outcome::complain(&message, Outcome::Incomplete);
     }
-    Err(Failure::new(error.to_string()))
+    let left_out = sizing::left_out(host, instances, request);
+    let left_out: Vec<String> = left_out.iter().map(|left| format!("{}: {}", left.instance, left.why)).collect();
+    match left_out.as_slice() {
+        [] => Err(Failure::new(error.to_string())),
+        _ => Err(Failure::new(format!("nothing to size: {}", left_out.join("; ")))),
+    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,11 @@ impl Reading {
     pub fn size<T>(&self, request: &Request, show: impl FnOnce(&SizeReport<'_>) -> T) -> Result<T, SizeError> {
         let Self { host, instances, assessment, unread, .. } = self;
         let sizing = sizing::size(host, &planned_for(host, instances, assessment), request)?;
-        Ok(show(&SizeReport { host, instances, request, sizing: &sizing, unread }))
+        let planned = match request.memory {
+            None => target::goals(host, instances, assessment, &sizing),
+            Some(_) => Vec::new(),
+        };
+        Ok(show(&SizeReport { host, instances, request, sizing: &sizing, planned: &planned, unread }))
     }
 }
 

@@ -227,6 +227,11 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
     })
 }
 
+/// The servers that no pages are planned for, and why: what is left to say where [`size`] finds nothing to size.
+pub fn left_out(host: &Host, instances: &[Instance], request: &Request) -> Vec<LeftOut> {
+    wanted::plan(host, instances, request, &choices::offered(host)).left_out
+}
+
 /// The host and what is asked of it.
 struct Ask<'a> {
     host: &'a Host,

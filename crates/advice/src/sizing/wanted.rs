@@ -1,9 +1,7 @@
 //! Which servers the pools are for, on which page size, and what each needs of it.
 
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
-use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize,
-};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, PageCount, PageSize};
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
@@ -155,7 +153,11 @@ fn want<'a>(
         return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
     }
     if crate::chain::is_amm(instance) {
-        return Err("automatic memory management: an SGA in /dev/shm cannot use huge pages".into());
+        let why = "automatic memory management: an SGA in /dev/shm cannot use huge pages";
+        // Nobody takes an ASM instance off it.
+        let then = need::demand(host, instance).filter(|_| !lead::is_asm_with_amm(instance));
+        let then = then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size));
+        return Err(format!("{why}{}", then.unwrap_or_default()));
     }
     if instance.mechanism == Mechanism::None || instance.asked == Asked::Cannot {
         return Err("this memory has no way to huge pages of a pool".into());

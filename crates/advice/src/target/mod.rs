@@ -127,6 +127,15 @@ pub fn target(
     Ok(Target { pools, sizing, unknown })
 }
 
+/// How large each pool is to be with this sizing: what a plan makes of the pages that it says.
+pub fn goals(host: &Host, instances: &[Instance], assessment: &Assessment, sizing: &Sizing) -> Vec<Goal> {
+    let known = stranger::known(instances);
+    let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    let (sizing, wish) = (Some(sizing), Wish::default());
+    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[] };
+    ask.goals().0
+}
+
 /// Whether one of these names means an instance.
 pub fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -> bool {
     names.iter().any(|name| named::meant(instances, name).iter().any(|meant| meant.id() == instance.id()))

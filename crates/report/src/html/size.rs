@@ -29,7 +29,9 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                 ul { @for reason in &refusal.reasons { li { (clean(reason)) } } }
             }
         } @else {
-            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools))) }
+            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools)))
+                @for note in size::kept_notes(report) { p.faint { (note) } }
+            }
         }
         section {
             h2 { "Instances" }

@@ -3,6 +3,7 @@
 use std::io;
 
 use hugewise_advice::sizing;
+use hugewise_advice::target::Goal;
 use hugewise_model::{Bytes, DemandSource, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -60,6 +61,9 @@ pub struct PoolTarget {
     pub now_pages: Option<u64>,
     /// Whether the memory that is free now would do; null where that is not known.
     pub room_now: Option<bool>,
+    /// Pages of this size, on all nodes, that the host has once `hugewise plan` is applied: what the pool has beyond its
+    /// need stays without --shrink. Null where no plan is made, as for a host that is only described.
+    pub planned_pages: Option<u64>,
 }
 
 /// What one server needs.
@@ -229,8 +233,8 @@ pub struct Refusal {
     pub largest_pools_bytes: u64,
 }
 
-impl From<&sizing::PoolTarget> for PoolTarget {
-    fn from(pool: &sizing::PoolTarget) -> Self {
+impl PoolTarget {
+    fn new(pool: &sizing::PoolTarget, planned: &[Goal]) -> Self {
         Self {
             page_bytes: pool.page_size.into(),
             node: pool.node,
@@ -239,6 +243,7 @@ impl From<&sizing::PoolTarget> for PoolTarget {
             others_pages: pool.held_by_others.get(),
             now_pages: pool.now.map(PageCount::get),
             room_now: pool.room_now,
+            planned_pages: planned.iter().find(|goal| goal.page_size == pool.page_size).map(|goal| goal.goal.get()),
         }
     }
 }
@@ -359,7 +364,8 @@ impl From<&sizing::Refusal> for Refusal {
     fn from(refusal: &sizing::Refusal) -> Self {
         Self {
             reasons: refusal.reasons.clone(),
-            wanted: refusal.wanted.iter().map(PoolTarget::from).collect(),
+            // Nothing is planned that does not fit.
+            wanted: refusal.wanted.iter().map(|pool| PoolTarget::new(pool, &[])).collect(),
             short_bytes: refusal.short.get(),
             largest_pools_bytes: refusal.largest_pools.get(),
         }
@@ -373,7 +379,7 @@ impl From<&SizeReport<'_>> for Size {
         Self {
             schema: SIZE_SCHEMA,
             fits: sizing.refusal.is_none(),
-            pools: sizing.pools.iter().map(PoolTarget::from).collect(),
+            pools: sizing.pools.iter().map(|pool| PoolTarget::new(pool, report.planned)).collect(),
             instances: sizing.instances.iter().map(|sized| SizedInstance::new(sized, report)).collect(),
             left_out: sizing.left_out.iter().map(left).collect(),
             forecast: sizing.forecast.iter().map(ForecastRow::from).collect(),

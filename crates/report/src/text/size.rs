@@ -29,6 +29,9 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
         refused(screen, refusal)?;
     } else {
         pools(screen, &sizing.pools)?;
+        for note in kept_notes(report) {
+            screen.flow(4, &Spans::new().add(Role::Quiet, "  ").add(Role::Text, &note))?;
+        }
     }
     screen.blank()?;
     budget(screen, &sizing.budget)?;
@@ -120,6 +123,24 @@ pub(crate) const POOLS: [Column; 8] = [
     column("memory", true),
     Column { heading: "room for them now", short: "room now", right: false, least: None },
 ];
+
+/// What a plan leaves in a pool beyond what is needed.
+pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
+    let beyond = report.planned.iter().filter_map(|goal| {
+        let of_size = report.sizing.pools.iter().filter(|pool| pool.page_size == goal.page_size);
+        let needed: PageCount = of_size.map(|pool| pool.pages).sum();
+        let spare = goal.goal.saturating_sub(needed);
+        let page = goal.page_size;
+        let stays = spare > PageCount::ZERO && goal.goal == goal.now;
+        stays.then(|| {
+            format!(
+                "the pool of {page} keeps its {} pages: hugewise plan --shrink looks for {spare} to give back",
+                goal.goal
+            )
+        })
+    });
+    beyond.collect()
+}
 
 fn pools(screen: &mut Screen<'_>, pools: &[PoolTarget]) -> io::Result<()> {
     table::write(screen, &POOLS, &pool_rows(pools))
