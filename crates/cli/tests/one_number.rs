@@ -147,3 +147,52 @@ fn the_pools_of_size_are_those_of_the_plan() {
     }
     assert!(compared >= 12, "{compared}");
 }
+
+/// A captured host with something more in it.
+fn with(host: &str, more: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(host);
+    let copy = "cp -aT \"$1\" \"$2\" && cd \"$2\" && eval \"$3\"";
+    let done = Command::new("sh").args(["-ec", copy, "sh"]).arg(from).arg(folder.path()).arg(more).status().unwrap();
+    assert!(done.success());
+    folder
+}
+
+/// The last process that was captured has a status that cannot be read.
+const HIDDEN: &str =
+    "for last in proc/[0-9]*; do :; done; rm -f $last/status; printf 'Name:\\tx\\nUid:\\tx\\n' > $last/status";
+
+#[test]
+fn what_could_not_be_seen_is_never_called_well() {
+    let seen = with("healthy-postgresql", ":");
+    let hidden = with("healthy-postgresql", HIDDEN);
+    for words in [&["check"][..], &["verify"], &["verify", "--format", "nagios"], &["size"], &["plan"]] {
+        let (code, out, _) = said(seen.path(), words);
+        assert_eq!(code, 0, "{words:?}: {out}");
+        assert!(!out.contains("could not be read, and"), "{words:?}: {out}");
+        let (code, out, _) = said(hidden.path(), words);
+        assert_eq!(code, 3, "{words:?}: {out}");
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.contains("status of one process could not be read"), "{words:?}: {out}");
+    }
+    let (_, out, _) = said(hidden.path(), &["verify", "--format", "nagios"]);
+    assert!(out.starts_with("HUGEPAGES UNKNOWN - "), "{out}");
+    assert_eq!(json(hidden.path(), &["verify"]).unwrap()["verdict"], "unknown");
+    // One that was named was seen.
+    let (code, out, _) = said(hidden.path(), &["verify", "15/main"]);
+    assert_eq!(code, 0, "{out}");
+    let unknown = json(hidden.path(), &["size"]).unwrap()["budget"]["unknown"].to_string();
+    assert!(unknown.contains("servers that could not be seen"), "{unknown}");
+}
+
+#[test]
+fn no_pages_are_given_back_where_servers_may_be_hidden() {
+    for words in [&["plan"][..], &["plan", "--shrink"]] {
+        let steps = |more| json(with("starved-host", more).path(), words).unwrap()["steps"].to_string();
+        // 6,146 of 14,336 are for the server that is seen.
+        assert!(steps(":").contains("give 8,190 pages of 2 MiB back"), "{words:?}");
+        assert!(!steps(HIDDEN).contains("back"), "{words:?}: {}", steps(HIDDEN));
+    }
+    let check = json(with("starved-host", HIDDEN).path(), &["check"]).unwrap();
+    assert!(!check["findings"].to_string().contains("pages of 2 MiB back"), "{check:#}");
+}

@@ -417,3 +417,4 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
 }
 
 mod properties;
+mod unsure;
