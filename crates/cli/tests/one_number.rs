@@ -196,3 +196,22 @@ fn no_pages_are_given_back_where_servers_may_be_hidden() {
     let check = json(with("starved-host", HIDDEN).path(), &["check"]).unwrap();
     assert!(!check["findings"].to_string().contains("pages of 2 MiB back"), "{check:#}");
 }
+
+#[test]
+fn memory_that_a_setting_keeps_off_huge_pages_is_the_same_case_to_all() {
+    let sysv = "echo 'shared_memory_type = sysv' >> srv/databases/b/main/postgresql.conf";
+    let host = with("no-pool-postgresql", sysv);
+    let check = json(host.path(), &["check"]).unwrap();
+    let finding = check["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "HW403").unwrap();
+    assert!(finding["fix"].to_string().contains("shared_memory_type=mmap"), "{finding:#}");
+    let size = json(host.path(), &["size"]).unwrap();
+    let sized = &size["instances"][0];
+    assert_eq!((&sized["demand_pages"], &sized["asked"]), (&Value::from(537), &Value::from("no")));
+    let plan = json(host.path(), &["plan"]).unwrap();
+    let steps = plan["steps"].to_string();
+    assert!(steps.contains("shared_memory_type = mmap") && steps.contains("pool-2M-now"), "{steps}");
+    assert_eq!(
+        (size["pools"][0]["planned_pages"].as_u64(), plan["at_boot"][0]["pages"].as_u64()),
+        (Some(537), Some(537))
+    );
+}

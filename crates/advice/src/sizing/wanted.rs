@@ -101,11 +101,8 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     let sizes = need::stretches(instance);
     let mapped: PageCount = sizes.iter().map(|size| page.pages_for(*size)).sum();
     let Some(stated) = stated else {
-        return (mapped > PageCount::ZERO).then_some(Demand {
-            page_size: page,
-            pages: mapped,
-            source: DemandSource::Measured,
-        });
+        let source = measured_on(instance, page, mapped);
+        return (mapped > PageCount::ZERO).then_some(Demand { page_size: page, pages: mapped, source });
     };
     let bytes = stated.pages.of(stated.page_size);
     let whole = page.pages_for(bytes);
@@ -113,7 +110,7 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
         return Some(Demand { page_size: page, pages: whole, source: stated.source });
     }
     if mapped > PageCount::ZERO {
-        let source = if instance.pid == 0 { stated.source } else { DemandSource::Measured };
+        let source = if instance.pid == 0 { stated.source } else { measured_on(instance, page, page.pages_for(bytes)) };
         return Some(Demand { page_size: page, pages: mapped, source });
     }
     // Up to one larger page too many, as all that is known was rounded up to it.
@@ -123,6 +120,17 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
         DemandSource::Engine | DemandSource::Measured => u8::try_from(error.min(100)).unwrap_or(100),
     };
     Some(Demand { page_size: page, pages: whole, source: DemandSource::Estimated { error_percent } })
+}
+
+/// What mappings tell of so many pages: one on larger pages was rounded up to them, and needs up to one of these less.
+fn measured_on(instance: &Instance, page: PageSize, pages: PageCount) -> DemandSource {
+    let larger = instance.segments.iter().filter_map(|segment| segment.page_size.get()).filter(|size| *size > page);
+    let beyond: PageCount = larger.map(|size| page.pages_for(size.bytes())).sum();
+    if beyond == PageCount::ZERO {
+        return DemandSource::Measured;
+    }
+    let percent = beyond.get().saturating_mul(100).div_ceil(pages.get().max(1)).min(100);
+    DemandSource::Estimated { error_percent: u8::try_from(percent).unwrap_or(100) }
 }
 
 /// A demand that nobody has seen yet, with the error that its formula may have.
@@ -159,7 +167,9 @@ fn want<'a>(
         let then = then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size));
         return Err(format!("{why}{}", then.unwrap_or_default()));
     }
-    if instance.mechanism == Mechanism::None || instance.asked == Asked::Cannot {
+    // Another kind of memory, chosen by a setting, can be chosen anew.
+    let by_setting = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
+    if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting) {
         return Err("this memory has no way to huge pages of a pool".into());
     }
     if lead::wants_thp(instance) {
@@ -182,7 +192,8 @@ fn want<'a>(
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     let small = demand.pages.of(page) < need::BIG_SEGMENT;
-    if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
+    let off = matches!(instance.asked, Asked::No | Asked::Cannot);
+    if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
     }
     let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);

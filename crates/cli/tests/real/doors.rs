@@ -174,6 +174,18 @@ fn of_hidden_servers_nothing_good_is_said_and_nothing_is_taken_from_them() {
     let output = by_owner(&["plan", "--shrink", "--format", "json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!plan["steps"].to_string().contains("pool-2M-now"), "{plan:#}");
+    // What was captured so is no more whole when it is read.
+    let (place, capture) = (harness::folder(), "host.tar.gz");
+    cluster.owner.own(place.path());
+    let capture = place.path().join(capture);
+    let capture = capture.to_str().unwrap();
+    let output = by_owner(&["capture", "--output", capture]);
+    assert!(said(&output).contains("servers that were not captured"), "{}", said(&output));
+    for words in [&["check", "--fail-on", "never", "--root", capture][..], &["verify", "--root", capture]] {
+        let output = Command::new(HUGEWISE).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains("hidepid="), "{words:?}: {}", said(&output));
+    }
     // Root sees all of them.
     let output = within(hides, &[program, "plan", "--shrink", "--format", "json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -25,6 +25,7 @@ const SECRETS: [&str; 12] = [
 
 fn keeps() -> Keeps {
     Keeps {
+        hidden: None,
         options: vec!["-D", "--datadir", "--defaults-file", "--port"],
         settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
         rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
@@ -52,6 +53,7 @@ fn host() -> MapSource {
             read_at: Observed::Known(1_700_000_000),
             read_as: Observed::Known(0),
             own_root: Observed::Known(true),
+            hidden: None,
             architecture: Observed::Known("aarch64".into()),
             tlb: Observed::Known(vec![hugewise_model::host::TlbLevel {
                 level: 2,

@@ -93,6 +93,35 @@ fn pages_of_several_sizes_are_counted_by_size() {
 }
 
 #[test]
+fn a_mapping_on_larger_pages_tells_smaller_ones_with_its_rounding() {
+    let mut case = quiet();
+    let instance = all_huge(case.postgresql("15/main", gib(7)));
+    instance.segments[0].page_size = Observed::Known(PageSize::GIB_1);
+    instance.asked_page_size = Observed::Known(PageSize::GIB_1);
+    let of = |page_size, pages| Demand { page_size, pages: PageCount(pages), source: DemandSource::Measured };
+    instance.demand = Some(of(PageSize::GIB_1, 7));
+    case.host.pools =
+        Observed::Known(vec![crate::testing::pool(PageSize::MIB_2, 0, 0), crate::testing::pool(PageSize::GIB_1, 7, 0)]);
+    let sizing = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::MIB_2), ..Request::default() });
+    let sized = &sizing.instances[0];
+    // Of the last page of 1 GiB, 512 of 2 MiB, perhaps none is needed: 14.3 %.
+    assert_eq!((sized.demand_pages, sized.source), (PageCount(3584), DemandSource::Estimated { error_percent: 15 }));
+    assert_eq!(sized.asks, Some(false), "its settings ask for 1 GiB pages");
+    let own = plain(&case).instances.remove(0);
+    assert_eq!((own.page_size, own.demand_pages, own.source), (PageSize::GIB_1, PageCount(7), DemandSource::Measured));
+}
+
+#[test]
+fn memory_of_another_kind_by_a_setting_is_sized_for_when_the_setting_is_changed() {
+    let mut case = quiet();
+    let instance = case.postgresql("15/main", gib(4));
+    instance.asked = Asked::Cannot;
+    let sized = plain(&case).instances.remove(0);
+    assert_eq!((sized.demand_pages, sized.asks), (PageCount(2048), Some(false)));
+    assert_eq!(case.assess().target.pool(PageSize::MIB_2).unwrap().goal, PageCount(2048));
+}
+
+#[test]
 fn a_page_size_that_is_asked_for_is_that_of_all_its_memory() {
     for (page, pages) in [(PageSize::MIB_2, 512 + 150), (PageSize::GIB_1, 2)] {
         let sizing = ask(&mixed(), &Request { page_size: PageSizeChoice::Size(page), ..Request::default() });
