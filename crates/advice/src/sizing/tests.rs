@@ -409,7 +409,8 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
     let mut case = quiet();
     case.postgresql("15/main", gib(6));
     let redis = case.instance(Engine::Redis, "6379", gib(4), 0, |_| {});
-    redis.asked = hugewise_model::Asked::Cannot;
+    // As its engine says it.
+    (redis.asked, redis.mechanism) = (hugewise_model::Asked::Cannot, Mechanism::None);
     redis.session_model = SessionModel::Threads;
     let sizing = plain(&case);
     assert_eq!(sizing.instances.len(), 1);
