@@ -34,9 +34,16 @@ fn page_tables(server: &Server) -> (u64, usize) {
     (pids.iter().filter_map(|pid| kernel::status(*pid, "VmPTE:")).sum::<u64>() * 1024, pids.len())
 }
 
+/// Its sessions that run a statement; one that has just ended is none of them.
+fn scanning(server: &Server) -> usize {
+    let parent = u64::from(server.pid);
+    let mut pids = kernel::processes(|command| command.starts_with("postgres: ") && command.contains("[local] SELECT"));
+    pids.retain(|pid| kernel::status(*pid, "PPid:") == Some(parent));
+    pids.len()
+}
+
 /// Adds clients up to so many that each scan the table, and waits until none of them touches more.
 fn scan(cluster: &Cluster, server: &Server, clients: &mut Clients, count: usize) -> (u64, usize) {
-    let before = page_tables(server).1 - clients.0.len();
     while clients.0.len() < count {
         let mut client = cluster.psql("SELECT count(*), pg_sleep(600) FROM t");
         clients.0.push(client.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
@@ -45,7 +52,7 @@ fn scan(cluster: &Cluster, server: &Server, clients: &mut Clients, count: usize)
     harness::wait_for("sessions that have scanned", || {
         std::thread::sleep(std::time::Duration::from_secs(2));
         let now = page_tables(server);
-        let still = now == last && now.1 == before + count;
+        let still = now == last && scanning(server) == count;
         last = now;
         still.then_some(now)
     })
