@@ -51,7 +51,7 @@ fn setting(instance: &Instance, otherwise: &str) -> String {
     instance.setting.as_ref().map_or_else(|| otherwise.to_owned(), ToString::to_string)
 }
 
-fn asked(instance: &Instance) -> Link {
+pub(crate) fn asked(instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Asked, state, evidence);
     match instance.asked {
         _ if asks_since_it_started(instance) => {

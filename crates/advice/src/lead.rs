@@ -245,8 +245,7 @@ pub(crate) fn cost(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
         cost.push_str(&format!(", {each} a process"));
     }
     if let Some(forecast) = at_max(facts, instance) {
-        let bound = if forecast.basis == forecast::Basis::FullTouch { "at most " } else { "" };
-        cost.push_str(&format!(", {bound}{} at {} sessions", forecast.total, PageCount(forecast.sessions)));
+        cost.push_str(&format!(", {} at {} sessions", forecast.in_words(), PageCount(forecast.sessions)));
     }
     Some(cost)
 }

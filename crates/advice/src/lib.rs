@@ -135,6 +135,9 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
         }));
         unknown.extend(missing.into_iter().filter(|verdict| stranger(verdict.instance.as_ref()).is_some()));
     }
+    if let Some(why) = host.unseen() {
+        findings.iter_mut().for_each(|finding| keep_pages(finding, &why));
+    }
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
@@ -193,6 +196,17 @@ fn tidy(mut finding: Finding) -> Finding {
         }
     }
     finding
+}
+
+/// Gives no pages back while servers may be there that nobody has seen.
+fn keep_pages(finding: &mut Finding, why: &str) {
+    let all = finding.remedies.len();
+    finding.remedies.retain(|remedy| !matches!(remedy, Remedy::GiveBack(_)));
+    if finding.remedies.len() < all {
+        finding.remedies.push(Remedy::Consider(words::one_line(&format!(
+            "look where every server is seen before pages are given back: {why}"
+        ))));
+    }
 }
 
 /// One verdict for each fact that is missing, however many rules wanted it.

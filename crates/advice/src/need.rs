@@ -56,12 +56,23 @@ pub fn page_size(host: &Host, instance: &Instance) -> Option<PageSize> {
 /// number where there is one, otherwise measured from its segments.
 pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
     let page_size = page_size(host, instance)?;
-    let stated = instance.demand.as_ref().filter(|demand| demand.page_size == page_size);
+    let mut own = instance.demands();
+    // On pages of several sizes of its own choice, it asks for none of one size alone.
+    let stated = own
+        .find(|demand| demand.page_size == page_size)
+        .or(instance.demand.as_ref().filter(|_| !instance.beside.is_empty()));
     if let Some(demand) = stated.filter(|_| only_touched(instance).is_none()) {
         return Some(demand.clone());
     }
     let pages: PageCount = segment_sizes(instance).into_iter().map(|size| page_size.pages_for(size)).sum();
     (pages > PageCount::ZERO).then_some(Demand { page_size, pages, source: DemandSource::Measured })
+}
+
+/// What an instance needs on pages of other sizes beside [`demand`], as it runs now.
+pub fn beside(host: &Host, instance: &Instance) -> Vec<Demand> {
+    let Some(first) = demand(host, instance) else { return Vec::new() };
+    let several = !instance.beside.is_empty() && instance.demands().any(|own| *own == first);
+    instance.demands().filter(|own| several && own.page_size != first.page_size).cloned().collect()
 }
 
 /// Sizes of the segments that count: servers keep small areas on base pages on purpose.
@@ -72,6 +83,19 @@ pub(crate) fn segment_sizes(instance: &Instance) -> Vec<Bytes> {
         Some(touched) => vec![touched],
         None => sizes,
     }
+}
+
+/// Sizes of the stretches that its sessions touch: its segments, and where none is there yet what it needs, or will.
+pub(crate) fn stretches(instance: &Instance) -> Vec<Bytes> {
+    let bytes = |demand: &Demand| demand.pages.of(demand.page_size);
+    let mut stretches = segment_sizes(instance);
+    if stretches.is_empty() {
+        stretches = instance.demands().map(bytes).collect();
+    }
+    if stretches.is_empty() {
+        stretches = instance.next.known().into_iter().flat_map(|next| &next.demands).map(bytes).collect();
+    }
+    stretches
 }
 
 /// What counts of an instance's memory, where that is what has been touched and no more: of a stranger, of a container's
@@ -104,14 +128,18 @@ pub fn held(instance: &Instance, page_size: PageSize) -> PageCount {
 /// Pages that an instance needs beyond those that it holds: nothing where it is wholly on huge pages,
 /// everything where it is on base pages.
 pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
-    let mut demand = demand(host, instance)?;
-    demand.pages = match instance.huge_pages {
-        HugePageUse::All => PageCount::ZERO,
-        HugePageUse::None => demand.pages,
-        HugePageUse::Partly => demand.pages.saturating_sub(held(instance, demand.page_size)),
-        HugePageUse::Unknown => return None,
-    };
-    Some(demand)
+    let demand = demand(host, instance)?;
+    Some(Demand { pages: lacking(instance, &demand)?, ..demand })
+}
+
+/// What is missing of one of its demands.
+pub fn lacking(instance: &Instance, demand: &Demand) -> Option<PageCount> {
+    match instance.huge_pages {
+        HugePageUse::All => Some(PageCount::ZERO),
+        HugePageUse::None => Some(demand.pages),
+        HugePageUse::Partly => Some(demand.pages.saturating_sub(held(instance, demand.page_size))),
+        HugePageUse::Unknown => None,
+    }
 }
 
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.

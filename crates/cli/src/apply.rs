@@ -115,7 +115,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;
-    ending(&applied, &expectations, &restarted, &unkept)
+    let ended = ending(&applied, &expectations, &restarted, &unkept)?;
+    // What was planned was planned for the servers that were seen.
+    let all_seen = seen.host.unseen().is_none();
+    Ok(if ended == Outcome::Fine && !all_seen { Outcome::Incomplete } else { ended })
 }
 
 /// Where a finding that should be gone remains, that is what a failed check says too.

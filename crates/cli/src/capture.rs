@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if denied > 0 && host.read_as != Observed::Known(0) {
         text.push_str(&format!("{denied} files were denied; run as root to capture them\n"));
     }
+    if let Some(why) = &host.hidden {
+        text.push_str(&format!("there may be servers that were not captured: {why}\n"));
+    }
     outcome::print_clean(&text)?;
     Ok(Outcome::Fine)
 }
@@ -53,6 +56,7 @@ fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
         rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
         shape: Some(hugewise_engines::settings::shape),
         servers: servers(host, instances),
+        hidden: host.hidden.clone(),
     }
 }
 

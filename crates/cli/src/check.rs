@@ -116,8 +116,7 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
     let lost = |verdict: &UnknownVerdict| !host.live && (verdict.instance.is_some() || !host.processes.is_known());
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
-    } else if host.torn.is_some()
-        || host.hidden.is_some()
+    } else if host.unseen().is_some()
         || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.why.is_absent())
     {
         Outcome::Incomplete

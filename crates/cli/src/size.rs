@@ -1,15 +1,14 @@
 //! `hugewise size`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
-use hugewise_advice::target::{self, Wish};
+use hugewise_advice::target;
 use hugewise_engines::describe::{self, Description};
 use hugewise_engines::{Found, named};
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageSize, Unread};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
 use crate::check::PageFormat;
@@ -94,8 +93,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let host = hugewise_host::read(source.as_ref());
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
     let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
+    let all = instances.clone();
+    let assessment = hugewise_advice::assess(&host, &all);
     if arguments.instance.is_none() {
-        planned_for(&host, &mut instances);
+        target::planned_for(&host, &mut instances, &assessment);
     }
     describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
     if let Some(name) = &arguments.instance {
@@ -113,9 +114,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let sizing = match sizing::size(&host, &instances, &request) {
         Ok(sizing) => sizing,
-        Err(error) => return nothing(&error, &instances, &unread),
+        Err(error) => return nothing(&error, &host, &instances, &request, &unread),
     };
-    let sized = SizeReport { host: &host, instances: &instances, sizing: &sizing, request: &request, unread: &unread };
+    // Of a host that is only thought of, no plan keeps anything.
+    let planned = match arguments.memory {
+        None if !alone => target::goals(&host, &all, &assessment, &sizing),
+        _ => Vec::new(),
+    };
+    let sized = SizeReport {
+        host: &host,
+        instances: &instances,
+        sizing: &sizing,
+        planned: &planned,
+        request: &request,
+        unread: &unread,
+    };
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => sized.write_text(&mut text, terminal::layout(arguments.color, false)),
@@ -127,7 +140,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.title());
     if sizing.refusal.is_some() {
         Ok(Outcome::Found)
-    } else if host.torn.is_some() || instances.iter().filter(left_out).any(|it| is_unknown(it, &unread)) {
+    } else if (host.unseen().is_some() && !alone)
+        || host.torn.is_some()
+        || instances.iter().filter(left_out).any(|it| is_unknown(it, &unread))
+    {
         Ok(Outcome::Incomplete)
     } else {
         Ok(Outcome::Fine)
@@ -149,17 +165,6 @@ fn running(arguments: &Arguments, host: &Host, source: &dyn Source, alone: bool)
         unread.append(&mut hugewise_engines::connect::ask(host, &mut instances));
     }
     (instances, unread)
-}
-
-/// Leaves those that a plan would have pages for, so that both say the same; all of them where it would have none.
-fn planned_for(host: &Host, instances: &mut Vec<Instance>) {
-    let assessment = hugewise_advice::assess(host, instances);
-    let planned = target::to_size(host, instances, &assessment, Wish::default());
-    if !planned.is_empty() {
-        let ids: BTreeSet<InstanceId> = planned.iter().map(Instance::id).collect();
-        // Strangers and servers that have no way to a pool are told of with the reason.
-        instances.retain(|it| ids.contains(&it.id()) || !it.is_vouched() || it.asked != Asked::No);
-    }
 }
 
 fn of_a_process(what: &str) -> bool {
@@ -258,13 +263,31 @@ pub(crate) fn is_unknown(instance: &Instance, unread: &[Unread]) -> bool {
 }
 
 /// There is no answer: for want of a server, or for want of facts.
-fn nothing(error: &SizeError, instances: &[Instance], unread: &[Unread]) -> Result<Outcome, Failure> {
-    if *error == SizeError::NothingToSize && instances.iter().any(|instance| is_unknown(instance, unread)) {
+fn nothing(
+    error: &SizeError,
+    host: &Host,
+    instances: &[Instance],
+    request: &Request,
+    unread: &[Unread],
+) -> Result<Outcome, Failure> {
+    if *error != SizeError::NothingToSize {
+        return Err(Failure::new(error.to_string()));
+    }
+    if let Some(why) = host.unseen() {
+        let message = format!("nothing to size of what could be seen, and there may be more servers: {why}");
+        return outcome::complain(&message, Outcome::Incomplete);
+    }
+    if instances.iter().any(|instance| is_unknown(instance, unread)) {
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
         let message = format!("what {} needs could not be read; run as root, or describe it", titles.join(", "));
         return outcome::complain(&message, Outcome::Incomplete);
     }
-    Err(Failure::new(error.to_string()))
+    let left_out = sizing::left_out(host, instances, request);
+    let left_out: Vec<String> = left_out.iter().map(|left| format!("{}: {}", left.instance, left.why)).collect();
+    match left_out.as_slice() {
+        [] => Err(Failure::new(error.to_string())),
+        _ => Err(Failure::new(format!("nothing to size: {}", left_out.join("; ")))),
+    }
 }
 
 #[cfg(test)]

@@ -118,8 +118,10 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
     let verdict = match verdict::verdict(&standings, &given, &matched) {
-        // The instance that is not may be in what is lost.
-        Standing::All if scene.host.torn.is_some() => Standing::Unknown,
+        // The instance that is not may be in what is lost, or hidden.
+        Standing::All if scene.host.torn.is_some() || (named.is_none() && scene.host.unseen().is_some()) => {
+            Standing::Unknown
+        }
         verdict => verdict,
     };
     let verified = Verified {
@@ -130,6 +132,7 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
         logs: &given,
         disagreements: &disagreements,
         verdict: &verdict,
+        named: named.is_some(),
         unread: &scene.unread(),
     };
     let mut text = Vec::new();

@@ -44,6 +44,8 @@ pub struct Keeps {
     pub shape: Option<fn(&str) -> shape::Shape>,
     /// What is kept of processes and users.
     pub servers: Servers,
+    /// What kept the reader from seeing every process, where that is so.
+    pub hidden: Option<String>,
 }
 
 /// The servers of a host: of other processes, their users and their folders no name is kept.
@@ -233,6 +235,7 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
         read_at: machine.read_at.get(),
         read_as: machine.read_as.get(),
         own_root: machine.own_root.get(),
+        hidden: keeps.hidden.clone(),
         base_page_bytes: machine.base_page.get(),
         architecture: machine.architecture.known().cloned(),
         tlb_known: machine.tlb.is_known(),

@@ -42,6 +42,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         read_as: machine.read_as,
         architecture: machine.architecture,
         namespaces: process::namespaces(source, "self"),
+        hidden: machine.hidden,
         confined: confined::read(source, machine.live, &machine.own_root),
         ..Host::default()
     };

@@ -82,6 +82,15 @@ impl Host {
         processes.get(at).map(Arc::as_ref)
     }
 
+    /// Why there may be more servers than can be seen, where that is so: a capture that ends before its end, processes that
+    /// are hidden. Whoever says that all is well, or that nobody needs something, has to ask this first.
+    pub fn unseen(&self) -> Option<String> {
+        match (&self.torn, &self.hidden) {
+            (Some(torn), _) => Some(format!("the capture is {torn}")),
+            (None, hidden) => hidden.clone(),
+        }
+    }
+
     /// The pool of that page size.
     pub fn pool(&self, page_size: PageSize) -> Option<&Pool> {
         self.pools.known()?.iter().find(|pool| pool.page_size == page_size)

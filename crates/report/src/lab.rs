@@ -2,11 +2,10 @@
 
 use std::io;
 
-use hugewise_advice::forecast::{self, Addresses};
 use hugewise_lab::experiment::{Outcome, Plan};
 use hugewise_lab::results::{Ratio, Run};
 use hugewise_lab::variant::Variant;
-use hugewise_model::{Bytes, Engine, Host, PageSize};
+use hugewise_model::{Bytes, Host};
 
 use crate::chart::{Svg, Unit};
 use crate::{Layout, html, json, text};
@@ -41,37 +40,6 @@ impl Forecast {
     pub fn off_percent(&self) -> Option<f64> {
         Some((self.measured.part_of(self.page_tables)? - 1.0) * 100.0)
     }
-}
-
-/// The metric of which there is a forecast.
-const PAGE_TABLES: &str = "page_tables";
-
-/// What the model says of every run of page tables: that many processes which each touch `percent` of the segment,
-/// beside what each process has anyway.
-pub fn forecasts(outcome: &Outcome, engine: Engine, percent: u8, base: PageSize) -> Vec<Forecast> {
-    let runs = outcome.runs.iter().filter(|run| run.metric == PAGE_TABLES && run.case.is_none());
-    runs.filter_map(|run| {
-        let (sessions, segment) = (run.sessions?, Bytes(run.segment_bytes?));
-        let page = match run.pages {
-            Variant::Base => base,
-            Variant::Huge(page) => page,
-            // A table is there for transparent pages too: the kernel may have to split them.
-            Variant::Thp | Variant::Mthp(_) => return None,
-        };
-        let touched = Bytes(segment.get().saturating_mul(u64::from(percent)) / 100);
-        // Its sessions are forked.
-        let tables = forecast::shared_tables(touched, page, base, Addresses::Same);
-        let processes = u64::from(sessions);
-        let page_tables = tables.of(processes) + forecast::process_tables(engine, base).times(processes);
-        Some(Forecast { pages: run.pages, sessions, segment, page_tables, measured: bytes(run.median) })
-    })
-    .collect()
-}
-
-fn bytes(value: f64) -> Bytes {
-    // Below 2^53 a float holds every whole number.
-    let whole = value.round().clamp(0.0, 9.0e15);
-    format!("{whole:.0}").parse().map_or(Bytes::ZERO, Bytes)
 }
 
 impl LabReport<'_> {
@@ -169,8 +137,10 @@ pub(crate) fn groups(outcome: &Outcome) -> Vec<Vec<&Run>> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use hugewise_advice::forecast::of_forked;
     use hugewise_lab::experiment::Planned;
     use hugewise_lab::results::Better;
+    use hugewise_model::{Engine, PageSize};
 
     use super::*;
 
@@ -244,14 +214,23 @@ pub(crate) mod tests {
         }
     }
 
+    /// What is forecast of the runs of [`outcome`], for a server whose processes are forked.
+    pub(crate) fn forecasts(outcome: &Outcome) -> Vec<Forecast> {
+        let runs = outcome.runs.iter().filter(|run| run.metric == "page_tables");
+        let forecast = |run: &Run| {
+            let page = if run.pages == Variant::Base { PageSize::KIB_4 } else { PageSize::MIB_2 };
+            let (sessions, segment) = (run.sessions.unwrap(), Bytes(run.segment_bytes.unwrap()));
+            let page_tables = of_forked(Engine::Oracle, sessions.into(), segment, page, PageSize::KIB_4);
+            let measured = Bytes(format!("{:.0}", run.median).parse().unwrap());
+            Forecast { pages: run.pages, sessions, segment, page_tables, measured }
+        };
+        runs.map(forecast).collect()
+    }
+
     #[test]
-    fn the_forecast_is_the_models() {
-        let found = forecasts(&outcome(false), Engine::Oracle, 100, PageSize::KIB_4);
-        assert_eq!(found.len(), 4);
+    fn what_was_measured_is_off_the_forecast_by_so_much() {
         // 513 tables of 4 KiB for 1 GiB, and 54 KiB that every process has: a hundred times.
-        assert_eq!(found[1].page_tables, Bytes::from_kib(100 * (513 * 4 + 54)));
-        assert_eq!(found[1].measured, Bytes::from_mib(206));
-        let off = found[1].off_percent().unwrap();
+        let off = forecasts(&outcome(false))[1].off_percent().unwrap();
         assert!((off - (206.0 * 1024.0 / (100.0 * 2106.0) - 1.0) * 100.0).abs() < 1e-9, "{off}");
     }
 

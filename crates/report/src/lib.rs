@@ -7,6 +7,7 @@ use std::io;
 
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
+use hugewise_advice::target::Goal;
 use hugewise_model::{Host, Instance, Unread};
 
 mod changed;
@@ -110,6 +111,8 @@ pub struct SizeReport<'a> {
     pub request: &'a Request,
     /// The answer.
     pub sizing: &'a Sizing,
+    /// What a plan makes of the pools; empty where none is made.
+    pub planned: &'a [Goal],
     /// Everything that is there and could not be read, sorted.
     pub unread: &'a [Unread],
 }

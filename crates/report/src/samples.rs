@@ -71,7 +71,7 @@ impl Sample {
         let Self { host, instances, unread, .. } = self;
         let request = Request { memory, sessions: Some(500), ..Request::default() };
         let sizing = sizing::size(host, instances, &request).unwrap();
-        show(&SizeReport { host, instances, request: &request, sizing: &sizing, unread });
+        show(&SizeReport { host, instances, request: &request, sizing: &sizing, planned: &[], unread });
     }
 
     pub(crate) fn verified<T>(&self, show: impl FnOnce(&Verified<'_>) -> T) -> T {
@@ -87,6 +87,7 @@ impl Sample {
         };
         let disagreements: Vec<Disagreement> = instances.first().map(disagreement).into_iter().collect();
         show(&Verified {
+            named: false,
             host,
             instances,
             assessment,

@@ -25,6 +25,8 @@ pub struct Verified<'a> {
     pub disagreements: &'a [Disagreement],
     /// All of it together.
     pub verdict: &'a Standing,
+    /// Whether it is about one instance that was named: then others do not matter.
+    pub named: bool,
     /// Everything that is there and could not be read.
     pub unread: &'a [Unread],
 }
@@ -95,8 +97,8 @@ impl Verified<'_> {
 
     /// The answer in a few words.
     pub(crate) fn summary(&self) -> String {
-        match &self.host.torn {
-            Some(torn) => format!("{}; there may be others: the capture is {torn}", self.of_seen()),
+        match self.host.unseen().filter(|_| !self.named || self.host.torn.is_some()) {
+            Some(why) => format!("{}; there may be others: {why}", self.of_seen()),
             None => self.of_seen(),
         }
     }

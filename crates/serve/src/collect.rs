@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
+use hugewise_advice::{Assessment, target};
 use hugewise_host::kernel::stat::{self, Stat};
 use hugewise_host::process::Earlier;
 use hugewise_host::source::Live;
@@ -66,7 +66,7 @@ impl Reading {
             clock.time("rules", || hugewise_advice::assess(&host, &found.instances), |it| it.unknown.len());
         let sizing = clock.time(
             "sizing",
-            || sizing::size(&host, &found.instances, &Request::default()),
+            || sizing::size(&host, &planned_for(&host, &found.instances, &assessment), &Request::default()),
             |sizing| usize::from(sizing.as_ref().is_err_and(|error| *error != SizeError::NothingToSize)),
         );
         let mut door = Door::new(source);
@@ -98,10 +98,21 @@ impl Reading {
     /// # Errors
     /// Where the question has no answer.
     pub fn size<T>(&self, request: &Request, show: impl FnOnce(&SizeReport<'_>) -> T) -> Result<T, SizeError> {
-        let sizing = sizing::size(&self.host, &self.instances, request)?;
-        let Self { host, instances, unread, .. } = self;
-        Ok(show(&SizeReport { host, instances, request, sizing: &sizing, unread }))
+        let Self { host, instances, assessment, unread, .. } = self;
+        let sizing = sizing::size(host, &planned_for(host, instances, assessment), request)?;
+        let planned = match request.memory {
+            None => target::goals(host, instances, assessment, &sizing),
+            Some(_) => Vec::new(),
+        };
+        Ok(show(&SizeReport { host, instances, request, sizing: &sizing, planned: &planned, unread }))
     }
+}
+
+/// The instances that `hugewise size` sizes.
+fn planned_for(host: &Host, instances: &[Instance], assessment: &Assessment) -> Vec<Instance> {
+    let mut planned = instances.to_vec();
+    target::planned_for(host, &mut planned, assessment);
+    planned
 }
 
 fn unreadable<T>(fact: &Observed<T>) -> bool {

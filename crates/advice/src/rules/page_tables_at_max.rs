@@ -2,9 +2,10 @@ use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Finding, HugePageUse, Instance, Lack, Level, PageCount, Remedy};
 
+use crate::forecast::{self, Basis};
 use crate::lead::{PAGE_TABLES_HURT, cure, is_big};
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, forecast, need};
+use crate::{Docs, Facts, Missing, Rule, need};
 
 pub(crate) static RULE: Rule = Rule {
     code: "HW102",
@@ -13,10 +14,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "Page tables that would take 5 % of memory or more if as many sessions came as the \
                settings allow (max_connections, processes), for servers with a process a session on base pages. What a \
-               session touches is the mean of the processes that run now, never more than all of the segment; with \
-               fewer than ten live sessions it is all of the segment, and the summary says `at most`. Sessions that \
-               are threads share one set of page tables: no rule multiplies those. 5 % is where page-tables-heavy \
-               warns.",
+               session touches is the mean of the sessions that run now; with fewer than ten of them the rule goes by all of \
+               the segment, and the summary says `at most`. Sessions that are threads share one set of page tables: \
+               no rule multiplies those. 5 % is where page-tables-heavy warns. The numbers are those of hugewise size.",
         why: "The settings promise sessions that the memory cannot carry. It shows on the worst day: when an \
               application opens all its connections at once.",
         fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
@@ -44,33 +44,37 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Err(Missing::Instance(Lack::of(what, &instance.max_sessions)));
     };
     let Some(at_max) = forecast::page_tables_at(host, instance, max, base) else { return Ok(None) };
-    let part = at_max.total.part_of(total).unwrap_or_default();
+    // A few sessions that have just begun are no promise for those that will come.
+    let weighed = if at_max.basis.is_broad() { at_max.total } else { at_max.most };
+    let part = weighed.part_of(total).unwrap_or_default();
     if part < PAGE_TABLES_HURT {
         return Ok(None);
     }
-    let measured = at_max.basis == forecast::Basis::Measured;
-    let bound = if measured { "" } else { "at most " };
     let sessions = PageCount(max);
     let share = percent(part);
     let summary = format!(
-        "{} would spend {bound}{} on page tables at its {sessions} sessions, {share} of memory",
+        "{} would spend {} on page tables at its {sessions} sessions, {share} of memory",
         instance.title(),
-        at_max.total
+        at_max.in_words()
     );
-    let mut evidence = vec![format!("{} a session ({})", at_max.per_session, basis(measured))];
+    let mut evidence = vec![format!("{} a session ({})", at_max.per_session, basis(at_max.basis))];
     evidence.push(format!("{sessions} sessions allowed by its settings; /proc/meminfo MemTotal: {total}"));
     if let Some(now) = instance.page_tables.get() {
         evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));
     }
     let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
-    let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, at_max.total));
+    let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, weighed));
     let mut remedies = cure(facts, instance);
     remedies.push(Remedy::Consider("or allow fewer sessions in its settings".into()));
     Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
 }
 
-const fn basis(measured: bool) -> &'static str {
-    if measured { "mean of /proc/PID/status VmPTE" } else { "touching all of its memory" }
+fn basis(basis: Basis) -> String {
+    match basis {
+        Basis::Measured(1) => "/proc/PID/status VmPTE of the one that runs".into(),
+        Basis::Measured(sessions) => format!("mean of /proc/PID/status VmPTE of {} that run", PageCount(sessions)),
+        Basis::FullTouch => "touching all of its memory".into(),
+    }
 }
 
 #[cfg(test)]

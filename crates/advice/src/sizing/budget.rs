@@ -1,10 +1,11 @@
 //! The host's memory, dealt out: pools first, then everything that has to live beside them.
 
 use hugewise_model::instance::SegmentKind;
-use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize};
+use hugewise_model::{Bytes, Instance, PageCount, PageSize};
 
-use super::wanted::{Plan, Wanted};
-use super::{Ask, PoolTarget, rows};
+use super::sessions::{private, private_at, sessions_now, tables_at};
+use super::wanted::Plan;
+use super::{Ask, PoolTarget};
 use crate::need;
 
 /// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
@@ -63,28 +64,14 @@ pub struct Refusal {
     pub largest_pools: Bytes,
 }
 
-/// Private memory of an instance's processes now: in all, and of one session. Private segments that
-/// huge pages could back (a heap, a buffer pool) are in the pools and do not count again.
-pub(super) fn private(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Bytes, Bytes)> {
-    let instance = wanted.instance;
-    let amounts = instance.pids.iter().map(|pid| ask.host.process(*pid)?.rss_anon.get());
-    let all: Bytes = amounts.collect::<Option<Vec<Bytes>>>().filter(|all| !all.is_empty())?.into_iter().sum();
-    let small = |kind: SegmentKind, huge: &Observed<bool>| kind == SegmentKind::Private && huge.get() != Some(true);
-    let segments = instance.segments.iter().filter(|segment| small(segment.kind, &segment.huge));
-    let all = all.saturating_sub(segments.map(|segment| segment.size).sum());
-    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
-    let each = if wanted.processes() { all.shared_by(processes)? } else { Bytes::ZERO };
-    Some((all, each))
-}
-
 pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Budget {
-    let dealt = rows::sessions_now(ask, plan);
+    let dealt = sessions_now(ask, plan);
     let mut budget = Budget {
         total: ask.memory(),
         pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
         sessions: ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one))),
-        sessions_private: rows::private_at(ask, plan, &dealt),
-        page_tables: Some(rows::tables_at(ask, plan, &dealt, None).expected),
+        sessions_private: private_at(ask, plan, &dealt),
+        page_tables: Some(tables_at(ask, plan, &dealt, None).expected),
         ..Budget::default()
     };
     for wanted in plan.wanted.iter().filter(|wanted| private(ask, wanted).is_none()) {
@@ -94,6 +81,9 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     if ask.elsewhere {
         budget.unknown.push("what else lives on that host, and what its kernel holds".into());
     } else {
+        if let Some(why) = ask.host.unseen() {
+            budget.unknown.push(format!("servers that could not be seen ({why})"));
+        }
         budget.others = others(ask, plan, &mut budget.unknown);
         budget.kernel = kernel(ask, &mut budget.unknown);
         let base = ask.base().bytes();

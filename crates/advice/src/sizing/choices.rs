@@ -3,8 +3,8 @@
 use hugewise_model::host::TlbHolds;
 use hugewise_model::{Bytes, Host, PageCount, PageSize};
 
-use super::wanted::{self, Plan};
-use super::{Ask, rows};
+use super::wanted::{self, Plan, Wanted};
+use super::{Ask, sessions};
 
 /// One huge page size, were all servers on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,10 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, offered: &[PageSize]) -> Vec<
         let pages: Option<PageCount> =
             demands.map(|demand| Some(demand?.pages)).collect::<Option<Vec<_>>>().map(|all| all.into_iter().sum());
         let bytes: Bytes = plan.wanted.iter().map(wanted::Wanted::bytes).sum();
-        let (sessions, page_tables_at_max) = rows::tables_at_most(ask, plan, *page);
+        let (sessions, page_tables_at_max) = sessions::tables_at_most(ask, plan, *page);
         PageSizeRow {
             page_size: *page,
-            chosen: plan.wanted.iter().any(|wanted| wanted.page() == *page),
+            chosen: plan.wanted.iter().flat_map(Wanted::demands).any(|demand| demand.page_size == *page),
             pages,
             waste: pages.map(|pages| pages.of(*page).saturating_sub(bytes)),
             sessions,

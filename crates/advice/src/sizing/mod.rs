@@ -8,17 +8,19 @@ mod limits;
 mod nodes;
 mod pools;
 mod rows;
+mod sessions;
 mod wanted;
 
 #[cfg(test)]
 mod tests;
 
-use hugewise_model::{Bytes, DemandSource, Engine, Host, Instance, PageCount, PageSize};
+use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, Instance, PageCount, PageSize};
 
 pub use budget::{Budget, Refusal};
 pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
-pub use rows::{FaultCost, ForecastRow, MOST_SESSIONS};
+pub use rows::{FaultCost, ForecastRow};
+pub use sessions::MOST_SESSIONS;
 pub use wanted::LeftOut;
 
 /// What is asked.
@@ -119,8 +121,20 @@ pub struct Sized {
     pub demand_pages: PageCount,
     /// Where the number comes from.
     pub source: DemandSource,
-    /// Whether its settings ask for huge pages of this size: if not, they have to be changed too.
-    pub asks: bool,
+    /// What it needs on pages of other sizes beside these.
+    pub beside: Vec<Demand>,
+    /// Whether its settings ask for huge pages of this size: if not, they have to be changed too. `None` where they could
+    /// not be read.
+    pub asks: Option<bool>,
+    /// What could not be read of them, where that is so.
+    pub asks_unread: Option<String>,
+}
+
+impl Sized {
+    /// `oracle PROD`, as reports name it.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.engine, self.name)
+    }
 }
 
 /// A question that has no answer.
@@ -211,6 +225,11 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
         budget,
         refusal,
     })
+}
+
+/// The servers that no pages are planned for, and why: what is left to say where [`size`] finds nothing to size.
+pub fn left_out(host: &Host, instances: &[Instance], request: &Request) -> Vec<LeftOut> {
+    wanted::plan(host, instances, request, &choices::offered(host)).left_out
 }
 
 /// The host and what is asked of it.

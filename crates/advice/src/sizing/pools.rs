@@ -12,14 +12,16 @@ use crate::need;
 pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> Vec<PoolTarget> {
     let there = ask.host.pools.known().map(Vec::as_slice).unwrap_or_default();
     let there = if ask.elsewhere { &[] } else { there };
-    let mut sizes: Vec<PageSize> = plan.wanted.iter().map(Wanted::page).collect();
+    let demanded = plan.wanted.iter().flat_map(Wanted::demands);
+    let mut sizes: Vec<PageSize> = demanded.map(|demand| demand.page_size).collect();
     sizes.extend(there.iter().map(|pool| pool.page_size));
     sizes.sort_unstable();
     sizes.dedup();
     let targets = sizes.into_iter().map(|page| {
         let pool = there.iter().find(|pool| pool.page_size == page);
         let here: Vec<_> = plan.wanted.iter().filter(|wanted| wanted.page() == page).collect();
-        let demand: PageCount = here.iter().map(|wanted| wanted.demand.pages).sum();
+        let demands = plan.wanted.iter().flat_map(Wanted::demands).filter(|demand| demand.page_size == page);
+        let demand: PageCount = demands.map(|demand| demand.pages).sum();
         let headroom = PageCount(
             u64::try_from((u128::from(demand.get()) * u128::from(ask.request.headroom_percent)).div_ceil(100))
                 .unwrap_or(u64::MAX),

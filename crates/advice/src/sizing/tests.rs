@@ -103,7 +103,7 @@ fn one_gibibyte_pages_round_the_whole_segment_up_once() {
     instance.segments[0].size = Bytes::from_mib(6311);
     let sizing = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() });
     assert_eq!(sizing.pools[0].pages, PageCount(7));
-    assert!(!sizing.instances[0].asks, "its settings ask for 2 MiB pages");
+    assert_eq!(sizing.instances[0].asks, Some(false), "its settings ask for 2 MiB pages");
     let row = sizing.choices.iter().find(|row| row.page_size == PageSize::GIB_1).unwrap();
     assert_eq!(row.waste, Some(Bytes::from_mib(7 * 1024 - 6311)));
     let row = sizing.choices.iter().find(|row| row.page_size == PageSize::MIB_2).unwrap();
@@ -274,7 +274,7 @@ fn live_sessions_say_what_they_touch() {
     }
     let sizing = plain(&case);
     let row = sizing.forecast.iter().find(|row| row.sessions == 200 && row.page_size == PageSize::KIB_4).unwrap();
-    assert_eq!(row.basis, Basis::Measured);
+    assert_eq!(row.basis, Basis::Measured(20));
     // Each with its root table, which VmPTE leaves out.
     assert_eq!(row.page_tables, Bytes::from_kib(200 * 4100 + 64));
     // 524,288 pages at 1.1 us.
@@ -409,7 +409,8 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
     let mut case = quiet();
     case.postgresql("15/main", gib(6));
     let redis = case.instance(Engine::Redis, "6379", gib(4), 0, |_| {});
-    redis.asked = hugewise_model::Asked::Cannot;
+    // As its engine says it.
+    (redis.asked, redis.mechanism) = (hugewise_model::Asked::Cannot, Mechanism::None);
     redis.session_model = SessionModel::Threads;
     let sizing = plain(&case);
     assert_eq!(sizing.instances.len(), 1);
@@ -417,3 +418,4 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
 }
 
 mod properties;
+mod unsure;

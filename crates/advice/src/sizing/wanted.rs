@@ -2,7 +2,7 @@
 
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, PageCount, PageSize};
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
@@ -34,13 +34,25 @@ pub(super) struct Plan<'a> {
 pub(super) struct Wanted<'a> {
     pub(super) instance: &'a Instance,
     pub(super) demand: Demand,
+    /// What it needs on pages of other sizes beside that.
+    pub(super) beside: Vec<Demand>,
     why: String,
-    asks: bool,
+    asks: Option<bool>,
 }
 
 impl Wanted<'_> {
     pub(super) fn page(&self) -> PageSize {
         self.demand.page_size
+    }
+
+    /// What it needs, one demand a page size.
+    pub(super) fn demands(&self) -> impl Iterator<Item = &Demand> {
+        std::iter::once(&self.demand).chain(&self.beside)
+    }
+
+    /// Memory of all the pages that it needs.
+    pub(super) fn planned(&self) -> Bytes {
+        self.demands().map(|demand| demand.pages.of(demand.page_size)).sum()
     }
 
     pub(super) fn sized(&self) -> Sized {
@@ -51,23 +63,18 @@ impl Wanted<'_> {
             why: self.why.clone(),
             demand_pages: self.demand.pages,
             source: self.demand.source,
+            beside: self.beside.clone(),
             asks: self.asks,
+            asks_unread: self.asks.is_none().then(|| crate::chain::asked(self.instance).evidence),
         }
     }
 
     /// Its memory as it is, before rounding to pages; the demand's where no segment is known.
     pub(super) fn bytes(&self) -> Bytes {
-        let sizes = need::segment_sizes(self.instance);
-        let demanded = self.instance.demand.as_ref().unwrap_or(&self.demand);
-        let demanded = demanded.pages.of(demanded.page_size);
-        let mapped: Bytes = sizes.iter().copied().sum();
+        let demanded: Bytes = self.instance.demands().map(|demand| demand.pages.of(demand.page_size)).sum();
+        let demanded = if demanded > Bytes::ZERO { demanded } else { self.demand.pages.of(self.demand.page_size) };
+        let mapped: Bytes = need::segment_sizes(self.instance).into_iter().sum();
         if mapped > Bytes::ZERO { mapped.min(demanded) } else { demanded }
-    }
-
-    /// Sizes of the stretches that a session touches, for page tables.
-    pub(super) fn stretches(&self) -> Vec<Bytes> {
-        let sizes = need::segment_sizes(self.instance);
-        if sizes.is_empty() { vec![self.bytes()] } else { sizes }
     }
 
     /// Whether its segments are System V ones: they fault in page by page, others sixteen at a time.
@@ -81,24 +88,22 @@ impl Wanted<'_> {
     }
 }
 
-/// What an instance needs on pages of `page`: what the engine says where it speaks of that size, or
+/// What an instance needs with all of its memory on pages of `page`: what the engine says where it speaks of that size, or
 /// what follows from it, or its segments each rounded up.
 ///
 /// A demand rounded to small pages and then to large ones is exact for one segment, as the large page
 /// is a multiple of the small one; of several segments each is rounded for itself.
 pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     let stated = instance.demand.as_ref().filter(|_| need::only_touched(instance).is_none());
-    if let Some(stated) = stated.filter(|demand| demand.page_size == page) {
+    let one_size = instance.beside.is_empty();
+    if let Some(stated) = stated.filter(|demand| one_size && demand.page_size == page) {
         return Some(stated.clone());
     }
-    let sizes = need::segment_sizes(instance);
+    let sizes = need::stretches(instance);
     let mapped: PageCount = sizes.iter().map(|size| page.pages_for(*size)).sum();
     let Some(stated) = stated else {
-        return (mapped > PageCount::ZERO).then_some(Demand {
-            page_size: page,
-            pages: mapped,
-            source: DemandSource::Measured,
-        });
+        let source = measured_on(instance, page, mapped);
+        return (mapped > PageCount::ZERO).then_some(Demand { page_size: page, pages: mapped, source });
     };
     let bytes = stated.pages.of(stated.page_size);
     let whole = page.pages_for(bytes);
@@ -106,7 +111,7 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
         return Some(Demand { page_size: page, pages: whole, source: stated.source });
     }
     if mapped > PageCount::ZERO {
-        let source = if instance.pid == 0 { stated.source } else { DemandSource::Measured };
+        let source = if instance.pid == 0 { stated.source } else { measured_on(instance, page, page.pages_for(bytes)) };
         return Some(Demand { page_size: page, pages: mapped, source });
     }
     // Up to one larger page too many, as all that is known was rounded up to it.
@@ -116,6 +121,17 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
         DemandSource::Engine | DemandSource::Measured => u8::try_from(error.min(100)).unwrap_or(100),
     };
     Some(Demand { page_size: page, pages: whole, source: DemandSource::Estimated { error_percent } })
+}
+
+/// What mappings tell of so many pages: one on larger pages was rounded up to them, and needs up to one of these less.
+fn measured_on(instance: &Instance, page: PageSize, pages: PageCount) -> DemandSource {
+    let larger = instance.segments.iter().filter_map(|segment| segment.page_size.get()).filter(|size| *size > page);
+    let beyond: PageCount = larger.map(|size| page.pages_for(size.bytes())).sum();
+    if beyond == PageCount::ZERO {
+        return DemandSource::Measured;
+    }
+    let percent = beyond.get().saturating_mul(100).div_ceil(pages.get().max(1)).min(100);
+    DemandSource::Estimated { error_percent: u8::try_from(percent).unwrap_or(100) }
 }
 
 /// A demand that nobody has seen yet, with the error that its formula may have.
@@ -146,9 +162,15 @@ fn want<'a>(
         return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
     }
     if crate::chain::is_amm(instance) {
-        return Err("automatic memory management: an SGA in /dev/shm cannot use huge pages".into());
+        let why = "automatic memory management: an SGA in /dev/shm cannot use huge pages";
+        // Nobody takes an ASM instance off it.
+        let then = need::demand(host, instance).filter(|_| !lead::is_asm_with_amm(instance));
+        let then = then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size));
+        return Err(format!("{why}{}", then.unwrap_or_default()));
     }
-    if instance.mechanism == Mechanism::None || instance.asked == Asked::Cannot {
+    // Another kind of memory, chosen by a setting, can be chosen anew.
+    let by_setting = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
+    if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting) {
         return Err("this memory has no way to huge pages of a pool".into());
     }
     if lead::wants_thp(instance) {
@@ -158,7 +180,10 @@ fn want<'a>(
     if !offered.contains(&page) {
         return Err(format!("its settings ask for pages of {page}, which this host does not offer"));
     }
-    let demand = demand_on(instance, page).filter(|demand| demand.pages > PageCount::ZERO);
+    // On pages of several sizes of its own choice, each size has its own.
+    let several = request.page_size == PageSizeChoice::Auto && !instance.beside.is_empty();
+    let own = instance.demands().find(|demand| several && demand.page_size == page).cloned();
+    let demand = own.or_else(|| demand_on(instance, page)).filter(|demand| demand.pages > PageCount::ZERO);
     // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
     let next = instance.next.known().into_iter().flat_map(|next| &next.demands).find(|next| next.page_size == page);
     let demand = match (demand, next) {
@@ -168,17 +193,45 @@ fn want<'a>(
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     let small = demand.pages.of(page) < need::BIG_SEGMENT;
-    if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
+    let off = matches!(instance.asked, Asked::No | Asked::Cannot);
+    if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
     }
-    let asking = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);
-    let asks = asking && same;
+    let asks = match instance.asked {
+        Asked::Try | Asked::Must | Asked::Raises => Some(same),
+        Asked::Unknown => None,
+        Asked::No | Asked::Cannot => Some(false),
+    };
+    let beside = if request.page_size == PageSizeChoice::Auto { beside(instance, page) } else { Vec::new() };
+    if let Some(other) = beside.iter().find(|demand| !offered.contains(&demand.page_size)) {
+        return Err(format!("its settings ask for pages of {}, which this host does not offer", other.page_size));
+    }
     let why = match need::only_touched(instance) {
         Some(touched) => format!("{why}; of {} mapped, {touched} touched", instance.segment_bytes()),
         None => why,
     };
-    Ok(Wanted { instance, demand, why, asks })
+    Ok(Wanted { instance, demand, beside, why, asks })
+}
+
+/// What an instance needs on pages of other sizes beside `page`, now or at its next start, whichever is more.
+fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
+    let mut beside: Vec<Demand> = match instance.next.known() {
+        Some(next) => next.demands.iter().map(at_most).collect(),
+        None => Vec::new(),
+    };
+    let moves = instance.next.known().is_some_and(|next| !next.demands.is_empty());
+    for demand in instance.demands().filter(|_| !instance.beside.is_empty()) {
+        match beside.iter_mut().find(|other| other.page_size == demand.page_size) {
+            Some(next) if next.pages < demand.pages => *next = demand.clone(),
+            Some(_) => {}
+            None if moves => {}
+            None => beside.push(demand.clone()),
+        }
+    }
+    beside.retain(|demand| demand.page_size != page && demand.pages > PageCount::ZERO);
+    beside.sort_by_key(|demand| demand.page_size);
+    beside
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {
@@ -188,7 +241,13 @@ fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSi
     if let Some(next) = instance.next.known().and_then(|next| next.demands.first()) {
         return Some((next.page_size, "what its settings ask for".into()));
     }
-    if let Observed::Known(page) = instance.asked_page_size {
+    let asked = instance.asked_page_size.get();
+    // On pages of several sizes: one of those.
+    let several = instance.demand.as_ref().filter(|_| !instance.beside.is_empty());
+    if let Some(first) = several.filter(|_| !instance.demands().any(|demand| Some(demand.page_size) == asked)) {
+        return Some((first.page_size, "what its memory is on".into()));
+    }
+    if let Some(page) = asked {
         return Some((page, "what its settings ask for".into()));
     }
     if let Ok(waste) = gib_pages(host, instance, offered) {

@@ -3,8 +3,10 @@
 
 mod pools;
 
+use std::collections::BTreeSet;
+
 use hugewise_engines::named;
-use hugewise_model::{Asked, Host, HugePageUse, Instance, Level, PageCount, PageSize};
+use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
 use crate::lead::{self, Lead};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
@@ -125,6 +127,15 @@ pub fn target(
     Ok(Target { pools, sizing, unknown })
 }
 
+/// How large each pool is to be with this sizing: what a plan makes of the pages that it says.
+pub fn goals(host: &Host, instances: &[Instance], assessment: &Assessment, sizing: &Sizing) -> Vec<Goal> {
+    let known = stranger::known(instances);
+    let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    let (sizing, wish) = (Some(sizing), Wish::default());
+    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[] };
+    ask.goals().0
+}
+
 /// Whether one of these names means an instance.
 pub fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -> bool {
     names.iter().any(|name| named::meant(instances, name).iter().any(|meant| meant.id() == instance.id()))
@@ -166,6 +177,17 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
         return Vec::new();
     }
     instances.iter().filter(|instance| wanted(instance) || asks(instance)).cloned().collect()
+}
+
+/// Leaves the instances that a plan would have pages for, so that what is sized of them is what a plan says; all of them
+/// where it would have none.
+pub fn planned_for(host: &Host, instances: &mut Vec<Instance>, assessment: &Assessment) {
+    let planned = to_size(host, instances, assessment, Wish::default());
+    if !planned.is_empty() {
+        let ids: BTreeSet<InstanceId> = planned.iter().map(Instance::id).collect();
+        // Strangers and servers that have no way to a pool are told of with the reason.
+        instances.retain(|it| ids.contains(&it.id()) || !it.is_vouched() || it.asked != Asked::No);
+    }
 }
 
 /// Whether a server can be given pages of that size: it asks for them, or has a setting for it.

@@ -190,10 +190,11 @@ fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
     strangers
 }
 
-/// Whether pages are to be given back: the pools starve the host, or somebody said so.
+/// Whether pages are to be given back: the pools starve the host, or somebody said so. Not while servers may be hidden, as
+/// what nobody seems to ask for may be theirs at their next start.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    (ask.starves() || ask.wish.shrink) && spare > PageCount::ZERO
+    (ask.starves() || ask.wish.shrink) && spare > PageCount::ZERO && ask.host.unseen().is_none()
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.

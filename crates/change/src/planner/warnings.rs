@@ -8,6 +8,11 @@ use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     left_alone(ask, draft);
+    if let Some(why) = ask.host.unseen() {
+        draft.warn(format!(
+            "there may be servers that could not be seen ({why}): nothing is planned for those, and no pages are given back"
+        ));
+    }
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {

@@ -1,10 +1,13 @@
 //! `hugewise lab page-tables`.
 
+use hugewise_advice::forecast::of_forked;
 use hugewise_lab::experiments::page_tables::PageTables;
 use hugewise_lab::experiments::postgresql::Scan;
+use hugewise_lab::results::Run;
 use hugewise_lab::standin::PreTouch;
-use hugewise_model::{Engine, Host, PageSize};
-use hugewise_report::lab::{Forecast, forecasts};
+use hugewise_lab::variant::Variant;
+use hugewise_model::{Bytes, Engine, Host, PageSize};
+use hugewise_report::lab::Forecast;
 
 use super::server::Server;
 use super::{Common, Found, measure, usual_pages};
@@ -49,6 +52,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-fn beside(host: &Host, found: &Found, engine: Engine, touched: u8) -> Vec<Forecast> {
-    forecasts(found, engine, touched, host.base_page.get().unwrap_or(PageSize::KIB_4))
+/// The metric of which there is a forecast.
+const PAGE_TABLES: &str = "page_tables";
+
+/// What `size` says of every run of page tables: that many processes which each touch `percent` of the segment, beside
+/// what was measured.
+fn beside(host: &Host, found: &Found, engine: Engine, percent: u8) -> Vec<Forecast> {
+    let base = host.base_page.get().unwrap_or(PageSize::KIB_4);
+    let runs = found.runs.iter().filter(|run| run.metric == PAGE_TABLES && run.case.is_none());
+    let forecast = |run: &Run| {
+        let (sessions, segment) = (run.sessions?, Bytes(run.segment_bytes?));
+        let page = match run.pages {
+            Variant::Base => base,
+            Variant::Huge(page) => page,
+            // A table is there for transparent pages too: the kernel may have to split them.
+            Variant::Thp | Variant::Mthp(_) => return None,
+        };
+        let touched = Bytes(segment.get().saturating_mul(u64::from(percent)) / 100);
+        let page_tables = of_forked(engine, u64::from(sessions), touched, page, base);
+        Some(Forecast { pages: run.pages, sessions, segment, page_tables, measured: bytes(run.median) })
+    };
+    runs.filter_map(forecast).collect()
+}
+
+fn bytes(value: f64) -> Bytes {
+    // Below 2^53 a float holds every whole number.
+    let whole = value.round().clamp(0.0, 9.0e15);
+    format!("{whole:.0}").parse().map_or(Bytes::ZERO, Bytes)
 }

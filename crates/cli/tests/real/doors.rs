@@ -6,11 +6,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use hugewise_lab::guard::Skip;
+use hugewise_lab::guard::{PoolGuard, Skip};
 use hugewise_lab::require;
+use hugewise_model::{PageCount, PageSize};
 use serde_json::Value;
 
 use crate::harness::{self, HUGEWISE, User};
+use crate::postgresql::Cluster;
 
 /// Ways to be without one's own /proc; each is a shell's words before the program.
 const WITHOUT_PROC: [(&str, &str); 3] = [
@@ -139,6 +141,55 @@ fn a_proc_that_hides_processes_is_said() {
     // Nothing but processes: no meminfo.
     let output = within("mount -t proc -o subset=pid proc /proc", &[HUGEWISE, "check"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
+#[test]
+fn of_hidden_servers_nothing_good_is_said_and_nothing_is_taken_from_them() {
+    require!(namespaces());
+    let cluster = require!(Cluster::debian("postgres"));
+    let guard = require!(PoolGuard::take());
+    let settings = "shared_buffers = 300MB\nhuge_pages = on";
+    cluster.configure(settings);
+    let pages = cluster.pages() + 200;
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(pages)));
+    let _server = cluster.start(settings);
+    let folder = harness::folder();
+    let program = folder.path().join("hugewise");
+    fs::copy(HUGEWISE, &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.to_str().unwrap();
+    let (uid, gid) = (cluster.owner.uid.to_string(), cluster.owner.gid.to_string());
+    // It sees its own server, wholly on huge pages, and no other.
+    let owner = ["setpriv", "--reuid", &uid, "--regid", &gid, "--clear-groups", program];
+    let hides = "mount -t proc -o hidepid=2 proc /proc";
+    let by_owner = |words: &[&str]| within(hides, &[&owner[..], words].concat());
+    for words in [&["verify"][..], &["size"], &["plan"], &["plan", "--shrink"]] {
+        let output = by_owner(words);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains("hidepid="), "{words:?}: {}", said(&output));
+    }
+    let output = by_owner(&["verify", "--format", "nagios"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("HUGEPAGES UNKNOWN - the one instance is wholly"), "{}", said(&output));
+    let output = by_owner(&["plan", "--shrink", "--format", "json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!plan["steps"].to_string().contains("pool-2M-now"), "{plan:#}");
+    // What was captured so is no more whole when it is read.
+    let (place, capture) = (harness::folder(), "host.tar.gz");
+    cluster.owner.own(place.path());
+    let capture = place.path().join(capture);
+    let capture = capture.to_str().unwrap();
+    let output = by_owner(&["capture", "--output", capture]);
+    assert!(said(&output).contains("servers that were not captured"), "{}", said(&output));
+    for words in [&["check", "--fail-on", "never", "--root", capture][..], &["verify", "--root", capture]] {
+        let output = Command::new(HUGEWISE).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains("hidepid="), "{words:?}: {}", said(&output));
+    }
+    // Root sees all of them.
+    let output = within(hides, &[program, "plan", "--shrink", "--format", "json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(plan["steps"].to_string().contains("pool-2M-now"), "{plan:#}");
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod namespace;
 mod next_start;
 mod one_lock;
 mod oracle;
+mod page_tables;
 mod plans;
 mod postgresql;
 mod qemu;

@@ -25,6 +25,7 @@ const SECRETS: [&str; 12] = [
 
 fn keeps() -> Keeps {
     Keeps {
+        hidden: None,
         programs: vec!["postgres", "mysqld", "mariadbd", "java", "redis-server", "oracle", "mongod", "qemu-system-*"],
         mappings: vec!["/memfd:java_heap", "/dev/shm/ora_", "/dev/shm/PostgreSQL."],
         options: vec!["-D", "--datadir", "--defaults-file", "--port"],
@@ -54,6 +55,7 @@ fn host() -> MapSource {
             read_at: Observed::Known(1_700_000_000),
             read_as: Observed::Known(0),
             own_root: Observed::Known(true),
+            hidden: None,
             architecture: Observed::Known("aarch64".into()),
             tlb: Observed::Known(vec![hugewise_model::host::TlbLevel {
                 level: 2,

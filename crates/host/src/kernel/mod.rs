@@ -46,7 +46,9 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
     let mounts = mounts::read(door);
-    host.hidden = hidden::by_mount(door.source, &mounts).filter(|_| host.live);
+    if host.live {
+        host.hidden = hidden::by_mount(door.source, &mounts);
+    }
     host.hugetlbfs_mounts = mounts.map(|mounts| mounts::hugetlbfs(&mounts, &host.default_huge_page));
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
     host.thp = thp::read(door);

@@ -53,6 +53,9 @@ pub(crate) struct Note {
     pub(crate) tlb: Vec<Tlb>,
     /// Whether the reader's root folder was the host's.
     pub(crate) own_root: Option<bool>,
+    /// What kept the reader from seeing every process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hidden: Option<String>,
     /// Whether CPUID told anything of the translation buffers.
     pub(crate) tlb_known: bool,
     /// Paths that the reader was not allowed to see; `link:/PATH` where only the link could not.
@@ -198,6 +201,7 @@ impl<F: Files> Captured<F> {
             read_at: read_at.into(),
             read_as: note.read_as.into(),
             own_root: note.own_root.into(),
+            hidden: note.hidden.clone(),
             architecture: architecture.into(),
             tlb: note.tlb_known.then_some(tlb).into(),
         }

@@ -228,6 +228,7 @@ impl Source for Live {
             read_at: since_epoch.and_then(|since| i64::try_from(since.as_secs()).ok()).into(),
             read_as: Observed::Known(rustix::process::geteuid().as_raw()),
             own_root: super::own_root::read(),
+            hidden: None,
             architecture: Observed::Known(rustix::system::uname().machine().to_string_lossy().into_owned()),
             tlb: crate::tlb::decode(&sys::cpuid),
         }

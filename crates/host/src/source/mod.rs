@@ -217,6 +217,8 @@ pub struct Machine {
     /// Whether the root folder is that of the first process and of the kernel's own threads: not so in a chroot, and in a
     /// container that shares the host's pid namespace.
     pub own_root: Observed<bool>,
+    /// What kept whoever captured the host from seeing every process of it; of the running host its /proc tells that.
+    pub hidden: Option<String>,
     /// `uname -m`.
     pub architecture: Observed<String>,
     /// Translation buffers as CPUID tells.

@@ -273,16 +273,15 @@ fn forecasts(report: &LabReport<'_>) -> maud::Markup {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::Engine;
 
     use super::*;
     use crate::chart::tests::is_sound;
-    use crate::lab::{forecasts, tests::outcome};
+    use crate::lab::tests::{forecasts, outcome};
     use crate::samples;
 
     fn with<T>(hostile: bool, see: impl FnOnce(&LabReport<'_>) -> T) -> T {
         let (host, outcome) = (samples::prod().host, outcome(hostile));
-        let forecasts = forecasts(&outcome, Engine::Oracle, 100, PageSize::KIB_4);
+        let forecasts = forecasts(&outcome);
         see(&LabReport { host: &host, outcome: &outcome, forecasts: &forecasts })
     }
 

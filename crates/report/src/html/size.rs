@@ -29,11 +29,18 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                 ul { @for reason in &refusal.reasons { li { (clean(reason)) } } }
             }
         } @else {
-            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools))) }
+            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools)))
+                @for note in size::kept_notes(report) { p.faint { (note) } }
+            }
         }
         section {
             h2 { "Instances" }
             (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
+            @for sized in &sizing.instances {
+                @if let Some(why) = &sized.asks_unread {
+                    p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
+                }
+            }
             @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance)) } ", " (clean(&left.why)) } }
         }
         section {
@@ -57,7 +64,9 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                 h2 { "Forecast" }
                 @if let Some(chart) = growth(report) { (figure(&chart)) }
                 (table("forecast", &size::FORECAST, &size::forecast_rows(sizing)))
-                @if let Some(note) = size::forecast_note(sizing) { p.faint { (clean(&note)) } }
+                @for note in [size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
+                    p.faint { (clean(note)) }
+                }
             }
         }
         section { h2 { "Limits" } ul { @for line in size::limit_lines(sizing) { li { (spans(&line)) } } } }

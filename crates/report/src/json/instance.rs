@@ -1,6 +1,7 @@
 //! Instances.
 
-use hugewise_model::{Asked, Bytes, DemandSource, Limit, Observed};
+use hugewise_advice::forecast::Forecast;
+use hugewise_model::{Asked, Bytes, DemandSource, Host, Limit, Observed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,8 +44,13 @@ pub struct Instance {
     pub moments: Option<Moments>,
     /// Pages that it needs to be wholly on huge pages.
     pub demand: Option<Demand>,
+    /// Pages of other sizes that it needs beside those.
+    pub beside: Vec<Demand>,
     /// Page tables of all its processes.
     pub page_tables_bytes: Option<u64>,
+    /// Page tables that all its processes are expected to have at the most sessions that its settings allow: on the base
+    /// page, then on each huge page size of the host. Null where the most sessions are not known.
+    pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
     /// The systemd service that it runs in.
     pub unit: Option<String>,
     /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty for a stranger, for which
@@ -62,6 +68,35 @@ pub struct Instance {
     #[serde(skip_serializing_if = "Reasons::is_empty")]
     #[schemars(default)]
     pub reasons: Reasons,
+}
+
+/// Page tables of all processes of an instance at the most sessions that its settings allow.
+#[derive(Serialize, JsonSchema)]
+pub struct PageTablesAtMax {
+    /// So many sessions.
+    pub sessions: u64,
+    /// With its memory on pages of this size.
+    pub page_bytes: u64,
+    /// As they are expected: what `hugewise size` forecasts.
+    pub expected_bytes: u64,
+    /// Were every session to touch all of the memory.
+    pub most_bytes: u64,
+    /// What the part of the memory that a session touches rests on.
+    #[schemars(extend("enum" = ["measured", "full_touch"]))]
+    pub basis: &'static str,
+}
+
+/// The same for `check`, `verify` and `size`.
+pub(super) fn page_tables_at_max(host: &Host, instance: &hugewise_model::Instance) -> Option<Vec<PageTablesAtMax>> {
+    let at_max = hugewise_advice::forecast::at_max(host, instance)?;
+    let of = |forecast: &Forecast| PageTablesAtMax {
+        sessions: forecast.sessions,
+        page_bytes: forecast.page_size.into(),
+        expected_bytes: forecast.total.get(),
+        most_bytes: forecast.most.get(),
+        basis: forecast.basis.as_str(),
+    };
+    Some(at_max.by_page.iter().map(of).collect())
 }
 
 /// How an instance stands at three moments.
@@ -164,7 +199,13 @@ impl Instance {
             huge_pages: instance.huge_pages.as_str(),
             moments: checked.assessment.situation.of(instance).map(Moments::from),
             demand: reasons.derive("demand", demand, "absent"),
+            beside: hugewise_advice::need::beside(checked.host, instance).iter().map(Demand::from).collect(),
             page_tables_bytes: reasons.take("page_tables_bytes", &instance.page_tables).map(Bytes::get),
+            page_tables_at_max: reasons.derive(
+                "page_tables_at_max",
+                page_tables_at_max(checked.host, instance),
+                "the most sessions that its settings allow, or the base page, is not known",
+            ),
             unit: reasons.derive("unit", instance.unit.clone(), "absent"),
             vouched_by: instance.vouchers.iter().map(|voucher| voucher.as_str()).collect(),
             touched_bytes: reasons.take("touched_bytes", &instance.touched).map(Bytes::get),

@@ -104,11 +104,10 @@ pub fn write_plan(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Engine, PageSize};
     use serde_json::Value;
 
     use super::*;
-    use crate::lab::{forecasts, tests::outcome};
+    use crate::lab::tests::{forecasts, outcome};
     use crate::samples;
 
     #[test]
@@ -117,7 +116,7 @@ mod tests {
         let validator = jsonschema::validator_for(&schema).unwrap();
         let host = samples::prod().host;
         for outcome in [outcome(false), outcome(true)] {
-            let forecasts = forecasts(&outcome, Engine::Oracle, 100, PageSize::KIB_4);
+            let forecasts = forecasts(&outcome);
             let mut out = Vec::new();
             LabReport { host: &host, outcome: &outcome, forecasts: &forecasts }.write_json(&mut out).unwrap();
             let value: Value = serde_json::from_slice(&out).unwrap();

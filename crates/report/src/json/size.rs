@@ -2,12 +2,13 @@
 
 use std::io;
 
-use hugewise_advice::forecast::Basis;
 use hugewise_advice::sizing;
+use hugewise_advice::target::Goal;
 use hugewise_model::{Bytes, DemandSource, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::instance::{Demand, PageTablesAtMax, page_tables_at_max};
 use super::{Reasons, UnreadFact};
 use crate::SizeReport;
 
@@ -60,6 +61,9 @@ pub struct PoolTarget {
     pub now_pages: Option<u64>,
     /// Whether the memory that is free now would do; null where that is not known.
     pub room_now: Option<bool>,
+    /// Pages of this size, on all nodes, that the host has once `hugewise plan` is applied: what the pool has beyond its
+    /// need stays without --shrink. Null where no plan is made, as for a host that is only described.
+    pub planned_pages: Option<u64>,
 }
 
 /// What one server needs.
@@ -82,8 +86,18 @@ pub struct SizedInstance {
     pub source: &'static str,
     /// Largest error of the formula seen, in percent; null for other sources.
     pub error_percent: Option<u8>,
-    /// Whether its settings ask for huge pages of this size.
+    /// What it needs on pages of other sizes beside these.
+    pub beside: Vec<Demand>,
+    /// Whether its settings ask for huge pages of this size; false where that could not be read, too: `asked` tells which.
     pub asks: bool,
+    /// Whether they do: `unknown` where its settings could not be read.
+    #[schemars(extend("enum" = ["yes", "no", "unknown"]))]
+    pub asked: &'static str,
+    /// What could not be read, where that is so.
+    pub asked_why: Option<String>,
+    /// Page tables that all its processes are expected to have at the most sessions that its settings allow, as
+    /// `hugewise check` has them; null where the most sessions are not known.
+    pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
 }
 
 /// A server that no pages are planned for.
@@ -109,6 +123,8 @@ pub struct ForecastRow {
     pub page_tables_bytes: u64,
     /// Of the same processes, where those of each server map its memory at one address.
     pub page_tables_least_bytes: u64,
+    /// Were every session to touch all of its server's memory.
+    pub page_tables_most_bytes: u64,
     /// Seconds that one log-in spends on touching the memory; null where sessions are threads.
     pub login_seconds: Option<f64>,
     /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
@@ -217,8 +233,8 @@ pub struct Refusal {
     pub largest_pools_bytes: u64,
 }
 
-impl From<&sizing::PoolTarget> for PoolTarget {
-    fn from(pool: &sizing::PoolTarget) -> Self {
+impl PoolTarget {
+    fn new(pool: &sizing::PoolTarget, planned: &[Goal]) -> Self {
         Self {
             page_bytes: pool.page_size.into(),
             node: pool.node,
@@ -227,6 +243,7 @@ impl From<&sizing::PoolTarget> for PoolTarget {
             others_pages: pool.held_by_others.get(),
             now_pages: pool.now.map(PageCount::get),
             room_now: pool.room_now,
+            planned_pages: planned.iter().find(|goal| goal.page_size == pool.page_size).map(|goal| goal.goal.get()),
         }
     }
 }
@@ -248,7 +265,15 @@ impl SizedInstance {
             demand_pages: sized.demand_pages.get(),
             source,
             error_percent,
-            asks: sized.asks,
+            beside: sized.beside.iter().map(Demand::from).collect(),
+            asks: sized.asks == Some(true),
+            asked: match sized.asks {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "unknown",
+            },
+            asked_why: sized.asks_unread.clone(),
+            page_tables_at_max: itself.and_then(|it| page_tables_at_max(report.host, it)),
         }
     }
 }
@@ -262,16 +287,14 @@ impl From<&sizing::ForecastRow> for ForecastRow {
             page_bytes: row.page_size.into(),
             page_tables_bytes: row.page_tables.get(),
             page_tables_least_bytes: row.page_tables_least.get(),
+            page_tables_most_bytes: row.page_tables_most.get(),
             login_seconds: reasons.derive("login_seconds", row.login_seconds, "sessions are threads"),
             memory_left_bytes: reasons.derive(
                 "memory_left_bytes",
                 row.memory_left.map(Bytes::get),
                 "the host's memory is not known",
             ),
-            basis: match row.basis {
-                Basis::Measured => "measured",
-                Basis::FullTouch => "full_touch",
-            },
+            basis: row.basis.as_str(),
             reasons,
         }
     }
@@ -341,7 +364,8 @@ impl From<&sizing::Refusal> for Refusal {
     fn from(refusal: &sizing::Refusal) -> Self {
         Self {
             reasons: refusal.reasons.clone(),
-            wanted: refusal.wanted.iter().map(PoolTarget::from).collect(),
+            // Nothing is planned that does not fit.
+            wanted: refusal.wanted.iter().map(|pool| PoolTarget::new(pool, &[])).collect(),
             short_bytes: refusal.short.get(),
             largest_pools_bytes: refusal.largest_pools.get(),
         }
@@ -355,7 +379,7 @@ impl From<&SizeReport<'_>> for Size {
         Self {
             schema: SIZE_SCHEMA,
             fits: sizing.refusal.is_none(),
-            pools: sizing.pools.iter().map(PoolTarget::from).collect(),
+            pools: sizing.pools.iter().map(|pool| PoolTarget::new(pool, report.planned)).collect(),
             instances: sizing.instances.iter().map(|sized| SizedInstance::new(sized, report)).collect(),
             left_out: sizing.left_out.iter().map(left).collect(),
             forecast: sizing.forecast.iter().map(ForecastRow::from).collect(),

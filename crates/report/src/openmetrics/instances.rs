@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use hugewise_advice::forecast::per_process;
+use hugewise_advice::forecast::{at_max, per_process};
 use hugewise_advice::need;
 use hugewise_advice::situation::Moment;
 use hugewise_model::escape::plain;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Limit, LinkName, LinkState, PageCount};
+use hugewise_model::{Asked, Bytes, Demand, HugePageUse, Instance, Limit, LinkName, LinkState, PageCount};
 
 use super::families::{Families, Kind, Labels, Value};
 use super::number;
@@ -30,6 +30,7 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
     states(out, checked, &named);
     moments(out, checked, &named);
     amounts(out, checked, &named);
+    forecasts(out, checked, &named);
     pages(out, checked, &named);
 }
 
@@ -125,12 +126,28 @@ fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     }
 }
 
+/// What is forecast of each: the numbers of `hugewise size`.
+fn forecasts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
+    let help = "Page tables of all its processes at the most sessions that its settings allow, by page size.";
+    out.family("hugewise_instance_page_tables_at_max_bytes", Kind::Gauge, help);
+    for Named { instance, labels } in named {
+        for forecast in at_max(checked.host, instance).into_iter().flat_map(|at_max| at_max.by_page) {
+            let labels = labels.and("page_bytes", &u64::from(forecast.page_size).to_string());
+            out.sample(&labels, forecast.total.get());
+        }
+    }
+}
+
 /// Pages that it asks for and cannot have. Nothing for one that does not ask.
-fn shortfall(checked: &Checked<'_>, instance: &Instance) -> Option<PageCount> {
+fn shortfall(checked: &Checked<'_>, instance: &Instance, demand: &Demand) -> Option<PageCount> {
     if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return None;
     }
-    let more = need::more(checked.host, instance)?.pages;
+    let more = need::lacking(instance, demand)?;
+    if need::demand(checked.host, instance).is_none_or(|first| first.page_size != demand.page_size) {
+        let available = checked.host.pool(demand.page_size).and_then(need::obtainable).unwrap_or_default();
+        return Some(more.saturating_sub(available));
+    }
     let left = checked.assessment.situation.room(instance).map(|room| room.left).unwrap_or_default();
     Some(more.saturating_sub(left))
 }
@@ -151,10 +168,13 @@ fn moments(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
 fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     let sized: Vec<_> = named
         .iter()
-        .filter_map(|Named { instance, labels }| {
-            let demand = need::demand(checked.host, instance)?;
-            let labels = labels.and("page_bytes", &u64::from(demand.page_size).to_string());
-            Some((*instance, demand, labels))
+        .flat_map(|Named { instance, labels }| {
+            let demands = need::demand(checked.host, instance).into_iter().chain(need::beside(checked.host, instance));
+            let labelled = demands.map(|demand| {
+                let labels = labels.and("page_bytes", &u64::from(demand.page_size).to_string());
+                (*instance, demand, labels)
+            });
+            labelled.collect::<Vec<_>>()
         })
         .collect();
     out.family("hugewise_instance_demand_pages", Kind::Gauge, "Pages that it needs to be wholly on huge pages.");
@@ -168,15 +188,15 @@ fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
         }
     }
     out.family("hugewise_instance_missing_pages", Kind::Gauge, "Pages that it needs beyond those that it maps.");
-    for (instance, _, labels) in &sized {
-        out.known(labels, need::more(checked.host, instance).map(|more| more.pages.get()));
+    for (instance, demand, labels) in &sized {
+        out.known(labels, need::lacking(instance, demand).map(PageCount::get));
     }
     out.family(
         "hugewise_instance_shortfall_pages",
         Kind::Gauge,
         "Pages that its settings ask for and the pool does not have for it.",
     );
-    for (instance, _, labels) in &sized {
-        out.known(labels, shortfall(checked, instance).map(PageCount::get));
+    for (instance, demand, labels) in &sized {
+        out.known(labels, shortfall(checked, instance, demand).map(PageCount::get));
     }
 }

@@ -100,6 +100,12 @@ fn verdicts(out: &mut Families, checked: &Checked<'_>) {
     }
     out.family("hugewise_unknown_verdicts", Kind::Gauge, "Verdicts that facts are missing for.");
     out.sample(&Labels::none(), number(assessment.unknown.len()));
+    out.family(
+        "hugewise_servers_may_be_hidden",
+        Kind::Gauge,
+        "1 where not every process of the host could be seen: what is said of its servers is of those that were.",
+    );
+    out.sample(&Labels::none(), checked.host.unseen().is_some());
     out.family("hugewise_unread_facts", Kind::Gauge, "Facts that are there and could not be read.");
     out.sample(&Labels::none(), number(checked.unread.len()));
 }

@@ -50,6 +50,32 @@ fn the_figures_are_the_hosts() {
 }
 
 #[test]
+fn forecasts_are_those_that_check_prints() {
+    let sample = samples::prod();
+    let (text, check) = (text(&sample, Format::Prometheus), sample.json());
+    let mut compared = 0;
+    for instance in check["instances"].as_array().unwrap() {
+        for forecast in instance["page_tables_at_max"].as_array().into_iter().flatten() {
+            let name = format!(
+                "hugewise_instance_page_tables_at_max_bytes{{engine={},instance_name={},page_bytes=\"{}\"}}",
+                instance["engine"], instance["name"], forecast["page_bytes"]
+            );
+            assert_sample(&text, &name, forecast["expected_bytes"].as_f64().unwrap());
+            compared += 1;
+        }
+    }
+    assert!(compared >= 2, "{check:#}");
+}
+
+#[test]
+fn hidden_servers_are_told() {
+    let mut sample = samples::prod();
+    assert_sample(&text(&sample, Format::Prometheus), "hugewise_servers_may_be_hidden", 0.0);
+    sample.host.hidden = Some("hidepid=2".into());
+    assert_sample(&text(&sample, Format::Prometheus), "hugewise_servers_may_be_hidden", 1.0);
+}
+
+#[test]
 fn a_fact_that_is_not_known_has_no_sample() {
     let text = text(&samples::unprivileged(), Format::Prometheus);
     assert!(!text.contains("hugewise_instance_page_tables_bytes"), "{text}");

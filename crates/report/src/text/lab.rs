@@ -216,15 +216,13 @@ fn forecasts(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Engine, PageSize};
-
     use super::*;
-    use crate::lab::{forecasts, tests::outcome};
+    use crate::lab::tests::{forecasts, outcome};
     use crate::samples;
 
     fn shown(hostile: bool) -> String {
         let (host, outcome) = (samples::prod().host, outcome(hostile));
-        let forecasts = forecasts(&outcome, Engine::Oracle, 100, PageSize::KIB_4);
+        let forecasts = forecasts(&outcome);
         let mut out = Vec::new();
         super::plan(&outcome.plan, &mut out, Layout::plain(80)).unwrap();
         let report = LabReport { host: &host, outcome: &outcome, forecasts: &forecasts };

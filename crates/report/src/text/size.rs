@@ -2,8 +2,9 @@
 
 use std::io;
 
+use hugewise_advice::forecast::Basis;
 use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sizing};
-use hugewise_model::{Bytes, DemandSource, PageCount};
+use hugewise_model::{Bytes, DemandSource, PageCount, PageSize};
 
 use super::{closing, host};
 use crate::palette::Role;
@@ -28,6 +29,9 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
         refused(screen, refusal)?;
     } else {
         pools(screen, &sizing.pools)?;
+        for note in kept_notes(report) {
+            screen.flow(4, &Spans::new().add(Role::Quiet, "  ").add(Role::Text, &note))?;
+        }
     }
     screen.blank()?;
     budget(screen, &sizing.budget)?;
@@ -65,22 +69,34 @@ pub(crate) const INSTANCES: [Column; 6] = [
 ];
 
 pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
-    let rows = sizing.instances.iter().map(|sized| {
-        let asks = if sized.asks { Cell::new(Role::Good, "yes") } else { Cell::new(Role::Warn, "NO") };
-        vec![
-            Cell::new(Role::Strong, format!("{} {}", sized.engine, sized.name)),
-            text(sized.demand_pages),
-            text(sized.page_size),
-            text(sized.demand_pages.of(sized.page_size)),
-            text(source(sized.source)),
-            asks,
-        ]
+    let rows = sizing.instances.iter().flat_map(|sized| {
+        let asks = match sized.asks {
+            Some(true) => Cell::new(Role::Good, "yes"),
+            Some(false) => Cell::new(Role::Warn, "NO"),
+            None => Cell::new(Role::Warn, "unknown"),
+        };
+        let row = |name: String, pages: PageCount, page: PageSize, found, asks| {
+            let memory = pages.of(page);
+            vec![Cell::new(Role::Strong, name), text(pages), text(page), text(memory), text(source(found)), asks]
+        };
+        let first = row(sized.title(), sized.demand_pages, sized.page_size, sized.source, asks);
+        let beside = sized.beside.iter().map(|demand| {
+            let asks = Cell::new(Role::Text, "");
+            row(String::new(), demand.pages, demand.page_size, demand.source, asks)
+        });
+        std::iter::once(first).chain(beside.collect::<Vec<_>>())
     });
     rows.collect()
 }
 
 fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     table::write(screen, &INSTANCES, &instance_rows(sizing))?;
+    for sized in &sizing.instances {
+        if let Some(why) = &sized.asks_unread {
+            let line = Spans::new().add(Role::Quiet, "not read  ").add(Role::Strong, &sized.title());
+            screen.flow(10, &line.add(Role::Text, &format!(": {why}; whether it asks is not known")))?;
+        }
+    }
     for left in &sizing.left_out {
         let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance);
         screen.flow(10, &line.add(Role::Text, &format!(": {}", left.why)))?;
@@ -107,6 +123,24 @@ pub(crate) const POOLS: [Column; 8] = [
     column("memory", true),
     Column { heading: "room for them now", short: "room now", right: false, least: None },
 ];
+
+/// What a plan leaves in a pool beyond what is needed.
+pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
+    let beyond = report.planned.iter().filter_map(|goal| {
+        let of_size = report.sizing.pools.iter().filter(|pool| pool.page_size == goal.page_size);
+        let needed: PageCount = of_size.map(|pool| pool.pages).sum();
+        let spare = goal.goal.saturating_sub(needed);
+        let page = goal.page_size;
+        let stays = spare > PageCount::ZERO && goal.goal == goal.now;
+        stays.then(|| {
+            format!(
+                "the pool of {page} keeps its {} pages: hugewise plan --shrink looks for {spare} to give back",
+                goal.goal
+            )
+        })
+    });
+    beyond.collect()
+}
 
 fn pools(screen: &mut Screen<'_>, pools: &[PoolTarget]) -> io::Result<()> {
     table::write(screen, &POOLS, &pool_rows(pools))
@@ -236,8 +270,23 @@ pub(crate) const FORECAST: [Column; 5] = [
 
 fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     table::write(screen, &FORECAST, &forecast_rows(sizing))?;
-    let Some(note) = forecast_note(sizing) else { return Ok(()) };
-    screen.flow(4, &Spans::new().add(Role::Quiet, &note))
+    let notes = [few_note(sizing), forecast_note(sizing)];
+    notes.iter().flatten().try_for_each(|note| screen.flow(4, &Spans::new().add(Role::Quiet, note)))
+}
+
+/// What a reader of the forecast has to know of numbers that rest on a few sessions.
+pub(crate) fn few_note(sizing: &Sizing) -> Option<String> {
+    let rows = sizing.forecast.iter().filter(|row| !row.basis.is_broad() && row.page_tables_most > row.page_tables);
+    let row = rows.max_by_key(|row| row.sessions)?;
+    let Basis::Measured(few) = row.basis else { return None };
+    Some(format!(
+        "On pages of {} the forecast rests on {} that {} now; were {} to touch all of the memory: {} at most.",
+        row.page_size,
+        sessions_of(few),
+        if few == 1 { "runs" } else { "run" },
+        sessions_of(row.sessions),
+        row.page_tables_most
+    ))
 }
 
 /// What a reader of the forecast has to know of pages whose tables sessions may share.

@@ -1,11 +1,7 @@
-//! Page tables as a model: what a mapping costs each process that touches it.
+//! Page tables as the kernel makes them: what a mapping costs each process that touches it.
 
 use hugewise_engines::Kind;
-use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, Engine, Host, HugePageUse, Instance, PageSize};
-
-/// Below so many live sessions their mean says little of what a session touches.
-const SESSIONS_TO_MEASURE: u64 = 10;
+use hugewise_model::{Bytes, Engine, PageSize};
 
 /// Bytes of one page table entry on every 64-bit architecture that Linux runs on.
 const ENTRY_BYTES: u64 = 8;
@@ -176,60 +172,17 @@ pub fn process_tables(engine: Engine, base: PageSize) -> Bytes {
     if base > PageSize::KIB_4 { base.bytes().times(6) } else { Kind::of(engine).process_tables }
 }
 
-/// Page tables of an instance at a number of sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forecast {
-    /// At so many sessions.
-    pub sessions: u64,
-    /// What one session adds; nothing where sessions are threads.
-    pub per_session: Bytes,
-    /// All processes together.
-    pub total: Bytes,
-    /// What the part of the segment that a session touches rests on.
-    pub basis: Basis,
-}
-
-/// What a forecast rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
-    /// The mean of the processes that run now.
-    Measured,
-    /// Every session touches everything: the upper bound.
-    FullTouch,
-}
-
-/// Page tables at `sessions` sessions with the instance's segments in pages of `page`.
-///
-/// For base pages the cost of a session is measured from the processes that run now, and never
-/// more than if it touched everything; with fewer than ten live sessions, or with huge pages, it is
-/// what touching everything costs. Sessions that are threads share one set of page tables.
-/// `None` where the base page is not known.
-pub fn page_tables_at(host: &Host, instance: &Instance, sessions: u64, page: PageSize) -> Option<Forecast> {
-    let base = host.base_page.get()?;
-    let full: Bytes = instance.segments.iter().map(|segment| page_tables(0, segment.size, page, base)).sum();
-    if instance.session_model == SessionModel::Threads {
-        return Some(Forecast { sessions, per_session: Bytes::ZERO, total: full, basis: Basis::FullTouch });
-    }
-    let now = instance.sessions.get().unwrap_or(0);
-    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
-    let others = processes.saturating_sub(now);
-    let (per_session, basis) = match per_process(instance).filter(|_| now >= SESSIONS_TO_MEASURE && page == base) {
-        Some(measured) if measured < full && instance.huge_pages == HugePageUse::None => (measured, Basis::Measured),
-        _ => (full, Basis::FullTouch),
-    };
-    Some(Forecast { sessions, per_session, total: per_session.times(sessions.saturating_add(others)), basis })
-}
-
-/// Mean page tables of an instance's processes now.
-pub fn per_process(instance: &Instance) -> Option<Bytes> {
-    instance.page_tables.get()?.shared_by(u64::try_from(instance.pids.len()).ok()?)
+/// Page tables of so many forked processes that each touch `touched` bytes of one memory in pages of `page`, with what each
+/// process of the engine has besides.
+pub fn of_forked(engine: Engine, processes: u64, touched: Bytes, page: PageSize, base: PageSize) -> Bytes {
+    let tables = shared_tables(touched, page, base, Addresses::Same);
+    tables.of(processes) + process_tables(engine, base).times(processes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, gib};
-    use hugewise_model::Observed;
+    use crate::testing::gib;
 
     const KIB_64: PageSize = match PageSize::new(64 << 10) {
         Some(size) => size,
@@ -286,50 +239,5 @@ mod tests {
         let error = hundred.as_f64() / Bytes::from_kib(7223).as_f64() - 1.0;
         assert!(error.abs() < 0.05, "{error}");
         assert_eq!(shared_tables(gib(5), PageSize::GIB_1, PageSize::KIB_4, Addresses::Own).shared, Bytes::ZERO);
-    }
-
-    #[test]
-    fn five_hundred_sessions_on_8000_mb() {
-        let mut case = testing::quiet();
-        case.oracle("PROD", gib(1), 0);
-        let instance = &mut case.instances[0];
-        instance.segments[0].size = Bytes::from_mib(8000);
-        instance.pids = vec![instance.pid];
-        let forecast = |page| page_tables_at(&case.host, &case.instances[0], 499, page).unwrap().total;
-        // (4000 + 8) tables of 4 KiB for each of 500 processes.
-        assert_eq!(forecast(PageSize::KIB_4), Bytes::from_kib(500 * 4008 * 4));
-        assert_eq!(forecast(PageSize::KIB_4).to_string(), "7.6 GiB");
-        assert_eq!(forecast(PageSize::MIB_2), Bytes::from_kib(500 * 8 * 4));
-    }
-
-    #[test]
-    fn live_sessions_say_what_a_session_touches() {
-        let mut case = testing::quiet();
-        case.oracle("PROD", gib(8), 99);
-        let instance = &mut case.instances[0];
-        instance.huge_pages = HugePageUse::None;
-        instance.page_tables = Observed::Known(Bytes::from_mib(100));
-        let forecast = page_tables_at(&case.host, &case.instances[0], 999, PageSize::KIB_4).unwrap();
-        assert_eq!(forecast.per_session, Bytes::from_mib(1));
-        assert_eq!(forecast.total, Bytes::from_mib(1000));
-        assert_eq!(forecast.basis, Basis::Measured);
-    }
-
-    #[test]
-    fn a_session_never_costs_more_than_touching_everything() {
-        let mut case = testing::quiet();
-        case.oracle("PROD", gib(1), 99);
-        case.instances[0].huge_pages = HugePageUse::None;
-        case.instances[0].page_tables = Observed::Known(gib(100));
-        let forecast = page_tables_at(&case.host, &case.instances[0], 99, PageSize::KIB_4).unwrap();
-        assert_eq!(forecast.per_session, Bytes::from_kib(2052));
-    }
-
-    #[test]
-    fn threads_share_one_set() {
-        let mut case = testing::quiet();
-        case.mariadb("3306", gib(1));
-        let at = |sessions| page_tables_at(&case.host, &case.instances[0], sessions, PageSize::KIB_4).unwrap().total;
-        assert_eq!(at(1), at(10_000));
     }
 }

@@ -1,0 +1,217 @@
+//! One number for one question: whatever command is asked of a host, through every captured host that is kept here.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test stops where its files are not as expected, and reads them past the code under test"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn hosts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+    let mut hosts: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    hosts.retain(|path| path.extension().is_none_or(|extension| extension != "txt"));
+    hosts.sort();
+    assert!(hosts.len() >= 12, "{hosts:?}");
+    hosts
+}
+
+fn said(host: &Path, words: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .arg(words[0])
+        .arg("--root")
+        .arg(host)
+        .args(&words[1..])
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(host: &Path, words: &[&str]) -> Option<Value> {
+    let words: Vec<&str> = words.iter().copied().chain(["--format", "json"]).collect();
+    let (_, out, _) = said(host, &words);
+    serde_json::from_str(&out).ok()
+}
+
+/// The instance of that engine and name.
+fn find<'a>(report: &'a Value, of: &Value) -> Option<&'a Value> {
+    let all = report["instances"].as_array()?;
+    all.iter().find(|it| it["engine"] == of["engine"] && it["name"] == of["name"])
+}
+
+#[test]
+fn every_command_forecasts_the_same_page_tables() {
+    let mut compared = 0;
+    for host in hosts() {
+        let (check, verify) = (json(&host, &["check"]).unwrap(), json(&host, &["verify"]).unwrap());
+        for instance in check["instances"].as_array().unwrap() {
+            let title = format!("{} {}", instance["engine"].as_str().unwrap(), instance["name"].as_str().unwrap());
+            let at_max = &instance["page_tables_at_max"];
+            assert_eq!(&find(&verify, instance).unwrap()["page_tables_at_max"], at_max, "{host:?} {title}");
+            let Some(max) = instance["max_sessions"].as_u64() else { continue };
+            let sessions = max.to_string();
+            let Some(size) = json(&host, &["size", "--instance", &title, "--sessions", &sessions]) else { continue };
+            assert_eq!(&size["instances"][0]["page_tables_at_max"], at_max, "{host:?} {title}");
+            for forecast in at_max.as_array().unwrap() {
+                let rows = size["forecast"].as_array().unwrap().iter();
+                let row = rows.filter(|row| row["page_bytes"] == forecast["page_bytes"]);
+                let row = row.filter(|row| row["sessions"].as_u64() == Some(max)).next().unwrap();
+                assert_eq!(row["page_tables_bytes"], forecast["expected_bytes"], "{host:?} {title}");
+                assert_eq!(row["page_tables_most_bytes"], forecast["most_bytes"], "{host:?} {title}");
+                assert_eq!(row["basis"], forecast["basis"], "{host:?} {title}");
+                let choice = size["choices"].as_array().unwrap().iter();
+                let choice = choice.filter(|row| row["page_bytes"] == forecast["page_bytes"]).next();
+                if let Some(choice) = choice {
+                    assert_eq!(choice["page_tables_bytes"], forecast["expected_bytes"], "{host:?} {title}");
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 20, "{compared}");
+}
+
+#[test]
+fn every_command_needs_the_same_pages() {
+    for host in hosts() {
+        let (check, verify) = (json(&host, &["check"]).unwrap(), json(&host, &["verify"]).unwrap());
+        for instance in check["instances"].as_array().unwrap() {
+            let verified = find(&verify, instance).unwrap();
+            assert_eq!(
+                (&verified["demand"], &verified["beside"]),
+                (&instance["demand"], &instance["beside"]),
+                "{host:?}"
+            );
+        }
+        let Some(size) = json(&host, &["size"]) else {
+            // Where nothing is to size, the reason has the number.
+            let (_, _, why) = said(&host, &["size"]);
+            for instance in check["instances"].as_array().unwrap() {
+                let pages = instance["demand"]["needed_pages"].as_u64().unwrap();
+                let grouped = format!("{},{:03} pages", pages / 1000, pages % 1000);
+                assert!(why.contains(&grouped), "{host:?}: {why}");
+            }
+            continue;
+        };
+        for sized in size["instances"].as_array().unwrap() {
+            let instance = find(&check, sized).unwrap();
+            assert_eq!(sized["demand_pages"], instance["demand"]["needed_pages"], "{host:?} {sized}");
+            assert_eq!(sized["page_bytes"], instance["demand"]["page_bytes"], "{host:?} {sized}");
+            assert_eq!(sized["beside"], instance["beside"], "{host:?} {sized}");
+            let asked = match instance["asked"].as_str().unwrap() {
+                "unknown" => "unknown",
+                "no" | "cannot" => "no",
+                _ => "yes",
+            };
+            assert_eq!(sized["asked"], asked, "{host:?} {sized}");
+        }
+    }
+}
+
+/// The pages of a size in `size`, over all nodes: needed, and planned.
+fn pool(size: &Value, page: &Value) -> Option<(u64, Option<u64>)> {
+    let pools = size["pools"].as_array()?.iter().filter(|pool| pool["page_bytes"] == *page);
+    let pools: Vec<&Value> = pools.collect();
+    let planned = pools.first()?["planned_pages"].as_u64();
+    Some((pools.iter().map(|pool| pool["pages"].as_u64().unwrap()).sum(), planned))
+}
+
+#[test]
+fn the_pools_of_size_are_those_of_the_plan() {
+    let mut compared = 0;
+    for host in hosts() {
+        let (size, plan) = (json(&host, &["size"]), json(&host, &["plan"]).unwrap());
+        for at_boot in plan["at_boot"].as_array().into_iter().flatten() {
+            let (needed, planned) = pool(size.as_ref().unwrap(), &at_boot["page_bytes"]).unwrap();
+            assert_eq!(planned, at_boot["pages"].as_u64(), "{host:?}");
+            assert!(needed <= planned.unwrap(), "{host:?}");
+            compared += 1;
+        }
+        for step in plan["steps"].as_array().unwrap() {
+            let Some(page) = step["id"].as_str().unwrap().strip_prefix("pool-").and_then(|id| id.strip_suffix("-now"))
+            else {
+                continue;
+            };
+            let bytes = page.strip_suffix('M').unwrap().parse::<u64>().unwrap() << 20;
+            let (_, planned) = pool(size.as_ref().unwrap(), &Value::from(bytes)).unwrap();
+            let set = step["changes"].as_array().unwrap().iter().find_map(|change| change["after"].as_str());
+            assert_eq!(set.unwrap().trim().parse::<u64>().ok(), planned, "{host:?} {step}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 12, "{compared}");
+}
+
+/// A captured host with something more in it.
+fn with(host: &str, more: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(host);
+    let copy = "cp -aT \"$1\" \"$2\" && cd \"$2\" && eval \"$3\"";
+    let done = Command::new("sh").args(["-ec", copy, "sh"]).arg(from).arg(folder.path()).arg(more).status().unwrap();
+    assert!(done.success());
+    folder
+}
+
+/// The last process that was captured has a status that cannot be read.
+const HIDDEN: &str =
+    "for last in proc/[0-9]*; do :; done; rm -f $last/status; printf 'Name:\\tx\\nUid:\\tx\\n' > $last/status";
+
+#[test]
+fn what_could_not_be_seen_is_never_called_well() {
+    let seen = with("healthy-postgresql", ":");
+    let hidden = with("healthy-postgresql", HIDDEN);
+    for words in [&["check"][..], &["verify"], &["verify", "--format", "nagios"], &["size"], &["plan"]] {
+        let (code, out, _) = said(seen.path(), words);
+        assert_eq!(code, 0, "{words:?}: {out}");
+        assert!(!out.contains("could not be read, and"), "{words:?}: {out}");
+        let (code, out, _) = said(hidden.path(), words);
+        assert_eq!(code, 3, "{words:?}: {out}");
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.contains("status of one process could not be read"), "{words:?}: {out}");
+    }
+    let (_, out, _) = said(hidden.path(), &["verify", "--format", "nagios"]);
+    assert!(out.starts_with("HUGEPAGES UNKNOWN - "), "{out}");
+    assert_eq!(json(hidden.path(), &["verify"]).unwrap()["verdict"], "unknown");
+    // One that was named was seen.
+    let (code, out, _) = said(hidden.path(), &["verify", "15/main"]);
+    assert_eq!(code, 0, "{out}");
+    let unknown = json(hidden.path(), &["size"]).unwrap()["budget"]["unknown"].to_string();
+    assert!(unknown.contains("servers that could not be seen"), "{unknown}");
+}
+
+#[test]
+fn no_pages_are_given_back_where_servers_may_be_hidden() {
+    for words in [&["plan"][..], &["plan", "--shrink"]] {
+        let steps = |more| json(with("starved-host", more).path(), words).unwrap()["steps"].to_string();
+        // 6,146 of 14,336 are for the server that is seen.
+        assert!(steps(":").contains("give 8,190 pages of 2 MiB back"), "{words:?}");
+        assert!(!steps(HIDDEN).contains("back"), "{words:?}: {}", steps(HIDDEN));
+    }
+    let check = json(with("starved-host", HIDDEN).path(), &["check"]).unwrap();
+    assert!(!check["findings"].to_string().contains("pages of 2 MiB back"), "{check:#}");
+}
+
+#[test]
+fn memory_that_a_setting_keeps_off_huge_pages_is_the_same_case_to_all() {
+    let sysv = "echo 'shared_memory_type = sysv' >> srv/databases/b/main/postgresql.conf";
+    let host = with("no-pool-postgresql", sysv);
+    let check = json(host.path(), &["check"]).unwrap();
+    let finding = check["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "HW403").unwrap();
+    assert!(finding["fix"].to_string().contains("shared_memory_type=mmap"), "{finding:#}");
+    let size = json(host.path(), &["size"]).unwrap();
+    let sized = &size["instances"][0];
+    assert_eq!((&sized["demand_pages"], &sized["asked"]), (&Value::from(537), &Value::from("no")));
+    let plan = json(host.path(), &["plan"]).unwrap();
+    let steps = plan["steps"].to_string();
+    assert!(steps.contains("shared_memory_type = mmap") && steps.contains("pool-2M-now"), "{steps}");
+    assert_eq!(
+        (size["pools"][0]["planned_pages"].as_u64(), plan["at_boot"][0]["pages"].as_u64()),
+        (Some(537), Some(537))
+    );
+}
