@@ -17,7 +17,7 @@ pub mod units;
 pub mod vouch;
 
 pub use configuration::Configuration;
-pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
+pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, RuleId, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
 pub use instance::{Asked, Demand, DemandSource, Engine, HugePageUse, Instance, NextStart, Segment};
 pub use observed::{Lack, Observed, Reason, Unread};

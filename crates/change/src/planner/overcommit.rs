@@ -4,8 +4,9 @@ use hugewise_advice::words::{boot_name, pool_file};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 
+use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
-use super::{Ask, Draft, ours};
+use super::{Ask, ours};
 use crate::plan::{Change, Risk, Step, ValueChange};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -25,7 +26,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let title = format!("up to {pages} pages of {page} on demand");
         if ask.host.default_huge_page.get() == Some(*page) {
             let setting = Setting { key: "vm.nr_overcommit_hugepages", value, holds_now: now == *pages };
-            let step = Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why);
+            let step = Drafted::from(Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why));
             let step = set(ask, draft, step, ours::SYSCTL_OVERCOMMIT, &[setting]);
             draft.step(step);
             continue;

@@ -6,23 +6,25 @@ use hugewise_advice::words::shell_word;
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
+use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize, Remedy};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, commands, expected, is_named, pools_now};
+use super::draft::{Carried, Draft, Drafted};
+use super::{Ask, commands, is_named, pools_now};
 use crate::Error;
 use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
-
-/// Findings about a server that end with its next start on huge pages.
-const ENDED: [&str; 5] = ["HW102", "HW203", "HW209", "HW301", "HW801"];
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
     for instance in ask.instances.iter().filter(|instance| instance.pid != 0) {
         let asked = is_named(ask.instances, instance, &ask.options.restart);
         match gain(&ask, draft, instance) {
-            Err(why) if asked => draft.warn(format!("{} is not restarted: {why}", instance.title())),
-            Err(_) => {}
+            Err(why) => {
+                with_the_boot(&ask, draft, instance);
+                if asked {
+                    draft.warn(format!("{} is not restarted: {why}", instance.title()));
+                }
+            }
             Ok(Gain::Sure) if asked => match command(ask.source, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => {
@@ -49,6 +51,15 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// A server whose pages come with the next boot starts with it.
+fn with_the_boot(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+    let Some(page) = page_of(ask, instance) else { return };
+    let comes = |it: &Carried| it.remedy == Remedy::SetPool(page) && it.when == When::Reboot;
+    if let Some(step) = draft.steps.iter_mut().rev().find(|step| step.carries.iter().any(comes)) {
+        step.carry(Remedy::Restart(instance.id()), When::Reboot);
+    }
+}
+
 /// What a restart brings a server.
 enum Gain {
     /// What it lacks.
@@ -59,13 +70,12 @@ enum Gain {
 
 /// What a restart brings a server; an error where it brings nothing.
 fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, String> {
-    let title = instance.title();
-    let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.instance.as_ref() == Some(&title));
+    let id = instance.id();
+    let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
     let waiting = pages_that_wait(ask, instance);
-    let permitted = || waiting.filter(|_| is_permitted(draft, &title));
+    let permitted = || waiting.filter(|_| is_permitted(draft, instance));
     let page = page_of(ask, instance).or_else(permitted).ok_or("no huge pages are planned for it")?;
-    let ours = format!("{}-", instance.engine);
-    let set = draft.steps.iter().any(|step| step.instance.as_ref() == Some(&title) && step.id.starts_with(&ours));
+    let set = draft.carries(&Remedy::SetSetting(id));
     if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return Err("its settings do not ask for huge pages, or are not known".into());
     }
@@ -96,9 +106,8 @@ fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
 }
 
 /// Whether a step gives a server the right to huge pages.
-fn is_permitted(draft: &Draft<'_>, title: &str) -> bool {
-    let mut ended = draft.steps.iter().flat_map(|step| &step.expects);
-    ended.any(|it| ["HW301", "HW303"].contains(&it.code.as_str()) && it.instance.as_deref() == Some(title))
+fn is_permitted(draft: &Draft<'_>, instance: &Instance) -> bool {
+    draft.carries(&Remedy::SetGroup(instance.id())) || draft.carries(&Remedy::RaiseMemlock(instance.id()))
 }
 
 /// Whether its next start is let have System V huge pages, with what the plan does for that.
@@ -106,12 +115,12 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     if instance.mechanism != Mechanism::SysvShm {
         return Right::Has("its memory is not System V's".into());
     }
-    let planned = |id: &str| draft.steps.iter().any(|step| step.id.starts_with(id));
     let (limit, enough) = chain::memlock_of(ask.host, instance);
     let right = permission::without_memlock(ask.host, instance);
     let rule = permission::memlock(ask.host);
-    let by_group = !matches!(rule, Memlock::Buys(_)) && planned("shm-group");
-    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || planned("memlock-"));
+    let by_group = !matches!(rule, Memlock::Buys(_)) && draft.carries(&Remedy::SetGroup(instance.id()));
+    let raised = || draft.carries(&Remedy::RaiseMemlock(instance.id()));
+    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || raised());
     match right {
         Right::Lacks(_) | Right::Unknown(_) if by_group || by_limit => Right::Has("by this plan, or its limit".into()),
         Right::Lacks(_) if !matches!(rule, Memlock::Useless(_)) && enough.is_none() => Right::Unknown(limit),
@@ -174,15 +183,15 @@ fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
 }
 
 fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: CommandChange) {
-    let title = instance.title();
-    let set_to_insist = |step: &Step| step.instance.as_ref() == Some(&title) && !step.relies_on.is_empty();
+    let id = instance.id();
+    let set_to_insist = |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
     let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
     let pool = page_of(ask, instance).filter(|_| insists).map(pools_now::id);
     let why = "its memory is mapped at its start: the sessions that it has now end";
-    let id = format!("restart-{}-{}", instance.engine, instance.name);
-    let mut step = Step::new(id, format!("restart {title}"), Risk::Restart, why).of(title);
-    let ended = ENDED.iter().filter_map(|code| ask.found(code, instance));
-    step.expects = ended.map(|finding| expected(finding, When::Now)).collect();
+    let name = format!("restart-{}-{}", instance.engine, instance.name);
+    let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
+    let mut step = Drafted::from(step).of(instance);
+    step.carry(Remedy::Restart(id), When::Now);
     step.relies_on.extend(pool);
     draft.step(step.change(command));
 }
@@ -190,17 +199,21 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
 /// Nobody said that it may be restarted, or it cannot be from here: what its restart ends is promised by the steps
 /// that prepare it.
 fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
-    let title = instance.title();
-    let page = page_of(ask, instance);
-    let pool = page.map(pools_now::id);
-    let own = draft.steps.iter().rposition(|step| step.instance.as_ref() == Some(&title));
+    let id = instance.id();
+    let pool = page_of(ask, instance).map(pools_now::id);
+    let prepares = |step: &Drafted| {
+        let carries = step.carries.iter().any(|it| it.remedy.instance() == Some(&id));
+        carries || step.of.as_ref() == Some(&id)
+    };
+    let own = draft.steps.iter().rposition(prepares);
     let of_pool = || draft.steps.iter().position(|step| Some(&step.id) == pool.as_ref());
-    let ended: Vec<_> = ENDED.iter().filter_map(|code| ask.found(code, instance)).collect();
+    let restart = Remedy::Restart(id.clone());
     if let Some(step) = own.or_else(of_pool).and_then(|at| draft.steps.get_mut(at)) {
-        step.expects.extend(ended.iter().map(|finding| expected(finding, When::Restart)));
+        step.carry(restart.clone(), When::Restart);
     }
     if instance.huge_pages != HugePageUse::All {
-        draft.instruct(format!("restart {title}"), &by_whom(ask, instance), Risk::Restart, Some(title));
+        let title = format!("restart {}", instance.title());
+        draft.instruct_for(restart, title, &by_whom(ask, instance), Risk::Restart, Some(instance));
     }
 }
 
@@ -209,8 +222,8 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
     let mut lines =
         vec![format!("# huge pages come at its start, unless what could not be seen is in the way: {unseen}")];
     lines.extend(by_whom(ask, instance));
-    let title = instance.title();
-    draft.instruct(format!("restart {title}"), &lines, Risk::Restart, Some(title));
+    let title = format!("restart {}", instance.title());
+    draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));
 }
 
 /// The lines that restart a server: Debian's own tool where no unit has it.

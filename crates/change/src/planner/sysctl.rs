@@ -4,9 +4,10 @@ use hugewise_host::Door;
 use hugewise_host::config::sysctl;
 use hugewise_model::Configuration;
 
+use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, Draft, ours};
-use crate::plan::{Change, Step, ValueChange};
+use super::{Ask, ours};
+use crate::plan::{Change, ValueChange};
 
 /// A setting as it is to be.
 pub(super) struct Setting {
@@ -19,7 +20,13 @@ pub(super) struct Setting {
 
 /// Adds what sets these settings now and at the next boot to a step. The file's settings are these alone and what it
 /// had before.
-pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &str, settings: &[Setting]) -> Step {
+pub(super) fn set(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    mut step: Drafted,
+    path: &str,
+    settings: &[Setting],
+) -> Drafted {
     if ask.options.now {
         for setting in settings.iter().filter(|setting| !setting.holds_now) {
             let file = format!("/proc/sys/{}", setting.key.replace('.', "/"));

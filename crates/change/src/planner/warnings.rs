@@ -1,9 +1,11 @@
 //! What copies the settings of a host, or shares its pools.
 
+use hugewise_advice::target;
 use hugewise_advice::words::shell_word;
-use hugewise_model::Observed;
+use hugewise_model::{Observed, Remedy};
 
-use super::{Ask, Draft};
+use super::Ask;
+use super::draft::Draft;
 use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -69,12 +71,15 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     for instance in ask.instances {
         let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
-        if !planned && ask.found("HW403", instance).is_some() {
-            draft.warn(format!(
-                "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
-                instance.title(),
-                shell_word(&instance.name)
-            ));
+        if !planned && target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance) {
+            draft.leave(
+                Remedy::SetSetting(instance.id()),
+                format!(
+                    "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
+                    instance.title(),
+                    shell_word(&instance.name)
+                ),
+            );
         }
     }
 }

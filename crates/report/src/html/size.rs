@@ -34,7 +34,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
         section {
             h2 { "Instances" }
             (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
-            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance)) } ", " (clean(&left.why)) } }
+            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why)) } }
         }
         section {
             h2 { "Memory" }

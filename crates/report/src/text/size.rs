@@ -82,7 +82,7 @@ pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
 fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     table::write(screen, &INSTANCES, &instance_rows(sizing))?;
     for left in &sizing.left_out {
-        let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance);
+        let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance.to_string());
         screen.flow(10, &line.add(Role::Text, &format!(": {}", left.why)))?;
     }
     Ok(())
