@@ -316,6 +316,8 @@ fn two_of_a_name() -> TempDir {
     let from = fixture("no-pool-postgresql").join(".");
     let copied = Command::new("cp").args(["-r", "--no-preserve=mode", from.to_str().unwrap(), root]).status().unwrap();
     assert!(copied.success());
+    // A capture knows its processes; a bare folder has those that lie there.
+    std::fs::remove_dir_all(folder.path().join("hugewise")).unwrap();
     for pid in ["950", "951"] {
         let process = folder.path().join("proc").join(pid);
         std::fs::create_dir(&process).unwrap();
@@ -332,9 +334,13 @@ fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
     let folder = two_of_a_name();
     let root = folder.path().to_str().unwrap();
     let expected = "several instances are called PROD; name one of them: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
-    for (command, name) in
-        [("check", &["--instance"][..]), ("size", &["--instance"]), ("plan", &["--instance"]), ("plan", &["--restart"]), ("verify", &[])]
-    {
+    for (command, name) in [
+        ("check", &["--instance"][..]),
+        ("size", &["--instance"]),
+        ("plan", &["--instance"]),
+        ("plan", &["--restart"]),
+        ("verify", &[]),
+    ] {
         let with = |name_of: &str| {
             let words = [command, "--root", root].into_iter().chain(name.iter().copied());
             hugewise(&words.chain([name_of]).collect::<Vec<_>>())

@@ -1,12 +1,14 @@
 //! Restarts of servers that were named for it; huge pages come at a server's start alone.
 
-use hugewise_advice::chain;
+use std::collections::BTreeMap;
+
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
+use hugewise_advice::{chain, need};
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize, Remedy};
+use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Carried, Draft, Drafted};
@@ -16,9 +18,13 @@ use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for instance in ask.instances.iter().filter(|instance| instance.pid != 0) {
+    let mut left = left_after(&ask, draft);
+    // What is short goes to those that the plan is about.
+    let mut instances: Vec<&Instance> = ask.instances.iter().filter(|instance| instance.pid != 0).collect();
+    instances.sort_by_key(|instance| !ask.is_kept_off(instance));
+    for instance in instances {
         let asked = is_named(ask.instances, instance, &ask.options.restart);
-        match gain(&ask, draft, instance) {
+        match gain(&ask, draft, instance).and_then(|gain| take(&ask, &mut left, instance).map(|()| gain)) {
             Err(why) => {
                 with_the_boot(&ask, draft, instance);
                 if asked {
@@ -49,6 +55,39 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
         }
     }
+}
+
+/// Pages that the steps leave for servers that start, by page size.
+fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
+    let pools = ask.host.pools.known().into_iter().flatten();
+    let left = pools.filter_map(|pool| {
+        let there = need::obtainable(pool)?;
+        let goal = draft.pool(pool.page_size).filter(|goal| goal.not_now.is_none());
+        let (more, less) = goal.map_or((PageCount::ZERO, PageCount::ZERO), |goal| {
+            (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal))
+        });
+        Some((pool.page_size, (there + more).saturating_sub(less)))
+    });
+    left.collect()
+}
+
+/// Takes a server's pages out of what is left.
+///
+/// # Errors
+/// They are not all there: its restart brings it nothing.
+fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Instance) -> Result<(), String> {
+    let sized = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized);
+    let waits = instance.huge_pages == HugePageUse::None && instance.asked != Asked::Raises;
+    let Some((sized, left)) = sized.filter(|_| waits).and_then(|sized| Some((sized, left.get_mut(&sized.page_size)?)))
+    else {
+        return Ok(());
+    };
+    if *left < sized.demand_pages {
+        let (needs, page) = (sized.demand_pages, sized.page_size);
+        return Err(format!("it needs {needs} pages of {page}, and {left} are left for it beside the other servers"));
+    }
+    *left = left.saturating_sub(sized.demand_pages);
+    Ok(())
 }
 
 /// A server whose pages come with the next boot starts with it.
@@ -82,6 +121,9 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     if instance.huge_pages == HugePageUse::All {
         return if changed { Ok(Gain::Sure) } else { Err("it is on huge pages already".into()) };
     }
+    if instance.huge_pages == HugePageUse::Partly && asks_in_part(instance) && !set {
+        return Err("its settings ask for huge pages for a part of its memory alone".into());
+    }
     let goal = draft.pool(page).ok_or("the pools are not known")?;
     // Pages that are wanted beyond its own need are not waited for.
     if !goal.is_there() && waiting != Some(page) {
@@ -97,6 +139,11 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     };
     let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
+}
+
+/// Whether a server asks for huge pages for a part of its memory alone: its start brings no more.
+fn asks_in_part(instance: &Instance) -> bool {
+    instance.traits.contains(&"asks-in-part")
 }
 
 /// The size of the pages that a server asks for, where enough of them are there already.

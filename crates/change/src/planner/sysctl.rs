@@ -1,8 +1,6 @@
 //! Kernel settings: set now, and kept for the next boot by a file that has the last word.
 
-use hugewise_host::Door;
-use hugewise_host::config::sysctl;
-use hugewise_model::Configuration;
+use hugewise_advice::boot;
 
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
@@ -34,7 +32,7 @@ pub(super) fn set(
         }
     }
     if ask.options.boot {
-        match keep(draft, path, settings) {
+        match keep(ask, draft, path, settings) {
             Ok(change) => step.changes.extend(change),
             Err(why) => draft.warn(format!("{}: {why}: the next boot does not have it", step.title)),
         }
@@ -42,9 +40,9 @@ pub(super) fn set(
     step
 }
 
-fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
+fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
     let kept = |files: &Overlay<'_>| {
-        settings.iter().all(|it| winner(files, it.key).is_some_and(|(value, _)| value == it.value))
+        settings.iter().all(|it| winner(ask, files, it.key).is_some_and(|(value, _)| value == it.value))
     };
     if kept(&draft.after) {
         return Ok(None);
@@ -53,7 +51,7 @@ fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Optio
     let text = ours::sysctl(&draft.after, path, &pairs)?;
     let trial = draft.after.with(path, &text);
     for setting in settings {
-        match winner(&trial, setting.key) {
+        match winner(ask, &trial, setting.key) {
             Some((value, _)) if value == setting.value => {}
             Some((value, place)) => {
                 return Err(format!(
@@ -67,10 +65,8 @@ fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Optio
     Ok(draft.write(path, &text).map(Change::from))
 }
 
-/// The assignment of a key that the next boot ends with, and where it stands.
-pub(super) fn winner(files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
-    let sysctl = sysctl::read(&mut Door::new(files));
-    let configuration = Configuration { sysctl, ..Configuration::default() };
-    let won = configuration.sysctl_winner(key)?;
-    Some((won.value.clone(), won.place.to_string()))
+/// What the next boot ends with for a key, and where that stands.
+fn winner(ask: &Ask<'_>, files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
+    let steps = boot::setting(&boot::with_files(ask.host, files), key).ok()?;
+    steps.into_iter().next_back().map(|step| (step.value, step.place))
 }

@@ -10,6 +10,7 @@ use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     left_alone(ask, draft);
+    shared(ask, draft);
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {
@@ -61,6 +62,27 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
             limit.evidence
         ));
+    }
+}
+
+/// Whoever names servers is told of the others that the same pools are planned for.
+fn shared(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if ask.options.instances.is_empty() {
+        return;
+    }
+    let pages: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).map(|goal| goal.page_size).collect();
+    for page in pages {
+        let others = ask.sized().filter(|(of, sized)| sized.page_size == page && !ask.is_asked_for(of));
+        let others: Vec<String> = others
+            .map(|(of, sized)| {
+                let runs = hugewise_advice::need::held(of, page) > hugewise_model::PageCount::ZERO;
+                let how = if runs { "runs on it" } else { "asks for it" };
+                format!("{} for {}, which {how}", sized.demand_pages, of.title())
+            })
+            .collect();
+        if !others.is_empty() {
+            draft.warn(format!("the pool of {page} pages also holds pages of others: {}", others.join("; ")));
+        }
     }
 }
 

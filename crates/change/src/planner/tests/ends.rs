@@ -122,3 +122,49 @@ fn a_pool_that_would_go_with_its_server_is_promised_to_stay() {
     let [(step, promise)] = promises(&plan, "HW210")[..] else { panic!("{}", shown(&plan)) };
     assert_eq!((step, promise.when), ("pool-2M-now", When::Now), "{}", shown(&plan));
 }
+
+#[test]
+fn of_eight_small_servers_and_pages_for_four_four_are_restarted() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let mut seen = world.look();
+    let small = |name: char| {
+        let mut one = seen.instances[0].clone();
+        one.name = format!("small-{name}");
+        one.segments.truncate(1);
+        one.segments.iter_mut().for_each(|segment| segment.size = hugewise_model::Bytes::from_mib(32));
+        let (page_size, source) = (PageSize::MIB_2, hugewise_model::DemandSource::Engine);
+        one.demand = Some(hugewise_model::Demand { page_size, pages: hugewise_model::PageCount(20), source });
+        one.next = hugewise_model::Observed::Absent;
+        one
+    };
+    let eight: Vec<_> = ('a'..='h').map(small).collect();
+    seen.instances = eight;
+    let hugewise_model::Observed::Known(pools) = &mut seen.host.pools else { panic!("no pools") };
+    let pool = pools.iter_mut().find(|pool| pool.page_size == PageSize::MIB_2).unwrap();
+    pool.total = hugewise_model::Observed::Known(hugewise_model::PageCount(83));
+    pool.free = pool.total.clone();
+    seen.assessment = hugewise_advice::assess(&seen.host, &seen.instances);
+    let restart = seen.instances.iter().map(|it| it.name.clone()).collect();
+    let options = Options { restart, shrink: true, ..Options::default() };
+    let sizing = seen.sizing(&options, &defaults().1);
+    let plan = plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options).unwrap();
+    let restarts = plan.instructions.iter().filter(|it| it.title.starts_with("restart postgresql small-"));
+    assert_eq!(restarts.count(), 4, "{}", shown(&plan));
+    let why = "is not restarted: it needs 20 pages of 2 MiB, and 3 are left for it beside the other servers";
+    assert_eq!(plan.warnings.iter().filter(|it| it.ends_with(why)).count(), 4, "{}", shown(&plan));
+}
+
+#[test]
+fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    let seen = world.look();
+    let main = seen.instances.iter().find(|it| it.name == "15/main").unwrap();
+    let pages = hugewise_advice::need::demand(&seen.host, main).unwrap().pages;
+    let options = Options { instances: vec!["5433".into()], ..Options::default() };
+    let (plan, _) = super::world::holds("named", &world, &options, &defaults().1);
+    let line =
+        format!("the pool of 2 MiB pages also holds pages of others: {pages} for postgresql 15/main, which runs on it");
+    assert!(plan.warnings.contains(&line), "{}", shown(&plan));
+}
