@@ -1,6 +1,6 @@
 //! Cases: findings that have one cause, told together.
 
-use hugewise_model::{Finding, Instance, Level, Remedy};
+use hugewise_model::{Finding, Instance, InstanceId, Level, Remedy, RuleId};
 
 use crate::{Assessment, lead};
 
@@ -31,16 +31,16 @@ impl Case<'_> {
 /// none or several.
 pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment: &'a Assessment) -> Vec<Case<'a>> {
     let facts = assessment.facts(host, instances);
-    let causes: std::collections::BTreeMap<String, &str> = instances
+    let causes: std::collections::BTreeMap<InstanceId, RuleId> = instances
         .iter()
-        .filter_map(|instance| Some((instance.title(), lead::lead(&facts, instance).ok().flatten()?.code())))
+        .filter_map(|instance| Some((instance.id(), lead::lead(&facts, instance).ok().flatten()?.rule().code)))
         .collect();
-    let mut cases: Vec<(Option<&String>, Vec<&'a Finding>)> = Vec::new();
-    let mut place = std::collections::BTreeMap::<&String, usize>::new();
+    let mut cases: Vec<(Option<&InstanceId>, Vec<&'a Finding>)> = Vec::new();
+    let mut place = std::collections::BTreeMap::<&InstanceId, usize>::new();
     for finding in assessment.findings.iter() {
-        if let Some(title) = &finding.instance {
-            let at = *place.entry(title).or_insert_with(|| {
-                cases.push((Some(title), Vec::new()));
+        if let Some(id) = &finding.instance {
+            let at = *place.entry(id).or_insert_with(|| {
+                cases.push((Some(id), Vec::new()));
                 cases.len() - 1
             });
             if let Some((_, of)) = cases.get_mut(at) {
@@ -49,12 +49,11 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
         }
     }
     for finding in assessment.findings.iter().filter(|finding| finding.instance.is_none()) {
-        let mut about: Vec<String> =
-            finding.remedies.iter().filter_map(Remedy::instance).map(ToString::to_string).collect();
+        let mut about: Vec<&InstanceId> = finding.remedies.iter().filter_map(Remedy::instance).collect();
         about.sort();
         about.dedup();
         let one = match about.as_slice() {
-            [title] => place.get(title).copied(),
+            [id] => place.get(*id).copied(),
             _ => None,
         };
         match one.and_then(|at| cases.get_mut(at)) {
@@ -62,9 +61,9 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
             None => cases.push((None, vec![finding])),
         }
     }
-    let made = cases.into_iter().filter_map(|(title, mut of)| {
-        let code = title.and_then(|title| causes.get(title));
-        let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == title);
+    let made = cases.into_iter().filter_map(|(id, mut of)| {
+        let code = id.and_then(|id| causes.get(id));
+        let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == id);
         let cause = if of.is_empty() { return None } else { of.remove(at.unwrap_or(0)) };
         of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
         Some(Case { cause, symptoms: of })

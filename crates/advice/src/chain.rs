@@ -20,7 +20,7 @@ pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
         return None;
     }
     if instance.mechanism == Mechanism::None && !is_amm(instance) {
-        return Some(Chain { instance: instance.title(), links: vec![asked(instance), mapped(host, instance)] });
+        return Some(Chain { instance: instance.id(), links: vec![asked(instance), mapped(host, instance)] });
     }
     let links = vec![
         asked(instance),
@@ -30,7 +30,7 @@ pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
         cgroup(host, instance),
         mapped(host, instance),
     ];
-    Some(Chain { instance: instance.title(), links })
+    Some(Chain { instance: instance.id(), links })
 }
 
 /// Whether Oracle's automatic memory management holds the SGA in /dev/shm.

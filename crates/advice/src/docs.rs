@@ -47,5 +47,5 @@ pub fn find(code_or_name: &str) -> Option<&'static Rule> {
     rules()
         .iter()
         .copied()
-        .find(|rule| rule.code.eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
+        .find(|rule| rule.code.as_str().eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
 }

@@ -8,50 +8,50 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::need::{BIG_SEGMENT, LARGE_SEGMENT};
 use crate::permission::{self, Memlock, Right};
-use crate::{Facts, Missing, forecast, need};
+use crate::{Facts, Missing, Rule, forecast, need, rules};
 
 /// The leading cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
-    /// HW402: AMM.
+    /// AMM.
     Amm,
-    /// HW403: its settings don't ask.
+    /// Its settings don't ask.
     NotAsked,
-    /// HW404: 1 GiB pages on a processor without them.
+    /// 1 GiB pages on a processor without them.
     GibUnsupported,
-    /// HW405: pages of another size are there.
+    /// Pages of another size are there.
     WrongSize,
-    /// HW201: no pool at all.
+    /// No pool at all.
     NoPool,
-    /// HW203: a part is on huge pages.
+    /// A part is on huge pages.
     Partly,
-    /// HW204: not enough room.
+    /// Not enough room.
     DoesNotFit,
-    /// HW301: its memlock limit is too small for a kernel that goes by it.
+    /// Its memlock limit is too small for a kernel that goes by it.
     Memlock,
-    /// HW303: the kernel asks for a group or a capability.
+    /// The kernel asks for a group or a capability.
     Group,
-    /// HW702: the cgroup does not let it.
+    /// The cgroup does not let it.
     Cgroup,
-    /// HW209: nothing is in its way now.
+    /// Nothing is in its way now.
     Restart,
 }
 
 impl Lead {
     /// The rule that speaks of it, and whose fix cures it.
-    pub(crate) const fn code(self) -> &'static str {
+    pub(crate) fn rule(self) -> &'static Rule {
         match self {
-            Self::Amm => "HW402",
-            Self::NotAsked => "HW403",
-            Self::GibUnsupported => "HW404",
-            Self::WrongSize => "HW405",
-            Self::NoPool => "HW201",
-            Self::Partly => "HW203",
-            Self::DoesNotFit => "HW204",
-            Self::Memlock => "HW301",
-            Self::Group => "HW303",
-            Self::Cgroup => "HW702",
-            Self::Restart => "HW209",
+            Self::Amm => &rules::amm::RULE,
+            Self::NotAsked => &rules::not_asked::RULE,
+            Self::GibUnsupported => &rules::gib_pages_unsupported::RULE,
+            Self::WrongSize => &rules::wrong_page_size::RULE,
+            Self::NoPool => &rules::no_pool::RULE,
+            Self::Partly => &rules::partly_used::RULE,
+            Self::DoesNotFit => &rules::does_not_fit::RULE,
+            Self::Memlock => &rules::memlock_below_segment::RULE,
+            Self::Group => &rules::shm_group_missing::RULE,
+            Self::Cgroup => &rules::cgroup_limit::RULE,
+            Self::Restart => &rules::restart_needed::RULE,
         }
     }
 }

@@ -30,12 +30,14 @@ use situation::Situation;
 use sizing::Request;
 use target::{Target, Wish};
 
-use hugewise_model::{Chain, Finding, Host, Instance, Lack, Level, Observed, Remedy, UnknownVerdict};
+use hugewise_model::{
+    Chain, Finding, Host, Instance, InstanceId, Lack, Level, Observed, Remedy, RuleId, UnknownVerdict,
+};
 
 /// One rule: a static in a file of its own under `rules/`.
 pub struct Rule {
     /// `HW201`.
-    pub code: &'static str,
+    pub code: RuleId,
     /// `no-pool`.
     pub name: &'static str,
     /// The worst level it speaks at.
@@ -66,7 +68,7 @@ pub struct Facts<'a> {
     pub instances: &'a [Instance],
     /// All of them, for rules that only say who does something.
     pub everybody: &'a [Instance],
-    /// The chain of each instance that is not wholly on huge pages, by instance title.
+    /// The chain of each instance that is not wholly on huge pages, by instance.
     pub chains: &'a [Chain],
     /// How each instance stands now, after its next restart, and after the next boot.
     pub situation: &'a Situation,
@@ -75,8 +77,8 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     /// The chain of an instance; none where it is wholly on huge pages or has no way to them.
     pub fn chain(&self, instance: &Instance) -> Option<&Chain> {
-        let title = instance.title();
-        self.chains.iter().find(|chain| chain.instance == title)
+        let id = instance.id();
+        self.chains.iter().find(|chain| chain.instance == id)
     }
 }
 
@@ -125,8 +127,8 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let of = |instances| Facts { host, instances, everybody: instances, chains: &chains, situation: &situation };
     let (mut findings, mut unknown) = run(&Facts { everybody: instances, ..of(&known) });
     if known.len() < instances.len() {
-        let stranger = |title: Option<&String>| {
-            instances.iter().find(|instance| !instance.is_vouched() && Some(&instance.title()) == title)
+        let stranger = |id: Option<&InstanceId>| {
+            instances.iter().find(|instance| !instance.is_vouched() && Some(&instance.id()) == id)
         };
         let (about, missing) = run(&of(instances));
         findings.extend(about.into_iter().filter_map(|finding| {
@@ -141,12 +143,12 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
-        let instance = instances.iter().find(|instance| finding.instance == Some(instance.title()));
+        let instance = instances.iter().find(|instance| finding.instance == Some(instance.id()));
         let cause = instance.and_then(|instance| lead::lead(&facts, instance).ok().flatten());
-        cause.is_none_or(|cause| cause.code() != finding.code)
+        cause.is_none_or(|cause| cause.rule().code != finding.code)
     };
     findings.sort_by_cached_key(|finding| {
-        (std::cmp::Reverse(finding.level), follows(finding), finding.code, finding.instance.clone())
+        (std::cmp::Reverse(finding.level), follows(finding), finding.code, title(&finding.instance))
     });
     let mut assessment =
         Assessment { findings, unknown: together(unknown), chains, situation, target: Target::default() };
@@ -211,7 +213,7 @@ fn keep_pages(finding: &mut Finding, why: &str) {
 
 /// One verdict for each fact that is missing, however many rules wanted it.
 fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
-    let mut kept: Vec<(UnknownVerdict, Vec<&'static str>)> = Vec::new();
+    let mut kept: Vec<(UnknownVerdict, Vec<RuleId>)> = Vec::new();
     for verdict in verdicts {
         match kept.iter_mut().find(|(first, _)| first.missing == verdict.missing) {
             Some((first, others)) => {
@@ -229,13 +231,22 @@ fn together(verdicts: Vec<UnknownVerdict>) -> Vec<UnknownVerdict> {
             others.dedup();
             verdict.missing = words::one_line(&verdict.missing);
             if !others.is_empty() {
-                verdict.missing = format!("{}; also {}", verdict.missing, others.join(", "));
+                verdict.missing = format!(
+                    "{}; also {}",
+                    verdict.missing,
+                    others.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(", ")
+                );
             }
             verdict
         })
         .collect();
-    kept.sort_by(|a, b| (a.code, &a.instance).cmp(&(b.code, &b.instance)));
+    kept.sort_by_cached_key(|verdict| (verdict.code, title(&verdict.instance)));
     kept
+}
+
+/// What an instance is called, for an order that a reader finds his way in.
+fn title(instance: &Option<InstanceId>) -> Option<String> {
+    instance.as_ref().map(InstanceId::to_string)
 }
 
 /// A fact that a rule cannot do without and does not have.
@@ -274,7 +285,7 @@ impl Rule {
             code: self.code,
             name: self.name,
             level,
-            instance: instance.map(Instance::title),
+            instance: instance.map(Instance::id),
             summary,
             evidence: Vec::new(),
             cost: None,
@@ -286,7 +297,7 @@ impl Rule {
     fn unknown(&self, instance: Option<&Instance>, missing: Missing) -> Verdict {
         let (instance, lack) = match missing {
             Missing::Host(lack) => (None, lack),
-            Missing::Instance(lack) => (instance.map(Instance::title), lack),
+            Missing::Instance(lack) => (instance.map(Instance::id), lack),
         };
         let (missing, why) = (lack.text, lack.why);
         Verdict::Unknown(UnknownVerdict { code: self.code, name: self.name, instance, missing, why })

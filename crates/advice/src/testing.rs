@@ -240,7 +240,7 @@ impl Case {
 
     /// Codes of the findings.
     pub(crate) fn codes(&self) -> Vec<&'static str> {
-        let mut codes: Vec<_> = self.assess().findings.iter().map(|finding| finding.code).collect();
+        let mut codes: Vec<_> = self.assess().findings.iter().map(|finding| finding.code.as_str()).collect();
         codes.sort_unstable();
         codes
     }

@@ -229,7 +229,7 @@ impl After<'_> {
     /// A setting in a file that a server reads.
     fn of_server(&self, step: &Step, name: &str, value: &str) -> Option<Unkept> {
         let title = step.instance.as_ref()?;
-        let instance = self.instances.iter().find(|instance| instance.title() == *title)?;
+        let instance = self.instances.iter().find(|instance| instance.id().is_titled(title))?;
         let setting = instance.settings.get(name)?;
         let found = instance.setting_value(name)?;
         if found.eq_ignore_ascii_case(value) {

@@ -262,7 +262,7 @@ fn restarted(plan: &Plan, applied: &Applied, seen: &Seen) -> Vec<Restarted> {
     let done = |id: &str| applied.steps.iter().any(|step| step.id == id && step.result == StepResult::Done);
     let steps = plan.steps.iter().filter(|step| step.id.starts_with(RESTART) && done(&step.id));
     let of = |title: &String| {
-        let instance = seen.instances.iter().find(|instance| instance.title() == *title);
+        let instance = seen.instances.iter().find(|instance| instance.id().is_titled(title));
         let standing = instance.map(|instance| standing(&seen.host, instance, true));
         Restarted { instance: title.clone(), standing }
     };
@@ -285,13 +285,10 @@ fn is_made(applied: &Applied, id: &str) -> bool {
 }
 
 fn expectation(restarted: &[Restarted], seen: &Seen, expected: &Expected) -> Expectation {
-    let about = |code: &str, instance: Option<&String>| code == expected.code && instance == expected.instance.as_ref();
-    let finding = seen.assessment.findings.iter().find(|it| about(it.code, it.instance.as_ref()));
-    let unknown = seen
-        .assessment
-        .unknown
-        .iter()
-        .find(|it| it.code == expected.code && (it.instance.is_none() || it.instance == expected.instance));
+    let finding = seen.assessment.findings.iter().find(|it| expected.is(it.code, it.instance.as_ref()));
+    let unknown = seen.assessment.unknown.iter().find(|it| {
+        expected.is(it.code, it.instance.as_ref()) || (it.instance.is_none() && it.code.as_str() == expected.code)
+    });
     let (proof, says) = match (finding, unknown, expected.when) {
         (Some(finding), _, When::Restart)
             if !restarted.iter().any(|one| Some(&one.instance) == expected.instance.as_ref()) =>

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use hugewise_advice::Assessment;
-use hugewise_engines::named;
-use hugewise_model::{Instance, Level, UnknownVerdict};
+use hugewise_model::{Instance, InstanceId, Level, UnknownVerdict};
 use hugewise_report::Checked;
 
+use crate::named;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -128,16 +128,15 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
 /// Leaves one instance and what is said of it and of the host.
 fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessment) -> Result<(), Failure> {
     let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-    let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
-    instances.retain(|instance| meant.contains(&instance.title()));
+    named::narrow(wanted, instances)?;
     if instances.is_empty() {
         let running = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
         return Err(Failure::new(format!("no instance is called {wanted}; {running}")));
     }
-    let stays = |title: &str| instances.iter().any(|instance| instance.title() == title);
+    let stays = |id: &InstanceId| instances.iter().any(|instance| instance.id() == *id);
     assessment.chains.retain(|chain| stays(&chain.instance));
-    assessment.findings.retain(|finding| finding.instance.as_deref().is_none_or(stays));
-    assessment.unknown.retain(|verdict| verdict.instance.as_deref().is_none_or(stays));
+    assessment.findings.retain(|finding| finding.instance.as_ref().is_none_or(stays));
+    assessment.unknown.retain(|verdict| verdict.instance.as_ref().is_none_or(stays));
     Ok(())
 }
 
@@ -149,7 +148,7 @@ mod tests {
 
     fn assessment(levels: &[Level], missing: &[(&str, Reason)]) -> Assessment {
         let finding = |level: &Level| Finding {
-            code: "HW201",
+            code: hugewise_model::RuleId::new("HW201"),
             name: "no-pool",
             level: *level,
             instance: None,
@@ -160,7 +159,7 @@ mod tests {
             fix: Vec::new(),
         };
         let unknown = |(what, why): &(&str, Reason)| UnknownVerdict {
-            code: "HW301",
+            code: hugewise_model::RuleId::new("HW301"),
             name: "memlock",
             instance: None,
             missing: format!("{what}: {why}"),
@@ -207,7 +206,9 @@ mod tests {
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);
         assert_eq!(outcome(true, &odd, &[], FailOn::Warn), Outcome::Incomplete);
         let mut no_maps = assessment(&[], &[("/proc/9/maps", Reason::Absent)]);
-        no_maps.unknown.iter_mut().for_each(|verdict| verdict.instance = Some("oracle PROD".into()));
+        no_maps.unknown.iter_mut().for_each(|verdict| {
+            verdict.instance = Some(InstanceId { engine: hugewise_model::Engine::Oracle, name: "PROD".into() });
+        });
         assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), Outcome::Incomplete);
     }
 }

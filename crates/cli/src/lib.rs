@@ -13,6 +13,7 @@ mod completions;
 mod described;
 mod investigate;
 mod lab;
+mod named;
 mod outcome;
 mod plan;
 mod rules;

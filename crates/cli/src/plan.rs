@@ -276,11 +276,11 @@ impl Wishes {
         }
         let plan = prepare(plan, system).map_err(|error| Failure::new(error.to_string()))?;
         let left_out = sizing.iter().flat_map(|sizing| &sizing.left_out);
-        let left_out: Vec<&str> = left_out.map(|left| left.instance.as_str()).collect();
+        let left_out: Vec<_> = left_out.map(|left| &left.instance).collect();
         let incomplete = host.unseen().is_some()
             || instances
                 .iter()
-                .any(|instance| left_out.contains(&instance.title().as_str()) && size::is_unknown(instance, &unread));
+                .any(|instance| left_out.contains(&&instance.id()) && size::is_unknown(instance, &unread));
         Ok(Made { host, plan, unread, incomplete })
     }
 

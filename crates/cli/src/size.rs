@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
 use hugewise_advice::target;
+use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
-use hugewise_engines::{Found, named};
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
@@ -13,6 +13,7 @@ use hugewise_report::SizeReport;
 
 use crate::check::PageFormat;
 use crate::described::{Servers, size};
+use crate::named;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -137,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;
-    let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.title());
+    let left_out = |instance: &&Instance| sizing.left_out.iter().any(|left| left.instance == instance.id());
     if sizing.refusal.is_some() {
         Ok(Outcome::Found)
     } else if (host.unseen().is_some() && !alone)
@@ -245,8 +246,7 @@ fn rooted(description: &Description, root: Option<&Path>) -> Result<Description,
 /// Leaves one instance.
 fn narrow(wanted: &str, instances: &mut Vec<Instance>) -> Result<(), Failure> {
     let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-    let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
-    instances.retain(|instance| meant.contains(&instance.title()));
+    named::narrow(wanted, instances)?;
     // Whoever names a server vouches for it.
     instances.iter_mut().for_each(|instance| instance.vouchers.push(Voucher::Named));
     if instances.is_empty() {

@@ -176,8 +176,7 @@ impl Scene {
     fn narrow(&mut self, wanted: &str, has_logs: bool) -> Result<(), Failure> {
         let instances = &mut self.found.instances;
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-        let meant: Vec<String> = named::meant(instances, wanted).into_iter().map(Instance::title).collect();
-        instances.retain(|instance| meant.contains(&instance.title()));
+        crate::named::narrow(wanted, instances)?;
         if instances.is_empty() && !has_logs {
             let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
             return Err(Failure::new(format!("no instance is called {wanted}; {there}")));

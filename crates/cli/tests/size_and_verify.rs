@@ -308,3 +308,47 @@ fn no_report_is_wider_than_a_terminal() {
         }
     }
 }
+
+/// A captured host on which two servers call themselves the same.
+fn two_of_a_name() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    let from = fixture("no-pool-postgresql").join(".");
+    let copied = Command::new("cp").args(["-r", "--no-preserve=mode", from.to_str().unwrap(), root]).status().unwrap();
+    assert!(copied.success());
+    // A capture knows its processes; a bare folder has those that lie there.
+    std::fs::remove_dir_all(folder.path().join("hugewise")).unwrap();
+    for pid in ["950", "951"] {
+        let process = folder.path().join("proc").join(pid);
+        std::fs::create_dir(&process).unwrap();
+        let status = format!("Name:\tjava\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nThreads:\t1\n");
+        std::fs::write(process.join("status"), status).unwrap();
+        std::fs::write(process.join("cmdline"), "/usr/bin/java\0-Xms4g\0-Xmx4g\0PROD\0").unwrap();
+        std::fs::write(process.join("maps"), "700000000-800000000 rw-p 00000000 00:00 0 \n").unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
+    let folder = two_of_a_name();
+    let root = folder.path().to_str().unwrap();
+    let expected = "several instances are called PROD; name one of them: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
+    for (command, name) in [
+        ("check", &["--instance"][..]),
+        ("size", &["--instance"]),
+        ("plan", &["--instance"]),
+        ("plan", &["--restart"]),
+        ("verify", &[]),
+    ] {
+        let with = |name_of: &str| {
+            let words = [command, "--root", root].into_iter().chain(name.iter().copied());
+            hugewise(&words.chain([name_of]).collect::<Vec<_>>())
+        };
+        let said = with("PROD");
+        assert_eq!(said.code, 2, "{command}: {}{}", said.out, said.err);
+        assert!(said.err.contains(expected), "{command}: {}", said.err);
+        let said = with("jvm PROD pid 951");
+        assert!(!said.err.contains("several"), "{command}: {}", said.err);
+    }
+}

@@ -13,6 +13,39 @@ pub fn meant<'a>(instances: &'a [Instance], name: &str) -> Vec<&'a Instance> {
     if vouched.is_empty() { called } else { vouched }
 }
 
+/// A name that several instances have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ambiguous {
+    /// What was asked for.
+    pub asked: String,
+    /// Names that each mean one of them.
+    pub handles: Vec<String>,
+}
+
+impl std::fmt::Display for Ambiguous {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let handles: Vec<String> = self.handles.iter().map(|handle| format!("\"{handle}\"")).collect();
+        write!(f, "several instances are called {}; name one of them: {}", self.asked, handles.join(", "))
+    }
+}
+
+impl std::error::Error for Ambiguous {}
+
+/// The one instance that a name means; none where nobody is called so.
+///
+/// # Errors
+/// Several are.
+pub fn one<'a>(instances: &'a [Instance], name: &str) -> Result<Option<&'a Instance>, Ambiguous> {
+    match meant(instances, name).as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        several => {
+            let handles = several.iter().map(|instance| instance.handle()).collect();
+            Err(Ambiguous { asked: name.to_owned(), handles })
+        }
+    }
+}
+
 /// Whether a name has a pid behind it: then it can mean one process and no other that calls itself the same.
 pub fn with_pid(name: &str) -> Option<(&str, u32)> {
     let (rest, pid) = name.rsplit_once(" pid ")?;

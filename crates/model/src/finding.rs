@@ -1,7 +1,30 @@
 //! Verdicts: findings, the chain, and what no verdict could be had on.
 
 use crate::Reason;
-use crate::remedy::Remedy;
+use crate::remedy::{InstanceId, Remedy};
+
+/// A rule's code, `HW201`. Only rules make any, and no other code asks for a certain one: what ends a finding is said by its
+/// remedies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(&'static str);
+
+impl RuleId {
+    /// The code of a rule, `HW201`.
+    pub const fn new(code: &'static str) -> Self {
+        Self(code)
+    }
+
+    /// As it is shown.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl std::fmt::Display for RuleId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.0)
+    }
+}
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,13 +52,13 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// `HW201`.
-    pub code: &'static str,
+    pub code: RuleId,
     /// `no-pool`.
     pub name: &'static str,
     /// How bad.
     pub level: Level,
-    /// Title of the instance it is about; `None` for the host as a whole.
-    pub instance: Option<String>,
+    /// The instance it is about; `None` for the host as a whole.
+    pub instance: Option<InstanceId>,
     /// One sentence, with numbers.
     pub summary: String,
     /// What it rests on, one fact a line, each with the file it was read from.
@@ -52,11 +75,11 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerdict {
     /// `HW201`.
-    pub code: &'static str,
+    pub code: RuleId,
     /// `no-pool`.
     pub name: &'static str,
-    /// Title of the instance it is about.
-    pub instance: Option<String>,
+    /// The instance it is about.
+    pub instance: Option<InstanceId>,
     /// The fact, and why it is missing: `/proc/meminfo: absent`.
     pub missing: String,
     /// Why it is missing: what a running kernel does not have is no verdict lost.
@@ -66,8 +89,8 @@ pub struct UnknownVerdict {
 /// The links between an instance and its huge pages, in the order in which they can break.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Title of the instance.
-    pub instance: String,
+    /// The instance.
+    pub instance: InstanceId,
     /// Every link.
     pub links: Vec<Link>,
 }

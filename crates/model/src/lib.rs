@@ -19,7 +19,7 @@ pub mod vouch;
 
 pub use configuration::Configuration;
 pub use engine::Engine;
-pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, UnknownVerdict};
+pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, RuleId, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
 pub use instance::{Asked, Demand, DemandSource, HugePageUse, Instance, NextStart, Segment};
 pub use observed::{Lack, Observed, Reason, Unread};

@@ -11,6 +11,14 @@ pub struct InstanceId {
     pub name: String,
 }
 
+impl InstanceId {
+    /// Whether a title, as a plan's file has it, is this instance's: `oracle PROD`.
+    pub fn is_titled(&self, title: &str) -> bool {
+        let name = title.strip_prefix(self.engine.as_str()).and_then(|rest| rest.strip_prefix(' '));
+        name == Some(self.name.as_str())
+    }
+}
+
 impl std::fmt::Display for InstanceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.engine, self.name)

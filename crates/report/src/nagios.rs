@@ -14,7 +14,7 @@ pub fn line(verified: &Verified<'_>) -> String {
             continue;
         }
         let title = instance.title();
-        let chain = verified.assessment.chains.iter().find(|chain| chain.instance == title);
+        let chain = verified.assessment.chains.iter().find(|chain| chain.instance == instance.id());
         let cause = chain.and_then(hugewise_model::Chain::broken);
         let cause = cause.map(|link| format!(", {}", link.evidence)).unwrap_or_default();
         text.push_str(&format!("; {title}: {}{cause}", standing.as_str()));

@@ -25,7 +25,7 @@ const COLUMNS: [Column; 4] = [
 pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let row = |rule: &&Rule| {
         vec![
-            Cell::new(Role::Text, rule.code),
+            Cell::new(Role::Text, rule.code.as_str()),
             Cell::new(rule.level.into(), rule.level.as_str()),
             Cell::new(Role::Strong, rule.name),
             Cell::new(Role::Text, first_sentence(rule.docs.what).trim_end_matches('.')),
@@ -59,7 +59,7 @@ struct Page {
 /// Where `out` cannot be written.
 pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
     let page = |rule: &&Rule| Page {
-        code: rule.code,
+        code: rule.code.as_str(),
         name: rule.name,
         level: rule.level.as_str(),
         what: rule.docs.what,
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     static RULE: Rule = Rule {
-        code: "HW999",
+        code: hugewise_model::RuleId::new("HW999"),
         name: "sample",
         level: Level::Warn,
         docs: Docs {

@@ -11,8 +11,8 @@ use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
     Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, InstanceId, KernelRelease,
-    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Reason, Remedy, Segment, UnknownVerdict,
-    Unread,
+    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Reason, Remedy, RuleId, Segment,
+    UnknownVerdict, Unread,
 };
 
 use hugewise_advice::target::{Wish, target};
@@ -222,7 +222,11 @@ fn link(name: LinkName, state: LinkState, evidence: &str) -> Link {
     Link { name, state, evidence: evidence.into() }
 }
 
-fn chain(instance: &str) -> Chain {
+fn prod_id() -> InstanceId {
+    InstanceId { engine: Engine::Oracle, name: "PROD".into() }
+}
+
+fn chain(instance: InstanceId) -> Chain {
     let links = vec![
         link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)"),
         link(LinkName::Pool, LinkState::Ok, "2 MiB: 3,200 pages"),
@@ -231,7 +235,7 @@ fn chain(instance: &str) -> Chain {
         link(LinkName::Cgroup, LinkState::Unknown, ""),
         link(LinkName::Mapped, LinkState::Broken, "34.0 GiB on 4 KiB pages"),
     ];
-    Chain { instance: instance.into(), links }
+    Chain { instance, links }
 }
 
 /// An Oracle server on base pages beside a PostgreSQL on huge ones.
@@ -249,10 +253,10 @@ pub(crate) fn prod() -> Sample {
     };
     let findings = vec![
         Finding {
-            code: "HW201",
+            code: RuleId::new("HW201"),
             name: "no-pool",
             level: Level::Error,
-            instance: Some("oracle PROD".into()),
+            instance: Some(prod_id()),
             summary: "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it".into(),
             evidence: vec!["nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)".into()],
             cost: Some("11.2 GiB of page tables now, 27.9 GiB at processes=1000".into()),
@@ -266,10 +270,10 @@ pub(crate) fn prod() -> Sample {
             ],
         },
         Finding {
-            code: "HW401",
+            code: RuleId::new("HW401"),
             name: "silent-fallback",
             level: Level::Warn,
-            instance: Some("oracle PROD".into()),
+            instance: Some(prod_id()),
             summary: "use_large_pages=TRUE starts without huge pages when they don't reach".into(),
             evidence: Vec::new(),
             cost: None,
@@ -277,7 +281,7 @@ pub(crate) fn prod() -> Sample {
             fix: vec!["have oracle PROD refuse a start without huge pages: use_large_pages=ONLY".into()],
         },
         Finding {
-            code: "HW501",
+            code: RuleId::new("HW501"),
             name: "thp-always",
             level: Level::Warn,
             instance: None,
@@ -290,7 +294,7 @@ pub(crate) fn prod() -> Sample {
     ];
     let (host, instances) = (host(), vec![oracle, postgresql]);
     let situation = hugewise_advice::situation::situation(&host, &instances);
-    let chains = vec![chain("oracle PROD")];
+    let chains = vec![chain(prod_id())];
     let mut assessment = Assessment { chains, findings, situation, ..Assessment::default() };
     assessment.target = target(&host, &instances, &assessment, Wish::default(), &Request::default()).unwrap();
     Sample { host, instances, assessment, unread: Vec::new() }
@@ -318,9 +322,9 @@ pub(crate) fn unprivileged() -> Sample {
         (link.state, link.evidence) = (LinkState::Unknown, "/proc/4711/maps: denied".into());
     }
     sample.assessment.unknown = vec![UnknownVerdict {
-        code: "HW201",
+        code: RuleId::new("HW201"),
         name: "no-pool",
-        instance: Some("oracle PROD".into()),
+        instance: Some(prod_id()),
         missing: "/proc/4711/maps: denied".into(),
         why: Reason::Denied,
     }];
@@ -339,8 +343,9 @@ pub(crate) fn hostile() -> Sample {
         instance.name = format!("{}\x1b[2J\u{202e}\n\u{9b}31m", instance.name);
     }
     let title = sample.instances[0].title();
+    let id = sample.instances[0].id();
     sample.assessment.chains = vec![Chain {
-        instance: title.clone(),
+        instance: id,
         links: vec![link(LinkName::Asked, LinkState::Broken, "huge_pages=off (/tmp/\x1b[31m\r\n/postgresql.conf:1)")],
     }];
     for finding in &mut sample.assessment.findings {

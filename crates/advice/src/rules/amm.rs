@@ -4,7 +4,7 @@ use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW402",
+    code: hugewise_model::RuleId::new("HW402"),
     name: "amm",
     level: Level::Error,
     docs: Docs {

@@ -5,7 +5,7 @@ use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW603",
+    code: hugewise_model::RuleId::new("HW603"),
     name: "boot-loses-pages",
     level: Level::Error,
     docs: Docs {

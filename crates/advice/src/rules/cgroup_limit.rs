@@ -5,7 +5,7 @@ use crate::words::{boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW702",
+    code: hugewise_model::RuleId::new("HW702"),
     name: "cgroup-limit",
     level: Level::Error,
     docs: Docs {
@@ -107,7 +107,7 @@ mod tests {
         cgroup.fault_current = Observed::Known(Bytes::from_gib(2));
         case.host.hugetlb_cgroups = vec![cgroup];
         let assessment = case.assess();
-        assert!(assessment.findings.iter().any(|finding| finding.code == "HW702"));
+        assert!(assessment.findings.iter().any(|finding| finding.code.as_str() == "HW702"));
         assert_eq!(assessment.chains[0].broken().map(|link| link.name), Some(LinkName::Cgroup));
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn the_fix_raises_the_file_of_either_version_to_what_is_enough() {
         let case = super::case(crate::testing::gib(4));
         let findings = case.assess().findings;
-        let remedies = &findings.iter().find(|finding| finding.code == "HW702").unwrap().remedies;
+        let remedies = &findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap().remedies;
         assert_eq!(remedies.len(), 1, "a server that has its pages need not be restarted: {remedies:?}");
         let Remedy::ByHand(hugewise_model::ByHand { what, how: fix }) = &remedies[0] else { panic!("{remedies:?}") };
         assert_eq!(what, "raise the hugetlb limit of /system.slice and of those above it to 6.0 GiB");
@@ -134,7 +134,7 @@ mod tests {
         case.host.hugetlb_cgroups[0].reservation_max = Observed::Known(Limit::At(Bytes::ZERO));
         let findings = case.assess().findings;
         assert_eq!(
-            findings.iter().find(|finding| finding.code == "HW702").map(|finding| finding.level),
+            findings.iter().find(|finding| finding.code.as_str() == "HW702").map(|finding| finding.level),
             Some(Level::Warn)
         );
     }

@@ -5,7 +5,7 @@ use crate::words::{list, pool_file};
 use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW204",
+    code: hugewise_model::RuleId::new("HW204"),
     name: "does-not-fit",
     level: Level::Error,
     docs: Docs {
@@ -97,7 +97,7 @@ mod tests {
         case.postgresql("15/b", gib(8));
         case.pool(4096, 1024);
         let assessment = case.assess();
-        let finding = assessment.findings.iter().find(|finding| finding.code == "HW204").unwrap();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW204").unwrap();
         assert_eq!(finding.summary, "postgresql 15/b needs 4,096 pages of 2 MiB; 1,024 are left for it");
         assert!(
             finding.fix.contains(&"set the pool of 2 MiB pages to 7,168 (14.0 GiB), now and at each boot".to_owned()),
@@ -113,7 +113,7 @@ mod tests {
         case.postgresql("15/a", gib(4));
         case.pool(3000, 3000);
         let assessment = case.assess();
-        let finding = assessment.findings.iter().find(|finding| finding.code == "HW204").unwrap();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW204").unwrap();
         assert_eq!(
             finding.summary,
             "postgresql 15/b needs 2,048 pages of 2 MiB; 952 are left for it after postgresql 15/a"

@@ -4,7 +4,7 @@ use crate::words::parse_size;
 use crate::{Docs, Facts, Missing, Rule, chain};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW404",
+    code: hugewise_model::RuleId::new("HW404"),
     name: "gib-pages-unsupported",
     level: Level::Error,
     docs: Docs {

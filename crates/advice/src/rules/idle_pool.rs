@@ -16,7 +16,7 @@ const WARN_BYTES: Bytes = Bytes::from_gib(1);
 const WARN_PART: f64 = 0.05;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW202",
+    code: hugewise_model::RuleId::new("HW202"),
     name: "idle-pool",
     level: Level::Warn,
     docs: Docs {

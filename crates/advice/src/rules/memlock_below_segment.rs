@@ -7,7 +7,7 @@ use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, permission};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW301",
+    code: hugewise_model::RuleId::new("HW301"),
     name: "memlock-below-segment",
     level: Level::Error,
     docs: Docs {

@@ -6,7 +6,7 @@ use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW302",
+    code: hugewise_model::RuleId::new("HW302"),
     name: "memlock-login-vs-service",
     level: Level::Warn,
     docs: Docs {

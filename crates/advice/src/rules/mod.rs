@@ -2,35 +2,35 @@
 
 use crate::Rule;
 
-mod amm;
-mod boot_loses_pages;
-mod cgroup_limit;
-mod does_not_fit;
-mod gib_pages_unsupported;
-mod idle_pool;
-mod memlock_below_segment;
-mod memlock_login_vs_service;
-mod no_pool;
-mod nodes_unequal;
-mod not_asked;
-mod orphaned_segment;
-mod page_tables_at_max;
-mod page_tables_heavy;
-mod partly_used;
-mod pool_differs_at_boot;
-mod pool_short_of_request;
-mod pool_starves_host;
-mod pool_too_large;
-mod restart_loses_pages;
-mod restart_needed;
-mod shm_group_missing;
-mod shm_limits;
-mod silent_fallback;
-mod swap_with_unlocked_segment;
-mod thp_differs_at_boot;
-mod thp_policy;
-mod too_many_sessions;
-mod wrong_page_size;
+pub(crate) mod amm;
+pub(crate) mod boot_loses_pages;
+pub(crate) mod cgroup_limit;
+pub(crate) mod does_not_fit;
+pub(crate) mod gib_pages_unsupported;
+pub(crate) mod idle_pool;
+pub(crate) mod memlock_below_segment;
+pub(crate) mod memlock_login_vs_service;
+pub(crate) mod no_pool;
+pub(crate) mod nodes_unequal;
+pub(crate) mod not_asked;
+pub(crate) mod orphaned_segment;
+pub(crate) mod page_tables_at_max;
+pub(crate) mod page_tables_heavy;
+pub(crate) mod partly_used;
+pub(crate) mod pool_differs_at_boot;
+pub(crate) mod pool_short_of_request;
+pub(crate) mod pool_starves_host;
+pub(crate) mod pool_too_large;
+pub(crate) mod restart_loses_pages;
+pub(crate) mod restart_needed;
+pub(crate) mod shm_group_missing;
+pub(crate) mod shm_limits;
+pub(crate) mod silent_fallback;
+pub(crate) mod swap_with_unlocked_segment;
+pub(crate) mod thp_differs_at_boot;
+pub(crate) mod thp_policy;
+pub(crate) mod too_many_sessions;
+pub(crate) mod wrong_page_size;
 
 /// Whether the pools leave the host too little memory, as HW206 has it.
 pub(crate) fn starves(facts: &crate::Facts<'_>) -> bool {

@@ -5,7 +5,7 @@ use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW201",
+    code: hugewise_model::RuleId::new("HW201"),
     name: "no-pool",
     level: Level::Error,
     docs: Docs {
@@ -79,7 +79,7 @@ mod tests {
         let mut case = quiet();
         case.postgresql("15/main", gib(6));
         let assessment = case.assess();
-        let finding = assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap();
         assert_eq!(finding.summary, "postgresql 15/main holds 6.0 GiB on 4 KiB pages; no huge pages are configured");
         assert!(
             finding.fix.contains(&"set the pool of 2 MiB pages to 3,072 (6.0 GiB), now and at each boot".to_owned()),
@@ -94,7 +94,7 @@ mod tests {
         let mut case = quiet();
         case.postgresql("15/main", gib(6)).asked = Asked::Must;
         let assessment = case.assess();
-        let finding = assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap();
         assert_eq!(finding.level, Level::Error);
         assert!(finding.summary.ends_with("; as it is set, its next start fails"), "{}", finding.summary);
         // It runs on base pages, so what it was started with did not insist.
@@ -110,7 +110,7 @@ mod tests {
         let assessment = case.assess();
         let refused = assessment.target.sizing.as_ref().and_then(|sizing| sizing.refusal.as_ref());
         assert!(refused.is_some(), "{:?}", assessment.target);
-        let fix = &assessment.findings.iter().find(|finding| finding.code == "HW201").unwrap().fix;
+        let fix = &assessment.findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap().fix;
         assert!(fix.iter().all(|line| !line.contains("to 30,720")), "{fix:?}");
         assert!(fix.iter().any(|line| line.contains("more than this host can give")), "{fix:?}");
     }
@@ -119,7 +119,7 @@ mod tests {
     fn a_server_that_raises_the_pool_gets_a_note() {
         let mut case = quiet();
         case.oracle("PROD", gib(34), 400).asked = Asked::Raises;
-        let level = case.assess().findings.iter().find(|finding| finding.code == "HW201").unwrap().level;
+        let level = case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap().level;
         assert_eq!(level, Level::Info);
     }
 }

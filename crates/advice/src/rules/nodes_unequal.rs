@@ -7,7 +7,7 @@ use crate::{Docs, Facts, Missing, Rule, chain, need};
 const TOLERATED: f64 = 0.2;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW701",
+    code: hugewise_model::RuleId::new("HW701"),
     name: "nodes-unequal",
     level: Level::Warn,
     docs: Docs {

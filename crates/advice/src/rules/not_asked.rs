@@ -7,7 +7,7 @@ use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need, stranger};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW403",
+    code: hugewise_model::RuleId::new("HW403"),
     name: "not-asked",
     level: Level::Error,
     docs: Docs {
@@ -116,7 +116,7 @@ mod tests {
         crate::testing::all_huge(instance);
         instance.asked = Asked::No;
         let findings = case.assess().findings;
-        let found = findings.iter().find(|finding| finding.code == "HW403").unwrap();
+        let found = findings.iter().find(|finding| finding.code.as_str() == "HW403").unwrap();
         assert_eq!(found.level, Level::Warn);
         assert!(found.summary.contains("until its next start"), "{}", found.summary);
     }
@@ -126,7 +126,7 @@ mod tests {
         let mut case = quiet();
         case.postgresql("15/main", gib(6)).asked = Asked::Cannot;
         let findings = case.assess().findings;
-        let found = findings.iter().find(|finding| finding.code == "HW403").unwrap();
+        let found = findings.iter().find(|finding| finding.code.as_str() == "HW403").unwrap();
         assert!(found.fix.iter().any(|line| line.contains("shared_memory_type=mmap")), "{:?}", found.fix);
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let mut case = quiet();
         case.mariadb("3306", gib(6)).asked = Asked::No;
         let level = |case: &crate::testing::Case| {
-            case.assess().findings.iter().find(|finding| finding.code == "HW403").map(|finding| finding.level)
+            case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW403").map(|finding| finding.level)
         };
         assert_eq!(level(&case), Some(Level::Info));
         case.pool(3072, 3072);

@@ -13,7 +13,7 @@ const SHM_DEST: u32 = 0o1000;
 const LISTED: usize = 8;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW208",
+    code: hugewise_model::RuleId::new("HW208"),
     name: "orphaned-segment",
     level: Level::Warn,
     docs: Docs {
@@ -98,7 +98,7 @@ mod tests {
         segment.rss = hugewise_model::Observed::Known(crate::testing::gib(300));
         case.host.sysv_segments = hugewise_model::Observed::Known(vec![segment]);
         let findings = case.assess().findings;
-        let found = findings.iter().find(|finding| finding.code == "HW208").unwrap();
+        let found = findings.iter().find(|finding| finding.code.as_str() == "HW208").unwrap();
         assert_eq!(found.summary, "1 System V segment that no process maps: 600.0 MiB");
     }
 }

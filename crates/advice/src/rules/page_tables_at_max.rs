@@ -8,7 +8,7 @@ use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW102",
+    code: hugewise_model::RuleId::new("HW102"),
     name: "page-tables-at-max",
     level: Level::Warn,
     docs: Docs {

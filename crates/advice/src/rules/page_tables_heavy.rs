@@ -10,7 +10,7 @@ use crate::{Docs, Facts, Missing, Rule, forecast, need};
 const NAMED: usize = 3;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW101",
+    code: hugewise_model::RuleId::new("HW101"),
     name: "page-tables-heavy",
     level: Level::Error,
     docs: Docs {

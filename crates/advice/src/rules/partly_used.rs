@@ -4,7 +4,7 @@ use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW203",
+    code: hugewise_model::RuleId::new("HW203"),
     name: "partly-used",
     level: Level::Error,
     docs: Docs {
@@ -71,7 +71,7 @@ mod tests {
         partly_huge(case.postgresql("15/main", gib(8)), gib(1));
         case.pool(512, 0);
         let assessment = case.assess();
-        let finding = assessment.findings.iter().find(|finding| finding.code == "HW203").unwrap();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW203").unwrap();
         assert!(
             finding.fix.contains(&"set the pool of 2 MiB pages to 4,096 (8.0 GiB), now and at each boot".to_owned()),
             "{:?}",

@@ -4,7 +4,7 @@ use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW601",
+    code: hugewise_model::RuleId::new("HW601"),
     name: "pool-differs-at-boot",
     level: Level::Warn,
     docs: Docs {
@@ -93,7 +93,7 @@ mod tests {
         case.host.configuration.sysctl =
             Known(vec![sysctl("vm.nr_hugepages", "8192"), sysctl("vm.nr_hugepages", "512")]);
         let findings = case.assess().findings;
-        let finding = findings.iter().find(|finding| finding.code == "HW601").unwrap();
+        let finding = findings.iter().find(|finding| finding.code.as_str() == "HW601").unwrap();
         assert_eq!(
             finding.summary,
             "4,096 pages of 2 MiB now, 512 after the next boot: /etc/sysctl.d/50-db.conf:7 decides"

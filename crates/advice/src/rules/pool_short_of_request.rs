@@ -4,7 +4,7 @@ use crate::words::{percent, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW207",
+    code: hugewise_model::RuleId::new("HW207"),
     name: "pool-short-of-request",
     level: Level::Warn,
     docs: Docs {

@@ -13,7 +13,7 @@ const NOTHING_LEFT: f64 = 0.02;
 const PLENTY: f64 = 0.05;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW206",
+    code: hugewise_model::RuleId::new("HW206"),
     name: "pool-starves-host",
     level: Level::Error,
     docs: Docs {
@@ -117,7 +117,7 @@ mod tests {
         case.host.memory.available = Observed::Absent;
         case.host.memory.free = Observed::Known(Bytes::from_mib(98));
         let level = |case: &crate::testing::Case| {
-            case.assess().findings.iter().find(|finding| finding.code == "HW206").map(|finding| finding.level)
+            case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW206").map(|finding| finding.level)
         };
         assert_eq!(level(&case), Some(Level::Error));
         case.host.memory.free = Observed::Known(gib(6));

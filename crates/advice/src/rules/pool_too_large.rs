@@ -11,7 +11,7 @@ const IDLE: f64 = 0.5;
 const LEAST: Bytes = Bytes::from_gib(1);
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW205",
+    code: hugewise_model::RuleId::new("HW205"),
     name: "pool-too-large",
     level: Level::Info,
     docs: Docs {

@@ -5,7 +5,7 @@ use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, lead, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW210",
+    code: hugewise_model::RuleId::new("HW210"),
     name: "restart-loses-pages",
     level: Level::Error,
     docs: Docs {

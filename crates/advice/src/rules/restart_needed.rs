@@ -4,7 +4,7 @@ use crate::lead::{Lead, lead, pain};
 use crate::{Docs, Facts, Missing, Rule, chain, lead as leads};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW209",
+    code: hugewise_model::RuleId::new("HW209"),
     name: "restart-needed",
     level: Level::Error,
     docs: Docs {

@@ -6,7 +6,7 @@ use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, permission};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW303",
+    code: hugewise_model::RuleId::new("HW303"),
     name: "shm-group-missing",
     level: Level::Error,
     docs: Docs {
@@ -105,7 +105,7 @@ mod tests {
         case.host.kernel_log = Observed::Known(vec![log.into()]);
         let assessment = case.assess();
         let link = assessment.chains[0].links.iter().find(|link| link.name == LinkName::Permission).unwrap();
-        (link.state, assessment.findings.iter().map(|finding| finding.code).collect())
+        (link.state, assessment.findings.iter().map(|finding| finding.code.as_str()).collect())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use hugewise_model::{Bytes, Finding, Level, Remedy};
 use crate::{Docs, Facts, Missing, Rule, chain, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW304",
+    code: hugewise_model::RuleId::new("HW304"),
     name: "shm-limits",
     level: Level::Error,
     docs: Docs {

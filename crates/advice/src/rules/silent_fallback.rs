@@ -6,7 +6,7 @@ use crate::lead::{is_big, wants_thp};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW401",
+    code: hugewise_model::RuleId::new("HW401"),
     name: "silent-fallback",
     level: Level::Warn,
     docs: Docs {
@@ -116,7 +116,7 @@ mod tests {
             case.pool(3072, 0);
             case.host.configuration.sysctl =
                 hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", at_boot)]);
-            case.assess().findings.iter().find(|finding| finding.code == "HW401").map(|finding| finding.level)
+            case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW401").map(|finding| finding.level)
         };
         assert_eq!(level("3072"), Some(Level::Info));
         assert_eq!(level("3071"), Some(Level::Warn));

@@ -8,7 +8,7 @@ use crate::{Docs, Facts, Missing, Rule, lead, need};
 const SWAP_IN_USE: Bytes = Bytes::from_mib(64);
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW801",
+    code: hugewise_model::RuleId::new("HW801"),
     name: "swap-with-unlocked-segment",
     level: Level::Error,
     docs: Docs {
@@ -116,7 +116,7 @@ mod tests {
             segment.mode |= mode;
             segment.swap = Known(swap);
             case.host.sysv_segments = Known(vec![segment]);
-            case.assess().findings.iter().find(|finding| finding.code == "HW801").map(|finding| finding.level)
+            case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW801").map(|finding| finding.level)
         };
         assert_eq!(level(0, Bytes::ZERO), Some(Level::Warn));
         assert_eq!(level(0, gib(1)), Some(Level::Error));

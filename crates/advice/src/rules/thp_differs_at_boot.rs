@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Level, Remedy};
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW602",
+    code: hugewise_model::RuleId::new("HW602"),
     name: "thp-differs-at-boot",
     level: Level::Warn,
     docs: Docs {

@@ -3,7 +3,7 @@ use hugewise_model::{Finding, Level, PageSize, Remedy};
 use crate::{Docs, Facts, Missing, Rule, chain, thp};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW501",
+    code: hugewise_model::RuleId::new("HW501"),
     name: "thp-policy",
     level: Level::Warn,
     docs: Docs {
@@ -132,7 +132,11 @@ mod tests {
     use hugewise_model::{Bytes, Engine, host::ThpSize, instance::Mechanism};
 
     fn summary(case: &crate::testing::Case) -> Option<String> {
-        case.assess().findings.into_iter().find(|finding| finding.code == "HW501").map(|finding| finding.summary)
+        case.assess()
+            .findings
+            .into_iter()
+            .find(|finding| finding.code.as_str() == "HW501")
+            .map(|finding| finding.summary)
     }
 
     fn mongodb(case: &mut crate::testing::Case, version: &str) {

@@ -11,7 +11,7 @@ const WARN: u64 = 100;
 const FEW: u64 = 100;
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW103",
+    code: hugewise_model::RuleId::new("HW103"),
     name: "too-many-sessions",
     level: Level::Warn,
     docs: Docs {

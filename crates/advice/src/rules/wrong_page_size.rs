@@ -5,7 +5,7 @@ use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
 
 pub(crate) static RULE: Rule = Rule {
-    code: "HW405",
+    code: hugewise_model::RuleId::new("HW405"),
     name: "wrong-page-size",
     level: Level::Error,
     docs: Docs {

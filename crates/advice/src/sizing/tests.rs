@@ -414,7 +414,7 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
     redis.session_model = SessionModel::Threads;
     let sizing = plain(&case);
     assert_eq!(sizing.instances.len(), 1);
-    assert_eq!(sizing.left_out[0].instance, "redis 6379");
+    assert_eq!(sizing.left_out[0].instance.to_string(), "redis 6379");
 }
 
 mod properties;

@@ -2,7 +2,9 @@
 
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, PageCount, PageSize};
+use hugewise_model::{
+    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize,
+};
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
@@ -18,8 +20,8 @@ pub(super) const GIB_PAGES_WASTE: f64 = 0.01;
 /// A server that no pages are planned for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its title.
-    pub instance: String,
+    /// Which.
+    pub instance: InstanceId,
     /// Why.
     pub why: String,
 }
@@ -146,7 +148,7 @@ pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request
     for instance in instances {
         match want(host, instance, request, offered) {
             Ok(wanted) => plan.wanted.push(wanted),
-            Err(why) => plan.left_out.push(LeftOut { instance: crate::words::one_line(&instance.title()), why }),
+            Err(why) => plan.left_out.push(LeftOut { instance: instance.id(), why }),
         }
     }
     plan

@@ -67,19 +67,19 @@ pub struct Ask<'a> {
     pub sizing: Option<&'a Sizing>,
     /// What is asked.
     pub wish: Wish<'a>,
-    /// Titles of servers that no step sets to the pages that are planned for them: they go on to ask for those that they have.
-    pub unmoved: &'a [String],
+    /// Servers that no step sets to the pages that are planned for them: they go on to ask for those that they have.
+    pub unmoved: &'a [InstanceId],
 }
 
 impl<'a> Ask<'a> {
     /// Pools as they should be, by page size and node.
-    fn targets(&self) -> &'a [PoolTarget] {
+    pub fn targets(&self) -> &'a [PoolTarget] {
         let Some(sizing) = self.sizing else { return &[] };
         sizing.refusal.as_ref().map_or(&sizing.pools, |refusal| &refusal.wanted)
     }
 
     /// Instances that pages are planned for, with what they need.
-    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> {
+    pub fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> + use<'a> {
         let instances = self.instances;
         let sized = self.sizing.map(|sizing| sizing.instances.as_slice()).unwrap_or_default();
         sized.iter().filter_map(move |sized| {
@@ -195,6 +195,11 @@ pub fn takes(instance: &Instance, page: PageSize) -> bool {
     let demanded = || instance.demand.as_ref().map(|demand| demand.page_size);
     let its_own = instance.asked_page_size.get().or_else(demanded) == Some(page);
     its_own || (hugewise_engines::Kind::of(instance.engine).takes_page_size)(instance)
+}
+
+/// Whether a server is off huge pages because its settings do not ask for them, or its memory cannot be on them as it is set.
+pub fn does_not_ask(facts: &Facts<'_>, instance: &Instance) -> bool {
+    matches!(lead::lead(facts, instance), Ok(Some(Lead::NotAsked)))
 }
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.

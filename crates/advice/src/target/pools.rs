@@ -167,7 +167,7 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     };
     let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
     // One that no step sets to the pages that are planned for it goes on to ask for these.
-    let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.title());
+    let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
     let more = |instance: &Instance| {
         // One on pages of another size needs them all.
         let moves = instance.huge_pages == HugePageUse::All && need::held(instance, page) == PageCount::ZERO;

@@ -1,5 +1,7 @@
 //! Making steps without knowing the machine.
 
+use hugewise_model::{InstanceId, RuleId};
+
 use super::{
     Change, CommandChange, Content, Expected, FileChange, FileHolds, FileMode, NewFile, PoolRef, Risk, Step,
     ValueChange, When,
@@ -46,6 +48,18 @@ impl Step {
     pub fn change(mut self, change: impl Into<Change>) -> Self {
         self.changes.push(change.into());
         self
+    }
+}
+
+impl Expected {
+    /// Whether this is about what a rule says of an instance, or of the host.
+    pub fn is(&self, code: RuleId, instance: Option<&InstanceId>) -> bool {
+        let same = match (&self.instance, instance) {
+            (Some(title), Some(id)) => id.is_titled(title),
+            (None, None) => true,
+            _ => false,
+        };
+        same && self.code == code.as_str()
     }
 }
 

@@ -7,7 +7,8 @@ use hugewise_host::config::cmdline::{self, HugePageWords};
 use hugewise_model::configuration::BootEntry;
 use hugewise_model::{Observed, PageCount, PageSize};
 
-use super::{Ask, Draft, image, ours};
+use super::draft::{Draft, Drafted};
+use super::{Ask, image, ours};
 use crate::plan::{Change, CommandChange, Risk, Step};
 
 /// Pages of one size that the kernel is to reserve as it boots.
@@ -37,7 +38,7 @@ fn names(ask: &Ask<'_>, words: &cmdline::HugePageWords, page: PageSize) -> bool 
     words.pools.iter().any(|pool| pool.page_size.or(default) == Some(page))
 }
 
-/// Makes the step; gives the entry that the next boot has then.
+/// Makes the step, which carries these pools to the boot; gives the entry that the next boot has then.
 ///
 /// # Errors
 /// What is to be done by hand instead, and why, in lines of a shell.
@@ -102,8 +103,10 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
             ));
         }
     };
-    draft.step(step);
-    Ok(BootEntry { command_line: all, ..entry.clone() })
+    draft.step(Drafted::from(step));
+    let after = BootEntry { command_line: all, ..entry.clone() };
+    draft.entry = Some(after.clone());
+    Ok(after)
 }
 
 fn words(ask: &Ask<'_>, wanted: &Reserved) -> Vec<String> {

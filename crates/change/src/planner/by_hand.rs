@@ -1,25 +1,21 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
-use std::collections::BTreeSet;
-
-use hugewise_advice::chain;
 use hugewise_advice::words::shell_word;
+use hugewise_advice::{chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Level, Remedy};
+use hugewise_model::{Asked, Instance, Level, Remedy};
 
-use super::{Ask, Draft, commands};
+use super::draft::Draft;
+use super::{Ask, commands, ends};
 use crate::plan::Risk;
-
-/// Rules whose missing facts leave steps out.
-const STEPS_NEED: [&str; 16] = [
-    "HW201", "HW203", "HW204", "HW209", "HW301", "HW302", "HW303", "HW304", "HW401", "HW403", "HW405", "HW501",
-    "HW601", "HW602", "HW206", "HW207",
-];
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     servers(ask, draft);
-    left_over(ask, draft);
-    for unknown in ask.assessment.unknown.iter().filter(|unknown| STEPS_NEED.contains(&unknown.code)) {
+    for unknown in &ask.assessment.unknown {
+        let about = unknown.instance.as_ref().and_then(|id| ask.instances.iter().find(|it| it.id() == *id));
+        if about.is_some_and(|instance| !ask.is_chosen(instance)) {
+            continue;
+        }
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
         draft.warn(format!(
             "{} {}{about} cannot be decided ({}): what hangs on it is left out",
@@ -28,9 +24,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let left_out = ask.sizing.map(|sizing| sizing.left_out.as_slice()).unwrap_or_default();
     for left_out in left_out {
-        let named = ask.options.instances.iter().any(|name| left_out.instance.ends_with(name.as_str()));
+        let about = ask.instances.iter().find(|it| it.id() == left_out.instance);
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
-        if named || suffers {
+        if about.is_some_and(|instance| ask.is_asked_for(instance)) || suffers {
             draft.warn(format!("no pages are planned for {}: {}", left_out.instance, left_out.why));
         }
     }
@@ -42,7 +38,9 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     for (instance, _) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
         let kind = Kind::of(instance.engine);
         let off = instance.asked == Asked::No;
-        let falls_back = kind.insists_by.is_some() && ask.found("HW401", instance).is_some();
+        let setting = Remedy::SetSetting(instance.id());
+        let tries = kind.insists_by.is_some() && instance.asked == Asked::Try;
+        let falls_back = tries && ask.calls_for(&setting);
         if kind.settings_by != SettingsBy::Person || !(off || falls_back) {
             continue;
         }
@@ -51,30 +49,36 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
         let what = if off { "have it ask for huge pages" } else { "have it refuse a start without huge pages" };
-        let title = instance.title();
-        draft.instruct(format!("{title}: {what}"), &lines, Risk::Restart, Some(title));
+        let title = format!("{}: {what}", instance.title());
+        draft.instruct_for(setting, title, &lines, Risk::Restart, Some(instance));
     }
 }
 
-/// What findings need that no step does: what is a person's to do, and what a step would do that somebody has to ask for.
-fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let mut told = BTreeSet::new();
+/// What findings need that no step does: what is a person's to do, what a step would do that somebody has to ask for, and
+/// whatever else nothing here carries out or speaks of.
+pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let mut told = draft.told.clone();
     for finding in ask.assessment.findings.iter().filter(|finding| finding.level >= Level::Warn) {
-        let ended = draft.steps.iter().flat_map(|step| &step.expects);
-        let mut ended = ended.filter(|it| it.code == finding.code && it.instance == finding.instance);
-        let about = finding.instance.as_ref().and_then(|title| ask.instances.iter().find(|it| it.title() == *title));
+        let about = finding.instance.as_ref().and_then(|id| ask.instances.iter().find(|it| it.id() == *id));
         let chosen = about.is_none_or(|instance| ask.is_chosen(instance));
-        if ended.next().is_some() || !chosen {
+        if ends::is_promised(draft, finding) || !chosen {
             continue;
         }
-        let left: Vec<&Remedy> = finding.remedies.iter().filter(|remedy| told.insert((*remedy).clone())).collect();
-        let mut lines: Vec<String> = left.iter().flat_map(|remedy| by_a_person(draft, remedy)).collect();
+        let undone = finding.remedies.iter().filter(|remedy| !ends::is_done(draft, remedy, finding.instance.as_ref()));
+        let is_start = |remedy: &&Remedy| matches!(remedy, Remedy::Restart(_));
+        let (starts, others): (Vec<&Remedy>, Vec<&Remedy>) =
+            undone.filter(|remedy| !matches!(remedy, Remedy::Consider(_))).partition(is_start);
+        let nothing_else = others.is_empty();
+        let left: Vec<&Remedy> = others.into_iter().filter(|remedy| told.insert((*remedy).clone())).collect();
+        let mut lines: Vec<String> = left.iter().flat_map(|remedy| by_a_person(ask, draft, remedy)).collect();
+        // Its start comes last, and is worth a word by itself where everything else is done.
+        let start =
+            starts.first().filter(|remedy| !lines.is_empty() || (nothing_else && told.insert((**remedy).clone())));
+        if let Some(instance) = about.filter(|instance| start.is_some() && !chain::is_amm(instance)) {
+            lines.extend(commands::restart(instance));
+        }
         if lines.is_empty() {
             continue;
-        }
-        let restarts = finding.remedies.iter().any(|remedy| matches!(remedy, Remedy::Restart(_)));
-        if let Some(instance) = about.filter(|instance| restarts && !chain::is_amm(instance)) {
-            lines.extend(commands::restart(instance));
         }
         if about.is_some_and(chain::is_amm) {
             let name = about.map(|instance| shell_word(&instance.name)).unwrap_or_default();
@@ -83,12 +87,12 @@ fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
-        draft.instruct(title, &lines, risk, finding.instance.clone());
+        draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
 }
 
 /// The lines of a remedy that no step of this plan carries out; none where it is somebody else's affair.
-fn by_a_person(draft: &Draft<'_>, remedy: &Remedy) -> Vec<String> {
+fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String> {
     match remedy {
         Remedy::ByHand(by_hand) if by_hand.how.is_empty() => vec![format!("# {}", by_hand.what)],
         Remedy::ByHand(by_hand) => by_hand.how.clone(),
@@ -102,6 +106,11 @@ fn by_a_person(draft: &Draft<'_>, remedy: &Remedy) -> Vec<String> {
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),
         ],
-        _ => Vec::new(),
+        // Nobody asked for the next boot.
+        Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
+        other => {
+            let said = remedy::say(ask.host, ask.instances, &ask.assessment.target, other);
+            said.map(|said| format!("# {said}")).into_iter().collect()
+        }
     }
 }

@@ -6,11 +6,12 @@ use hugewise_advice::{chain, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
 use hugewise_host::config::{limits, systemd};
-use hugewise_model::{Host, Instance, Limit, Observed};
+use hugewise_model::{Host, Instance, Limit, Observed, Remedy};
 
+use super::draft::{Draft, Drafted, Whom};
 use super::overlay::Overlay;
 use super::shm::takes_sysv;
-use super::{Ask, Draft, expected, ours};
+use super::{Ask, ours};
 use crate::plan::{Change, CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -20,29 +21,39 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let mut owners = BTreeSet::new();
     let mut units = BTreeSet::new();
     for instance in takes_sysv(ask) {
-        let wanted = ["HW301", "HW302"].iter().any(|code| ask.found(code, instance).is_some());
+        let wanted = ask.calls_for(&remedy(instance));
         if !wanted && !lacks(ask, instance) {
             continue;
         }
         if instance.containered {
             let lines = ["# the limit of its container: --ulimit memlock=-1 (Docker, Podman)".to_owned()];
-            draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
+            draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
             continue;
         }
         let starter = Kind::of(instance.engine).starter.as_ref();
         if let Some(lines) = starter.and_then(|starter| (starter.limits)(ask.host, instance)) {
-            draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
+            draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
             continue;
         }
         if owners.insert(instance.owner.clone()) {
             log_in(ask, draft, instance);
+        } else if let Some(step) = draft.steps.iter_mut().find(|step| step.id == LOG_INS) {
+            step.carry(remedy(instance), When::Now);
         }
         if let Some(unit) = instance.unit.as_deref().filter(|_| instance.is_known_to_the_host())
             && units.insert(unit.to_owned())
         {
             service(ask, draft, instance, unit);
         }
+        if !draft.carries(&remedy(instance)) && !draft.told.contains(&remedy(instance)) {
+            // Its next start finds enough as it is.
+            draft.settled.push((remedy(instance), Whom::These(vec![instance.id()])));
+        }
     }
+}
+
+fn remedy(instance: &Instance) -> Remedy {
+    Remedy::RaiseMemlock(instance.id())
 }
 
 /// How the titles of what is to be done by hand end.
@@ -70,12 +81,12 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
             format!("# user {owner} is in no account file, and no directory knows it; where that is right, by number:"),
             format!("# in a file under /etc/security/limits.d: {owner}:{owner} - memlock unlimited"),
         ];
-        draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
+        draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
         return;
     }
     let Some(uid) = ask.host.process(instance.pid).map(|process| process.uid).filter(|_| plain) else {
         let lines = [format!("# in a file under /etc/security/limits.d: {owner} - memlock unlimited")];
-        draft.instruct(title(instance), &lines, Risk::Restart, Some(instance.title()));
+        draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
         return;
     };
     let needs = chain::memlock_needed(ask.host, instance);
@@ -85,33 +96,34 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     }
     let text = match limits_with(&draft.after, owner) {
         Ok(text) => text,
-        Err(why) => return draft.warn(format!("the memlock limit of log-ins of {owner} is left as it is: {why}")),
+        Err(why) => {
+            let what = format!("the memlock limit of log-ins of {owner} is left as it is: {why}");
+            return draft.leave(remedy(instance), what);
+        }
     };
     let trial = draft.after.with(ours::LIMITS, &text);
     if !suffices(&trial) {
         let place = of_log_in(ask, &trial, uid).map_or_else(|| "an unreadable file".into(), |(_, place)| place);
         let what = format!("{place} has the last word on the memlock limit of log-ins of {owner}; correct it there");
-        return draft.warn(what);
+        return draft.leave(remedy(instance), what);
     }
     let Some(change) = draft.write(ours::LIMITS, &text) else { return };
-    let findings = ["HW302"].iter().filter_map(|code| ask.found(code, instance));
-    let expects: Vec<_> = findings.map(|finding| expected(finding, When::Now)).collect();
-    match draft.steps.iter_mut().find(|step| step.id == "memlock-log-ins") {
-        Some(step) => {
-            step.changes = vec![change.into()];
-            step.title = format!("{}, {owner}", step.title);
-            step.expects.extend(expects);
-        }
-        None => {
-            let why =
-                format!("{needs} of huge pages count against the limit where the server is started from a log-in");
-            let title = format!("no memlock limit for log-ins of {owner}");
-            let mut step = Step::new("memlock-log-ins", title, Risk::Restart, why).change(change);
-            step.expects = expects;
-            draft.step(step);
-        }
+    let at = draft.steps.iter().position(|step| step.id == LOG_INS);
+    if let Some(step) = at.and_then(|at| draft.steps.get_mut(at)) {
+        step.changes = vec![change.into()];
+        step.title = format!("{}, {owner}", step.title);
+        step.carry(remedy(instance), When::Now);
+        return;
     }
+    let why = format!("{needs} of huge pages count against the limit where the server is started from a log-in");
+    let title = format!("no memlock limit for log-ins of {owner}");
+    let mut step = Drafted::from(Step::new(LOG_INS, title, Risk::Restart, why)).change(change);
+    step.carry(remedy(instance), When::Now);
+    draft.step(step);
 }
+
+/// The step that makes the limits of log-ins.
+const LOG_INS: &str = "memlock-log-ins";
 
 fn limits_with(files: &Overlay<'_>, owner: &str) -> Result<String, String> {
     let there = ours::present(files, ours::LIMITS)?;
@@ -151,21 +163,25 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
     let path = ours::unit_drop_in(unit);
     let text = ours::file(&["[Service]".into(), "LimitMEMLOCK=infinity".into()]);
     if let Err(why) = ours::present(&draft.after, &path) {
-        return draft.warn(format!("the memlock limit of {unit} is left as it is: {why}"));
+        let what = format!("the memlock limit of {unit} is left as it is: {why}");
+        return draft.leave(remedy(instance), what);
     }
     let trial = draft.after.with(&path, &text);
     match memlock(&trial) {
         Some((limit, _)) if limit.allows(needs) => {}
         Some((limit, place)) => {
-            return draft
-                .warn(format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there"));
+            let what = format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there");
+            return draft.leave(remedy(instance), what);
         }
-        None => return draft.warn(format!("the memlock limit of {unit} is left as it is: its files cannot be read")),
+        None => {
+            let what = format!("the memlock limit of {unit} is left as it is: its files cannot be read");
+            return draft.leave(remedy(instance), what);
+        }
     }
     let why = "limits.conf does not reach services: systemd sets their limits".to_owned();
-    let mut step = Step::new(format!("memlock-{unit}"), format!("no memlock limit for {unit}"), Risk::Restart, why)
-        .of(instance.title());
-    step.expects = ask.found("HW302", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
+    let step = Step::new(format!("memlock-{unit}"), format!("no memlock limit for {unit}"), Risk::Restart, why);
+    let mut step = Drafted::from(step).of(instance);
+    step.carry(remedy(instance), When::Now);
     let Some(change) = draft.write(&path, &text) else { return };
     let reload = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "systemd reads its units anew");
     step.changes.extend([Change::from(change), Change::from(reload.undone_by_itself())]);

@@ -4,9 +4,12 @@
 //! ours has the last word is not reckoned but tried: the files are laid over the host ([`overlay`]) and read by what
 //! reads any host.
 
+mod after;
 mod boot_loader;
 mod by_hand;
 mod commands;
+mod draft;
+mod ends;
 mod image;
 mod memlock;
 mod mysql;
@@ -26,19 +29,19 @@ mod tests;
 mod thp;
 mod warnings;
 
+use std::collections::BTreeSet;
+
 use hugewise_advice::sizing::{Sized, Sizing};
 use hugewise_advice::target::{is_named, takes};
 use hugewise_advice::{Assessment, need, stranger, target};
 use hugewise_engines::named;
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Finding, Host, Instance, PageSize};
+use hugewise_model::{Asked, Host, Instance, InstanceId, PageSize, Remedy};
 
-use crate::plan::{
-    Budget, Expected, FileChange, HostIdentity, Instruction, Plan, PoolAtBoot, Refusal, Risk, Step, When,
-};
+use crate::plan::{Budget, HostIdentity, Plan, Refusal, When};
+use draft::Draft;
 pub use options::{Options, PlanError};
-use overlay::Overlay;
 
 /// Marks the instances that the options name, for [`hugewise_advice::assess`] and all that follows: whoever names a server
 /// vouches for it. One that nothing else vouches for has to be named with its pid, as anybody may call himself anything.
@@ -46,26 +49,21 @@ use overlay::Overlay;
 /// # Errors
 /// A name that nobody here has, that several have, or that only a stranger has.
 pub fn name(instances: &mut [Instance], options: &Options) -> Result<(), PlanError> {
-    let mut titles = Vec::new();
+    let mut named = Vec::new();
     for asked in options.instances.iter().chain(&options.restart) {
-        let meant = named::meant(instances, asked);
-        match meant.as_slice() {
-            [] => {
+        match named::one(instances, asked).map_err(PlanError::Ambiguous)? {
+            None => {
                 let there = instances.iter().map(Instance::title).collect();
                 return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
             }
-            [one] if one.is_vouched() || named::with_pid(asked).is_some() => titles.push(one.title()),
-            [one] => {
+            Some(one) if one.is_vouched() || named::with_pid(asked).is_some() => named.push(one.id()),
+            Some(one) => {
                 let (why, handle) = (stranger::why(one), one.handle());
                 return Err(PlanError::Stranger { asked: asked.clone(), why, handle });
             }
-            several => {
-                let handles = several.iter().map(|instance| instance.handle()).collect();
-                return Err(PlanError::Ambiguous { asked: asked.clone(), handles });
-            }
         }
     }
-    for instance in instances.iter_mut().filter(|instance| titles.contains(&instance.title())) {
+    for instance in instances.iter_mut().filter(|instance| named.contains(&instance.id())) {
         instance.vouchers.push(Voucher::Named);
     }
     Ok(())
@@ -140,10 +138,15 @@ pub fn plan(
         unmoved = all;
     };
     ask.unmoved = &unmoved;
+    let mut draft = draft;
+    ends::reckon(&ask, &mut draft);
+    by_hand::left_over(&ask, &mut draft);
+    warnings::plan(&ask, &mut draft);
     let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
     plan.refusal = refusal(&ask, &draft);
-    (plan.steps, plan.instructions, plan.warnings) = (draft.steps, draft.instructions, draft.warnings);
+    plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
+    (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
     plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
     plan.at_boot = draft.at_boot;
     image::confined(host, &mut plan);
@@ -152,8 +155,8 @@ pub fn plan(
 
 /// What is said of the host and of servers that something vouches for.
 fn of_known(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
-    let strangers: Vec<String> = everybody.iter().filter(|it| !it.is_vouched()).map(Instance::title).collect();
-    let known = |title: &Option<String>| title.as_ref().is_none_or(|title| !strangers.contains(title));
+    let strangers: BTreeSet<InstanceId> = everybody.iter().filter(|it| !it.is_vouched()).map(Instance::id).collect();
+    let known = |id: &Option<InstanceId>| id.as_ref().is_none_or(|id| !strangers.contains(id));
     Assessment {
         situation: assessment.situation.clone(),
         target: assessment.target.clone(),
@@ -165,9 +168,9 @@ fn of_known(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
 
 /// Whether somebody may miss a stranger in the plan.
 fn may_want(assessment: &Assessment, instance: &Instance) -> bool {
-    let title = instance.title();
+    let id = instance.id();
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
-    asks || assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(&title))
+    asks || assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(&id))
 }
 
 fn left_out(instance: &Instance) -> String {
@@ -201,15 +204,14 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     image::plan(ask, &mut draft);
     restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);
-    warnings::plan(ask, &mut draft);
     draft
 }
 
 /// Servers that pages of another size are planned for than those that they will ask for at their next start.
-fn still_unmoved(ask: &Ask<'_>, draft: &Draft<'_>) -> Vec<String> {
+fn still_unmoved(ask: &Ask<'_>, draft: &Draft<'_>) -> Vec<InstanceId> {
     let moves = |instance: &Instance, to: PageSize| need::page_size(ask.host, instance).is_some_and(|page| page != to);
-    let titles = ask.sized().filter(|(of, sized)| moves(of, sized.page_size)).map(|(of, _)| of.title());
-    titles.filter(|title| ask.unmoved.contains(title) || !draft.resized.contains(title)).collect()
+    let moving = ask.sized().filter(|(of, sized)| moves(of, sized.page_size)).map(|(of, _)| of.id());
+    moving.filter(|id| ask.unmoved.contains(id) || !draft.resized.contains(id)).collect()
 }
 
 fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
@@ -246,8 +248,8 @@ struct Ask<'a> {
     sizing: Option<&'a Sizing>,
     source: &'a dyn Source,
     options: &'a Options,
-    /// Titles of servers that no step sets to the pages that are planned for them.
-    unmoved: &'a [String],
+    /// Servers that no step sets to the pages that are planned for them.
+    unmoved: &'a [InstanceId],
 }
 
 impl<'a> Ask<'a> {
@@ -271,99 +273,36 @@ impl<'a> Ask<'a> {
         if self.options.now { When::Now } else { When::Reboot }
     }
 
-    /// A finding about an instance.
-    fn found(&self, code: &str, instance: &Instance) -> Option<&'a Finding> {
-        let title = instance.title();
-        self.findings(code).find(|finding| finding.instance.as_ref() == Some(&title))
+    /// Whether something found calls for this.
+    fn calls_for(&self, remedy: &Remedy) -> bool {
+        self.assessment.findings.iter().any(|finding| finding.remedies.contains(remedy))
     }
 
-    /// All findings of a rule.
-    fn findings(&self, code: &str) -> impl Iterator<Item = &'a Finding> {
-        self.assessment.findings.iter().filter(move |finding| finding.code == code)
+    /// The same question as the target is asked.
+    fn target(&self) -> target::Ask<'a> {
+        target::Ask {
+            host: self.host,
+            instances: self.instances,
+            strangers: self.strangers,
+            assessment: self.assessment,
+            sizing: self.sizing,
+            wish: self.options.wish(),
+            unmoved: self.unmoved,
+        }
     }
 
     /// Pools as they should be, by page size and node.
     fn targets(&self) -> &'a [hugewise_advice::sizing::PoolTarget] {
-        let Some(sizing) = self.sizing else { return &[] };
-        sizing.refusal.as_ref().map_or(&sizing.pools, |refusal| &refusal.wanted)
+        self.target().targets()
     }
 
     /// Instances that pages are planned for, with what they need.
-    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> {
-        let instances = self.instances;
-        let sized = self.sizing.map(|sizing| sizing.instances.as_slice()).unwrap_or_default();
-        sized.iter().filter_map(move |sized| {
-            let is = |instance: &&Instance| instance.engine == sized.engine && instance.name == sized.name;
-            Some((instances.iter().find(is)?, sized))
-        })
-    }
-}
-
-/// A plan in the making.
-struct Draft<'a> {
-    steps: Vec<Step>,
-    instructions: Vec<Instruction>,
-    warnings: Vec<String>,
-    /// Pools that the next boot is to bring.
-    at_boot: Vec<PoolAtBoot>,
-    /// The host's files as the steps so far leave them.
-    after: Overlay<'a>,
-    pools: Vec<pools::Goal>,
-    /// Titles of servers that a step sets to pages of another size.
-    resized: Vec<String>,
-}
-
-impl<'a> Draft<'a> {
-    fn new(source: &'a dyn Source) -> Self {
-        Self {
-            steps: Vec::new(),
-            instructions: Vec::new(),
-            warnings: Vec::new(),
-            at_boot: Vec::new(),
-            after: Overlay::new(source),
-            pools: Vec::new(),
-            resized: Vec::new(),
-        }
+    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> + use<'a> {
+        self.target().sized()
     }
 
-    /// The goal for pools of a size.
-    fn pool(&self, page: PageSize) -> Option<&pools::Goal> {
-        self.pools.iter().find(|pool| pool.page_size == page)
+    /// Those that pages of a size are planned for.
+    fn sized_on(&self, page: PageSize) -> Vec<InstanceId> {
+        self.sized().filter(|(_, sized)| sized.page_size == page).map(|(instance, _)| instance.id()).collect()
     }
-
-    fn warn(&mut self, text: impl Into<String>) {
-        let text = hugewise_advice::words::one_line(&text.into());
-        if !self.warnings.contains(&text) {
-            self.warnings.push(text);
-        }
-    }
-
-    /// Lays a file that a step writes over the host, and gives the change; none where it is so already.
-    fn write(&mut self, path: &str, text: &str) -> Option<FileChange> {
-        if self.after.read(path).known().is_some_and(|there| ours::is_same(there, text)) {
-            return None;
-        }
-        self.after.set(path, Some(text.as_bytes().to_vec()));
-        Some(FileChange::write(path, text))
-    }
-
-    /// Takes a step in, unless there is nothing to change.
-    fn step(&mut self, step: Step) {
-        if !step.changes.is_empty() {
-            self.steps.push(step);
-        }
-    }
-
-    /// What somebody has to do by hand.
-    fn instruct(&mut self, title: impl Into<String>, lines: &[String], risk: Risk, instance: Option<String>) {
-        let title = hugewise_advice::words::one_line(&title.into());
-        let lines: Vec<String> = lines.iter().map(|line| hugewise_advice::words::one_line(line)).collect();
-        let text = lines.join("\n");
-        self.instructions.push(Instruction { title, text, risk, instance });
-    }
-}
-
-/// A finding that a step is to end.
-fn expected(finding: &Finding, when: When) -> Expected {
-    Expected { code: finding.code.into(), name: finding.name.into(), instance: finding.instance.clone(), when }
 }

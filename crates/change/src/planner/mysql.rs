@@ -4,9 +4,10 @@ use hugewise_engines::mysql::cnf::{self, Content};
 use hugewise_engines::options;
 use hugewise_host::Source;
 use hugewise_host::source::owned::{Budgets, Limits};
-use hugewise_model::{Asked, Engine, Instance};
+use hugewise_model::{Asked, Engine, Instance, Remedy};
 
-use super::{Ask, Draft, commands, expected, ours};
+use super::draft::{Draft, Drafted};
+use super::{Ask, commands, ours};
 use crate::allowed;
 use crate::plan::{Risk, Step, When};
 
@@ -31,9 +32,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         Ok(Some(change)) => {
             let why = "its settings don't ask for huge pages; it falls back without them where they don't reach";
             let id = format!("{}-{}", instance.engine, instance.name);
-            let mut step = Step::new(id, format!("{title}: large_pages = ON"), Risk::Restart, why).of(title);
-            step.expects =
-                ask.found("HW403", instance).map(|finding| expected(finding, When::Now)).into_iter().collect();
+            let step = Step::new(id, format!("{title}: large_pages = ON"), Risk::Restart, why);
+            let mut step = Drafted::from(step).of(instance);
+            step.carry(Remedy::SetSetting(instance.id()), When::Now);
             draft.step(step.change(change));
         }
         Ok(None) => {}
@@ -41,7 +42,8 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
             let mut lines = vec![format!("# {why}")];
             lines.extend(commands::ask(instance, false));
             lines.extend(commands::restart(instance));
-            draft.instruct(format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(title));
+            let remedy = Remedy::SetSetting(instance.id());
+            draft.instruct_for(remedy, format!("{title}: large_pages = ON"), &lines, Risk::Restart, Some(instance));
         }
     }
 }

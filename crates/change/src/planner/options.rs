@@ -3,6 +3,7 @@
 use std::fmt;
 
 use hugewise_advice::target::Wish;
+use hugewise_engines::named::Ambiguous;
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 /// What is asked for.
@@ -63,12 +64,7 @@ pub enum PlanError {
         there: Vec<String>,
     },
     /// A name that several instances have.
-    Ambiguous {
-        /// What was asked for.
-        asked: String,
-        /// Names that each mean one of them.
-        handles: Vec<String>,
-    },
+    Ambiguous(Ambiguous),
     /// An instance that nothing vouches for, named by a name that anybody can take.
     Stranger {
         /// What was asked for.
@@ -105,10 +101,7 @@ impl fmt::Display for PlanError {
                 write!(f, "no instance {asked}: no database server runs here")
             }
             Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
-            Self::Ambiguous { asked, handles } => {
-                let handles: Vec<String> = handles.iter().map(|handle| format!("\"{handle}\"")).collect();
-                write!(f, "several instances are called {asked}; name one of them: {}", handles.join(", "))
-            }
+            Self::Ambiguous(several) => several.fmt(f),
             Self::Stranger { asked, why, handle } => {
                 write!(f, "{asked}: {why}; if you know it, name it with its pid: \"{handle}\"")
             }

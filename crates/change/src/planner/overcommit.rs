@@ -1,11 +1,11 @@
 //! Pages that a pool may grow by on demand, out of memory that is free then.
 
+use hugewise_advice::boot;
 use hugewise_advice::words::{boot_name, pool_file};
-use hugewise_host::Door;
-use hugewise_host::config::tmpfiles;
 
+use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
-use super::{Ask, Draft, ours};
+use super::{Ask, ours};
 use crate::plan::{Change, Risk, Step, ValueChange};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -25,7 +25,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let title = format!("up to {pages} pages of {page} on demand");
         if ask.host.default_huge_page.get() == Some(*page) {
             let setting = Setting { key: "vm.nr_overcommit_hugepages", value, holds_now: now == *pages };
-            let step = Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why);
+            let step = Drafted::from(Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why));
             let step = set(ask, draft, step, ours::SYSCTL_OVERCOMMIT, &[setting]);
             draft.step(step);
             continue;
@@ -36,8 +36,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let separator = if others.title.is_empty() { "" } else { ", " };
         others.title = format!("{}{separator}{title}", others.title);
-        let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
-        if !there.iter().any(|write| write.path == file && write.value.trim() == value) {
+        let kept = boot::overcommit(&boot::with_files(ask.host, &draft.after), *page).unwrap_or_default();
+        if kept.last().is_none_or(|last| last.value != pages.get()) {
             writes.push((file, value));
         }
     }

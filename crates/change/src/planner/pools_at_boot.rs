@@ -6,12 +6,13 @@ use hugewise_advice::{boot, need};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Observed, PageCount, PageSize};
+use hugewise_model::{Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
+use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
-use super::{Ask, Draft, expected, ours};
+use super::{Ask, ours};
 use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
 /// A pool that the next boot has to be told of.
@@ -66,7 +67,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             None => draft.warn(format!("the {} pool of the next boot is left as it is", due.goal.page_size)),
         }
     }
-    promise(ask, draft, entry.as_ref());
+    carry(ask, draft);
 }
 
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
@@ -194,30 +195,17 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     draft.step(step);
 }
 
-/// Notes the findings that the steps for the next boot end.
-fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
-    let Some(step) = draft.steps.iter().position(|step| step.id == "pools-boot" || step.id == "pools-command-line")
-    else {
-        return;
-    };
-    let settled = |goal: &Goal| {
-        let steps = steps(ask, &draft.after, entry, goal.page_size);
-        let wanted = wanted(ask, goal);
-        let agree = |steps: Vec<boot::Step<u64>>| steps.iter().all(|step| PageCount(step.value) == wanted);
-        (goal.goal == PageCount::ZERO || goal.at_boot) && steps.is_ok_and(agree)
-    };
-    let mut expects = Vec::new();
-    if draft.pools.iter().all(settled) && ask.options.now {
-        let mut findings: Vec<_> = ask.findings("HW601").map(|finding| expected(finding, When::Now)).collect();
-        findings.dedup();
-        expects.extend(findings);
-    }
-    for goal in draft.pools.iter().filter(|goal| goal.at_boot && goal.not_now.is_some()) {
-        expects
-            .extend(pools::cured(ask, goal, &draft.pools).into_iter().map(|finding| expected(finding, When::Reboot)));
-    }
-    if let Some(step) = draft.steps.get_mut(step) {
-        step.expects.extend(expects);
+/// Notes what the last of the steps for the next boot carries out.
+fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let goals: Vec<Goal> = draft.pools.iter().filter(|goal| goal.at_boot).cloned().collect();
+    let of_boot = |step: &Drafted| step.id == "pools-boot" || step.id == "pools-command-line";
+    let Some(step) = draft.steps.iter_mut().rev().find(|step| of_boot(step)) else { return };
+    for goal in goals {
+        let page = goal.page_size;
+        step.carry(Remedy::KeepAtBoot(page), When::Now);
+        if goal.not_now.is_some() {
+            step.carry_for(Remedy::SetPool(page), When::Reboot, ask.sized_on(page));
+        }
     }
 }
 

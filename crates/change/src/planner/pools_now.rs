@@ -3,10 +3,11 @@
 use hugewise_advice::sizing::Sized;
 use hugewise_advice::words::{boot_name, one_line, pool_file};
 use hugewise_model::escape::shell::operand;
-use hugewise_model::{HugePageUse, Instance, PageCount, PageSize};
+use hugewise_model::{HugePageUse, Instance, PageCount, PageSize, Remedy};
 
-use super::pools::{self, Goal};
-use super::{Ask, Draft, commands, expected};
+use super::draft::{Draft, Drafted, Whom};
+use super::pools::Goal;
+use super::{Ask, commands};
 use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -14,12 +15,19 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     // Memory has to be given back before it can be taken.
     goals.sort_by_key(|goal| goal.grows());
     for goal in goals {
+        let set = Remedy::SetPool(goal.page_size);
+        if !goal.grows() && goal.goal >= goal.needed {
+            draft.settled.push((set.clone(), Whom::These(ask.sized_on(goal.page_size))));
+        }
         if goal.goal == goal.now || !ask.options.now {
             continue;
         }
         match &goal.not_now {
-            None => draft.steps.push(step(ask, &goal, &draft.pools)),
-            Some(why) => draft.instructions.push(later(ask, &goal, why)),
+            None => draft.steps.push(step(ask, &goal)),
+            Some(why) => {
+                draft.told.insert(set);
+                draft.instructions.push(later(ask, &goal, why));
+            }
         }
     }
 }
@@ -29,7 +37,7 @@ pub(super) fn id(page: PageSize) -> String {
     format!("pool-{}-now", boot_name(page))
 }
 
-fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
+fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
     let grows = goal.grows();
@@ -44,13 +52,11 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
         true => format!("{pages} pages are needed, {now} are there"),
         false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
     };
-    let mut step = Step::new(id(page), title, Risk::Safe, why);
+    let mut step = Drafted::from(Step::new(id(page), title, Risk::Safe, why));
     if grows {
-        step.expects = pools::cured(ask, goal, all).into_iter().map(|finding| expected(finding, When::Now)).collect();
+        step.carry_for(Remedy::SetPool(page), When::Now, ask.sized_on(page));
     } else {
-        let idle = if leaves_none_idle(ask, all) { Some("HW202") } else { None };
-        let given_back = ["HW205", "HW206"].into_iter().chain(idle).flat_map(|code| ask.findings(code));
-        step.expects = given_back.map(|finding| expected(finding, When::Now)).collect();
+        step.carry(Remedy::GiveBack(page), When::Now);
     }
     if grows && !goal.nodes.is_empty() {
         for (node, _, pages) in goal.nodes.iter().filter(|(_, now, pages)| pages > now) {
@@ -60,14 +66,6 @@ fn step(ask: &Ask<'_>, goal: &Goal, all: &[Goal]) -> Step {
         return step;
     }
     step.change(ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()))
-}
-
-/// Whether the pools then hold little that is free: pages that are kept for servers to come are free until they start.
-fn leaves_none_idle(ask: &Ask<'_>, goals: &[Goal]) -> bool {
-    let mut pools = goals.iter().filter_map(|goal| Some((goal, ask.host.pool(goal.page_size)?.committed()?)));
-    pools.all(|(goal, committed)| {
-        goal.goal.get() <= committed.get().saturating_mul(2).saturating_sub(1) || goal.goal == PageCount::ZERO
-    })
 }
 
 fn saved(goal: &Goal) -> hugewise_model::Bytes {

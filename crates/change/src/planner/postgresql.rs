@@ -1,15 +1,18 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
+use hugewise_advice::need;
+use hugewise_advice::situation::{Moment, Obstacle};
 use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Asked, Engine, Instance, PageSize};
+use hugewise_model::{Asked, Engine, Instance, LinkName, LinkState, PageSize, Remedy};
 
 use super::boot_loader::find_program;
+use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, Draft, commands, expected, ours, pools_at_boot, pools_now};
+use super::{Ask, commands, ours, pools_at_boot, pools_now};
 use crate::allowed;
 use crate::plan::{CommandChange, Risk, Step, When};
 
@@ -41,21 +44,22 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         _ => "its settings don't ask for huge pages".to_owned(),
     };
     let id = format!("postgresql-{}", instance.name);
-    let mut step = Step::new(id, format!("{title}: {shown}"), Risk::Restart, why).of(title.clone());
-    if wanted.contains(&("huge_pages", "on".into())) {
-        step = step.relies_on(pools_now::id(page));
+    let mut step = Drafted::from(Step::new(id, format!("{title}: {shown}"), Risk::Restart, why)).of(instance);
+    let insists = wanted.contains(&("huge_pages", "on".into()));
+    if insists {
+        step.relies_on.push(pools_now::id(page));
     }
-    step.expects = ["HW401", "HW403"]
-        .into_iter()
-        .filter_map(|code| ask.found(code, instance))
-        .filter(|finding| finding.code != "HW401" || wanted.contains(&("huge_pages", "on".into())))
-        .map(|finding| expected(finding, When::Now))
-        .collect();
-    if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
+    let resized = wanted.iter().any(|(name, _)| *name == "huge_page_size");
+    let setting = Remedy::SetSetting(instance.id());
+    // Of one that tries, no less than that it insists is asked.
+    if insists || (instance.asked != Asked::Try && wanted.iter().any(|(name, _)| *name != "huge_page_size")) {
+        step.carry(setting.clone(), When::Now);
+    }
+    if let Some(left) = need::page_size(ask.host, instance).filter(|_| resized) {
+        // It asks the pool that it was short of for nothing more.
         let there = draft.pool(page).is_some_and(|goal| goal.is_there());
         let when = if there { When::Now } else { When::Reboot };
-        let of_pool = ["HW201", "HW204", "HW405"].into_iter().filter_map(|code| ask.found(code, instance));
-        step.expects.extend(of_pool.map(|finding| expected(finding, when)));
+        step.carry_for(Remedy::SetPool(left), when, vec![instance.id()]);
     }
     let changes = match drop_in(ask, draft, instance, &wanted) {
         Some(change) => Ok(vec![change]),
@@ -65,8 +69,8 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
         Ok(changes) => {
             step.changes = changes;
             draft.step(step);
-            if wanted.iter().any(|(name, _)| *name == "huge_page_size") {
-                draft.resized.push(title);
+            if resized {
+                draft.resized.push(instance.id());
             }
         }
         Err(why) => {
@@ -75,15 +79,16 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
             if !matches!(instance.asked, Asked::Try | Asked::Must) {
                 lines.extend(commands::restart(instance));
             }
-            draft.instruct(format!("{title}: {shown}"), &lines, Risk::Restart, Some(title));
+            draft.instruct_for(setting, format!("{title}: {shown}"), &lines, Risk::Restart, Some(instance));
         }
     }
 }
 
 fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> Settings {
     let mut wanted = Settings::new();
-    let speaks = |code: &str| ask.found(code, instance).is_some() || ask.is_asked_for(instance);
-    if instance.asked == Asked::Cannot && speaks("HW403") {
+    let setting = Remedy::SetSetting(instance.id());
+    let called_for = ask.calls_for(&setting) || ask.is_asked_for(instance);
+    if instance.asked == Asked::Cannot && called_for {
         wanted.push(("shared_memory_type", "mmap".into()));
     }
     if instance.asked_page_size.get().is_some_and(|asked| asked != page) {
@@ -97,12 +102,12 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
     }
     let insists = instance.asked == Asked::Must;
     let off = matches!(instance.asked, Asked::No | Asked::Cannot);
-    let due = (speaks("HW401") && instance.asked == Asked::Try) || (off && speaks("HW403"));
+    let due = called_for && (off || instance.asked == Asked::Try);
     if !insists && due {
         match may_insist(ask, draft, instance, page) {
             Ok(()) => wanted.push(("huge_pages", "on".into())),
             Err(why) => {
-                draft.warn(format!("{} is not set to insist on huge pages: {why}", instance.title()));
+                draft.leave(setting, format!("{} is not set to insist on huge pages: {why}", instance.title()));
                 let tries = instance.setting_value("huge_pages").is_some_and(|it| it.eq_ignore_ascii_case("try"));
                 if off && !tries {
                     wanted.push(("huge_pages", "try".into()));
@@ -121,10 +126,22 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
     }
-    if ask.found("HW702", instance).is_some() {
+    if is_held_by_its_cgroup(ask, instance) {
         return Err("the limit of its cgroup is too small".into());
     }
     Ok(())
+}
+
+/// Whether the limit of its cgroup is below what it asks for.
+fn is_held_by_its_cgroup(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let facts = ask.assessment.facts(ask.host, ask.instances);
+    let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
+    let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
+    let moments = ask.assessment.situation.of(instance);
+    let held = |moments: &hugewise_advice::situation::Moments| {
+        Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup))
+    };
+    broken || moments.is_some_and(held)
 }
 
 fn size(page: PageSize) -> String {

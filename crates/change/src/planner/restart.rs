@@ -1,29 +1,37 @@
 //! Restarts of servers that were named for it; huge pages come at a server's start alone.
 
-use hugewise_advice::chain;
+use std::collections::BTreeMap;
+
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
+use hugewise_advice::{chain, need};
 use hugewise_engines::Kind;
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageSize};
+use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
-use super::{Ask, Draft, commands, expected, is_named, pools_now};
+use super::draft::{Carried, Draft, Drafted};
+use super::{Ask, commands, is_named, pools_now};
 use crate::Error;
 use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
 
-/// Findings about a server that end with its next start on huge pages.
-const ENDED: [&str; 5] = ["HW102", "HW203", "HW209", "HW301", "HW801"];
-
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for instance in ask.instances.iter().filter(|instance| instance.pid != 0) {
+    let mut left = left_after(&ask, draft);
+    // What is short goes to those that the plan is about.
+    let mut instances: Vec<&Instance> = ask.instances.iter().filter(|instance| instance.pid != 0).collect();
+    instances.sort_by_key(|instance| !ask.is_kept_off(instance));
+    for instance in instances {
         let asked = is_named(ask.instances, instance, &ask.options.restart);
-        match gain(&ask, draft, instance) {
-            Err(why) if asked => draft.warn(format!("{} is not restarted: {why}", instance.title())),
-            Err(_) => {}
+        match gain(&ask, draft, instance).and_then(|gain| take(&ask, &mut left, instance).map(|()| gain)) {
+            Err(why) => {
+                with_the_boot(&ask, draft, instance);
+                if asked {
+                    draft.warn(format!("{} is not restarted: {why}", instance.title()));
+                }
+            }
             Ok(Gain::Sure) if asked => match command(ask.source, instance) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => {
@@ -50,6 +58,48 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// Pages that the steps leave for servers that start, by page size.
+fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
+    let pools = ask.host.pools.known().into_iter().flatten();
+    let left = pools.filter_map(|pool| {
+        let there = need::obtainable(pool)?;
+        let goal = draft.pool(pool.page_size).filter(|goal| goal.not_now.is_none());
+        let (more, less) = goal.map_or((PageCount::ZERO, PageCount::ZERO), |goal| {
+            (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal))
+        });
+        Some((pool.page_size, (there + more).saturating_sub(less)))
+    });
+    left.collect()
+}
+
+/// Takes a server's pages out of what is left.
+///
+/// # Errors
+/// They are not all there: its restart brings it nothing.
+fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Instance) -> Result<(), String> {
+    let sized = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized);
+    let waits = instance.huge_pages == HugePageUse::None && instance.asked != Asked::Raises;
+    let Some((sized, left)) = sized.filter(|_| waits).and_then(|sized| Some((sized, left.get_mut(&sized.page_size)?)))
+    else {
+        return Ok(());
+    };
+    if *left < sized.demand_pages {
+        let (needs, page) = (sized.demand_pages, sized.page_size);
+        return Err(format!("it needs {needs} pages of {page}, and {left} are left for it beside the other servers"));
+    }
+    *left = left.saturating_sub(sized.demand_pages);
+    Ok(())
+}
+
+/// A server whose pages come with the next boot starts with it.
+fn with_the_boot(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+    let Some(page) = page_of(ask, instance) else { return };
+    let comes = |it: &Carried| it.remedy == Remedy::SetPool(page) && it.when == When::Reboot;
+    if let Some(step) = draft.steps.iter_mut().rev().find(|step| step.carries.iter().any(comes)) {
+        step.carry(Remedy::Restart(instance.id()), When::Reboot);
+    }
+}
+
 /// What a restart brings a server.
 enum Gain {
     /// What it lacks.
@@ -60,18 +110,20 @@ enum Gain {
 
 /// What a restart brings a server; an error where it brings nothing.
 fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, String> {
-    let title = instance.title();
-    let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.instance.as_ref() == Some(&title));
+    let id = instance.id();
+    let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
     let waiting = pages_that_wait(ask, instance);
-    let permitted = || waiting.filter(|_| is_permitted(draft, &title));
+    let permitted = || waiting.filter(|_| is_permitted(draft, instance));
     let page = page_of(ask, instance).or_else(permitted).ok_or("no huge pages are planned for it")?;
-    let ours = format!("{}-", instance.engine);
-    let set = draft.steps.iter().any(|step| step.instance.as_ref() == Some(&title) && step.id.starts_with(&ours));
+    let set = draft.carries(&Remedy::SetSetting(id));
     if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return Err("its settings do not ask for huge pages, or are not known".into());
     }
     if instance.huge_pages == HugePageUse::All {
         return if changed { Ok(Gain::Sure) } else { Err("it is on huge pages already".into()) };
+    }
+    if instance.huge_pages == HugePageUse::Partly && asks_in_part(instance) && !set {
+        return Err("its settings ask for huge pages for a part of its memory alone".into());
     }
     let goal = draft.pool(page).ok_or("the pools are not known")?;
     // Pages that are wanted beyond its own need are not waited for.
@@ -90,6 +142,11 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
 }
 
+/// Whether a server asks for huge pages for a part of its memory alone: its start brings no more.
+fn asks_in_part(instance: &Instance) -> bool {
+    instance.traits.contains(&"asks-in-part")
+}
+
 /// The size of the pages that a server asks for, where enough of them are there already.
 fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
     let room = ask.assessment.situation.room(instance).filter(|room| room.fits())?;
@@ -97,9 +154,8 @@ fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
 }
 
 /// Whether a step gives a server the right to huge pages.
-fn is_permitted(draft: &Draft<'_>, title: &str) -> bool {
-    let mut ended = draft.steps.iter().flat_map(|step| &step.expects);
-    ended.any(|it| ["HW301", "HW303"].contains(&it.code.as_str()) && it.instance.as_deref() == Some(title))
+fn is_permitted(draft: &Draft<'_>, instance: &Instance) -> bool {
+    draft.carries(&Remedy::SetGroup(instance.id())) || draft.carries(&Remedy::RaiseMemlock(instance.id()))
 }
 
 /// Whether its next start is let have System V huge pages, with what the plan does for that.
@@ -107,12 +163,12 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     if instance.mechanism != Mechanism::SysvShm {
         return Right::Has("its memory is not System V's".into());
     }
-    let planned = |id: &str| draft.steps.iter().any(|step| step.id.starts_with(id));
     let (limit, enough) = chain::memlock_of(ask.host, instance);
     let right = permission::without_memlock(ask.host, instance);
     let rule = permission::memlock(ask.host);
-    let by_group = !matches!(rule, Memlock::Buys(_)) && planned("shm-group");
-    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || planned("memlock-"));
+    let by_group = !matches!(rule, Memlock::Buys(_)) && draft.carries(&Remedy::SetGroup(instance.id()));
+    let raised = || draft.carries(&Remedy::RaiseMemlock(instance.id()));
+    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || raised());
     match right {
         Right::Lacks(_) | Right::Unknown(_) if by_group || by_limit => Right::Has("by this plan, or its limit".into()),
         Right::Lacks(_) if !matches!(rule, Memlock::Useless(_)) && enough.is_none() => Right::Unknown(limit),
@@ -175,15 +231,15 @@ fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
 }
 
 fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: CommandChange) {
-    let title = instance.title();
-    let set_to_insist = |step: &Step| step.instance.as_ref() == Some(&title) && !step.relies_on.is_empty();
+    let id = instance.id();
+    let set_to_insist = |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
     let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
     let pool = page_of(ask, instance).filter(|_| insists).map(pools_now::id);
     let why = "its memory is mapped at its start: the sessions that it has now end";
-    let id = format!("restart-{}-{}", instance.engine, instance.name);
-    let mut step = Step::new(id, format!("restart {title}"), Risk::Restart, why).of(title);
-    let ended = ENDED.iter().filter_map(|code| ask.found(code, instance));
-    step.expects = ended.map(|finding| expected(finding, When::Now)).collect();
+    let name = format!("restart-{}-{}", instance.engine, instance.name);
+    let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
+    let mut step = Drafted::from(step).of(instance);
+    step.carry(Remedy::Restart(id), When::Now);
     step.relies_on.extend(pool);
     draft.step(step.change(command));
 }
@@ -191,17 +247,21 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
 /// Nobody said that it may be restarted, or it cannot be from here: what its restart ends is promised by the steps
 /// that prepare it.
 fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
-    let title = instance.title();
-    let page = page_of(ask, instance);
-    let pool = page.map(pools_now::id);
-    let own = draft.steps.iter().rposition(|step| step.instance.as_ref() == Some(&title));
+    let id = instance.id();
+    let pool = page_of(ask, instance).map(pools_now::id);
+    let prepares = |step: &Drafted| {
+        let carries = step.carries.iter().any(|it| it.remedy.instance() == Some(&id));
+        carries || step.of.as_ref() == Some(&id)
+    };
+    let own = draft.steps.iter().rposition(prepares);
     let of_pool = || draft.steps.iter().position(|step| Some(&step.id) == pool.as_ref());
-    let ended: Vec<_> = ENDED.iter().filter_map(|code| ask.found(code, instance)).collect();
+    let restart = Remedy::Restart(id.clone());
     if let Some(step) = own.or_else(of_pool).and_then(|at| draft.steps.get_mut(at)) {
-        step.expects.extend(ended.iter().map(|finding| expected(finding, When::Restart)));
+        step.carry(restart.clone(), When::Restart);
     }
     if instance.huge_pages != HugePageUse::All {
-        draft.instruct(format!("restart {title}"), &by_whom(ask, instance), Risk::Restart, Some(title));
+        let title = format!("restart {}", instance.title());
+        draft.instruct_for(restart, title, &by_whom(ask, instance), Risk::Restart, Some(instance));
     }
 }
 
@@ -210,8 +270,8 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
     let mut lines =
         vec![format!("# huge pages come at its start, unless what could not be seen is in the way: {unseen}")];
     lines.extend(by_whom(ask, instance));
-    let title = instance.title();
-    draft.instruct(format!("restart {title}"), &lines, Risk::Restart, Some(title));
+    let title = format!("restart {}", instance.title());
+    draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));
 }
 
 /// The lines that restart a server: Debian's own tool where no unit has it.

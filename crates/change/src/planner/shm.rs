@@ -3,10 +3,11 @@
 use hugewise_advice::need;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+use hugewise_model::{Bytes, HugePageUse, Instance, Observed, Remedy};
 
+use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
-use super::{Ask, Draft, commands, expected, ours};
+use super::{Ask, commands, ours};
 use crate::plan::{Risk, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -24,7 +25,11 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
 }
 
 fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
-    ["HW301", "HW302", "HW303", "HW304"].iter().any(|code| ask.found(code, instance).is_some())
+    let id = instance.id();
+    let about = ask.assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&id));
+    about
+        .flat_map(|finding| &finding.remedies)
+        .any(|remedy| matches!(remedy, Remedy::RaiseMemlock(_) | Remedy::SetGroup(_) | Remedy::SetShmLimits))
 }
 
 /// Groups that an instance's owner is in, the primary one first, as far as it may be given the right.
@@ -48,10 +53,11 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
-            Right::Unknown(what) => draft.warn(format!(
-                "whether {} may use System V huge pages is not known ({what}): vm.hugetlb_shm_group is left as it is",
-                instance.title()
-            )),
+            Right::Unknown(what) => draft.leave(
+                Remedy::SetGroup(instance.id()),
+                format!("whether {} may use System V huge pages is not known ({what}): vm.hugetlb_shm_group is left as it is",
+                instance.title()),
+            ),
         }
     }
     let Some(first) = lacking.first().copied() else { return };
@@ -65,27 +71,33 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         Some(_) => {
             for instance in &lacking {
                 let lines = commands::permit(ask.host, instance);
-                draft.instruct(title.clone(), &lines, Risk::Restart, Some(instance.title()));
+                let remedy = Remedy::SetGroup(instance.id());
+                draft.instruct_for(remedy, title.clone(), &lines, Risk::Restart, Some(instance));
             }
             return;
         }
         None => None,
     };
     let Some(group) = group else {
-        draft.instruct(title, &commands::permit(ask.host, first), Risk::Restart, Some(first.title()));
+        let lines = commands::permit(ask.host, first);
+        draft.instruct_for(Remedy::SetGroup(first.id()), title, &lines, Risk::Restart, Some(first));
         return;
     };
     let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
     let why = format!("the kernel asks for a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
-    let mut step = Step::new("shm-group", format!("vm.hugetlb_shm_group = {group} ({name})"), Risk::Restart, why);
+    let title = format!("vm.hugetlb_shm_group = {group} ({name})");
+    let mut step = Drafted::from(Step::new("shm-group", title, Risk::Restart, why));
     for instance in &lacking {
         if groups(ask, instance).contains(&group) {
-            step.expects.extend(ask.found("HW303", instance).map(|finding| expected(finding, ask.at_once())));
+            step.carry(Remedy::SetGroup(instance.id()), ask.at_once());
         } else {
-            draft.warn(format!(
-                "vm.hugetlb_shm_group takes one group: {} is not in {name}; add it with usermod -aG",
-                instance.owner
-            ));
+            draft.leave(
+                Remedy::SetGroup(instance.id()),
+                format!(
+                    "vm.hugetlb_shm_group takes one group: {} is not in {name}; add it with usermod -aG",
+                    instance.owner
+                ),
+            );
         }
     }
     let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: false }];
@@ -132,8 +144,8 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let names: Vec<String> = wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
     let why = "shmget refuses a segment beyond them: the server cuts its memory into pieces, or does not start";
-    let mut step = Step::new("shm-limits", names.join(", "), Risk::Safe, why);
-    step.expects = ask.findings("HW304").map(|finding| expected(finding, ask.at_once())).collect();
+    let mut step = Drafted::from(Step::new("shm-limits", names.join(", "), Risk::Safe, why));
+    step.carry(Remedy::SetShmLimits, ask.at_once());
     let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
     draft.step(step);
 }

@@ -1,12 +1,11 @@
 //! Kernel settings: set now, and kept for the next boot by a file that has the last word.
 
-use hugewise_host::Door;
-use hugewise_host::config::sysctl;
-use hugewise_model::Configuration;
+use hugewise_advice::boot;
 
+use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, Draft, ours};
-use crate::plan::{Change, Step, ValueChange};
+use super::{Ask, ours};
+use crate::plan::{Change, ValueChange};
 
 /// A setting as it is to be.
 pub(super) struct Setting {
@@ -19,7 +18,13 @@ pub(super) struct Setting {
 
 /// Adds what sets these settings now and at the next boot to a step. The file's settings are these alone and what it
 /// had before.
-pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &str, settings: &[Setting]) -> Step {
+pub(super) fn set(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    mut step: Drafted,
+    path: &str,
+    settings: &[Setting],
+) -> Drafted {
     if ask.options.now {
         for setting in settings.iter().filter(|setting| !setting.holds_now) {
             let file = format!("/proc/sys/{}", setting.key.replace('.', "/"));
@@ -27,7 +32,7 @@ pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &s
         }
     }
     if ask.options.boot {
-        match keep(draft, path, settings) {
+        match keep(ask, draft, path, settings) {
             Ok(change) => step.changes.extend(change),
             Err(why) => draft.warn(format!("{}: {why}: the next boot does not have it", step.title)),
         }
@@ -35,9 +40,9 @@ pub(super) fn set(ask: &Ask<'_>, draft: &mut Draft<'_>, mut step: Step, path: &s
     step
 }
 
-fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
+fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
     let kept = |files: &Overlay<'_>| {
-        settings.iter().all(|it| winner(files, it.key).is_some_and(|(value, _)| value == it.value))
+        settings.iter().all(|it| winner(ask, files, it.key).is_some_and(|(value, _)| value == it.value))
     };
     if kept(&draft.after) {
         return Ok(None);
@@ -46,7 +51,7 @@ fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Optio
     let text = ours::sysctl(&draft.after, path, &pairs)?;
     let trial = draft.after.with(path, &text);
     for setting in settings {
-        match winner(&trial, setting.key) {
+        match winner(ask, &trial, setting.key) {
             Some((value, _)) if value == setting.value => {}
             Some((value, place)) => {
                 return Err(format!(
@@ -60,10 +65,8 @@ fn keep(draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Optio
     Ok(draft.write(path, &text).map(Change::from))
 }
 
-/// The assignment of a key that the next boot ends with, and where it stands.
-pub(super) fn winner(files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
-    let sysctl = sysctl::read(&mut Door::new(files));
-    let configuration = Configuration { sysctl, ..Configuration::default() };
-    let won = configuration.sysctl_winner(key)?;
-    Some((won.value.clone(), won.place.to_string()))
+/// What the next boot ends with for a key, and where that stands.
+fn winner(ask: &Ask<'_>, files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
+    let steps = boot::setting(&boot::with_files(ask.host, files), key).ok()?;
+    steps.into_iter().next_back().map(|step| (step.value, step.place))
 }

@@ -12,6 +12,7 @@
 mod any_hosts;
 mod attackers;
 mod denying;
+mod ends;
 mod fixtures;
 mod images;
 mod made_hosts;

@@ -4,11 +4,12 @@
 use hugewise_advice::chain::titles;
 use hugewise_advice::{boot, thp};
 use hugewise_host::config::tuned;
-use hugewise_model::Observed;
+use hugewise_model::{Observed, Remedy};
 
 use super::boot_loader::find_program;
+use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, Draft, expected, ours};
+use super::{Ask, ours};
 use crate::plan::{Change, CommandChange, Risk, Step, ValueChange, When};
 
 const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -37,7 +38,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let wanted = match wanted(ask, &policy) {
         Ok(Some(wanted)) => wanted,
         Ok(None) => return,
-        Err(why) => return draft.warn(format!("THP is left as it is: {why}")),
+        Err(why) => return draft.leave(Remedy::SetThp, format!("THP is left as it is: {why}")),
     };
     if !policy.wanting.is_empty() && wanted.enabled != "always" {
         draft.warn(format!(
@@ -49,13 +50,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let named = policy.against.iter().map(|(instance, _)| *instance);
     let named = titles(named.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied()));
     let why = format!("the advice for {named}, by version; it holds for memory that is mapped from then on");
-    let mut step = Step::new("thp", format!("transparent huge pages: {}", wanted.enabled), Risk::Safe, why);
+    let title = format!("transparent huge pages: {}", wanted.enabled);
+    let mut step = Drafted::from(Step::new("thp", title, Risk::Safe, why));
     if ask.options.now && wanted.now {
         let top = ask.host.thp.enabled.known() != Some(&wanted.enabled);
         let top = top.then(|| ValueChange::new(SWITCH, wanted.enabled.clone()));
         let sizes = wanted.inherit.iter().map(|file| ValueChange::new(file.clone(), "inherit"));
         step.changes.extend(top.into_iter().chain(sizes).map(Change::from));
-        step.expects.extend(ask.findings("HW501").map(|finding| expected(finding, When::Now)));
+        step.carry(Remedy::SetThp, When::Now);
     }
     if ask.options.boot {
         match keep(ask, draft, &wanted) {
@@ -65,12 +67,12 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                         || ask.host.thp.enabled.known() == Some(&wanted.enabled);
                 let when = if agrees { When::Now } else { When::Reboot };
                 step.changes.extend(changes);
-                step.expects.extend(ask.findings("HW602").map(|finding| expected(finding, when)));
+                step.carry(Remedy::KeepThpAtBoot, when);
                 if !ask.options.now {
-                    step.expects.extend(ask.findings("HW501").map(|finding| expected(finding, When::Reboot)));
+                    step.carry(Remedy::SetThp, When::Reboot);
                 }
             }
-            Err(why) => draft.warn(format!("THP of the next boot is left as it is: {why}")),
+            Err(why) => draft.leave(Remedy::KeepThpAtBoot, format!("THP of the next boot is left as it is: {why}")),
         }
     }
     draft.step(step);
@@ -81,7 +83,7 @@ fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Str
     let enabled = switches.enabled.known();
     let enabled =
         enabled.ok_or_else(|| format!("{SWITCH}: {}", switches.enabled.reason().unwrap_or_default()))?.as_str();
-    if ask.findings("HW501").next().is_some() {
+    if ask.calls_for(&Remedy::SetThp) {
         let always = switches.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
         let file = |size: &hugewise_model::host::ThpSize| {
             let kib = size.page_size.bytes().get() >> 10;

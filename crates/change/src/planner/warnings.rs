@@ -1,9 +1,11 @@
 //! What copies the settings of a host, or shares its pools.
 
+use hugewise_advice::target;
 use hugewise_advice::words::shell_word;
-use hugewise_model::Observed;
+use hugewise_model::{Observed, Remedy};
 
-use super::{Ask, Draft};
+use super::Ask;
+use super::draft::Draft;
 use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -13,6 +15,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "there may be servers that could not be seen ({why}): nothing is planned for those, and no pages are given back"
         ));
     }
+    shared(ask, draft);
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {
@@ -67,6 +70,27 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
+/// Whoever names servers is told of the others that the same pools are planned for.
+fn shared(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if ask.options.instances.is_empty() {
+        return;
+    }
+    let pages: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).map(|goal| goal.page_size).collect();
+    for page in pages {
+        let others = ask.sized().filter(|(of, sized)| sized.page_size == page && !ask.is_asked_for(of));
+        let others: Vec<String> = others
+            .map(|(of, sized)| {
+                let runs = hugewise_advice::need::held(of, page) > hugewise_model::PageCount::ZERO;
+                let how = if runs { "runs on it" } else { "asks for it" };
+                format!("{} for {}, which {how}", sized.demand_pages, of.title())
+            })
+            .collect();
+        if !others.is_empty() {
+            draft.warn(format!("the pool of {page} pages also holds pages of others: {}", others.join("; ")));
+        }
+    }
+}
+
 /// Servers that nobody has said should ask for huge pages: whoever misses them in the plan is told how to have them in it.
 fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if !ask.options.instances.is_empty() {
@@ -74,12 +98,15 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     for instance in ask.instances {
         let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
-        if !planned && ask.found("HW403", instance).is_some() {
-            draft.warn(format!(
-                "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
-                instance.title(),
-                shell_word(&instance.name)
-            ));
+        if !planned && target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance) {
+            draft.leave(
+                Remedy::SetSetting(instance.id()),
+                format!(
+                    "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
+                    instance.title(),
+                    shell_word(&instance.name)
+                ),
+            );
         }
     }
 }

@@ -208,6 +208,7 @@ fn pages(bytes: f64, page: PageSize) -> PageCount {
 fn instances(facts: &Facts, clock: &Clock) -> Option<Vec<InstanceRow>> {
     let then = facts.at.map(|at| date::moment(at, clock));
     let row = |instance: &InstanceFacts| InstanceRow {
+        id: None,
         title: instance.title(),
         facts: then.iter().map(|then| ("captured", then.clone())).collect(),
         sessions: instance.sessions,
@@ -229,7 +230,7 @@ fn instances(facts: &Facts, clock: &Clock) -> Option<Vec<InstanceRow>> {
 fn of_incident(incident: &Incident, clock: &Clock) -> (Moment, Moment, Finding) {
     let rows = incident.signatures.iter().flat_map(|signature| &signature.evidence);
     let finding = Finding {
-        code: "",
+        code: hugewise_model::RuleId::new(""),
         name: incident.verdict.name(),
         level: if incident.confidence == Confidence::High { Level::Error } else { Level::Warn },
         instance: None,

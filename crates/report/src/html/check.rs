@@ -1,6 +1,6 @@
 //! A checked host as a page.
 
-use hugewise_model::{Finding, Reason};
+use hugewise_model::{Finding, InstanceId, Reason};
 use maud::{Markup, html};
 
 use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
@@ -12,7 +12,7 @@ use crate::text::{closing, instances, nothing};
 pub(crate) fn page(checked: &Checked<'_>) -> String {
     let assessment = checked.assessment;
     let title = format!("hugewise check: {}", name(checked.host));
-    let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
+    let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
     let denied = assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
     let undecided = closing::undecided(checked);
     let body = html! {
@@ -42,7 +42,7 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
             }
             (table("instances", &instances::COLUMNS, &instances::rows(checked)))
             @for one in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
-                h3 { (clean(&one.instance)) }
+                h3 { (clean(&one.instance.to_string())) }
                 (chain(one))
             }
         }
@@ -63,15 +63,15 @@ fn first_of_instance(checked: &Checked<'_>, at: usize) -> bool {
 
 fn finding(checked: &Checked<'_>, finding: &Finding, with_chain: bool) -> Markup {
     let chains = &checked.assessment.chains;
-    let of = |title: &String| chains.iter().find(|chain| &chain.instance == title);
+    let of = |id: &InstanceId| chains.iter().find(|chain| chain.instance == *id);
     let broken = finding.instance.as_ref().and_then(of).filter(|_| with_chain);
     html! {
-        article class={ "finding " (finding.level.as_str()) } id=(finding.code) {
+        article class={ "finding " (finding.level.as_str()) } id=(finding.code.as_str()) {
             p.head {
                 span class=(class(Role::from(finding.level))) { (finding.level.as_str()) }
-                span.faint { (finding.code) }
+                span.faint { (finding.code.as_str()) }
                 span.strong { (finding.name) }
-                @if let Some(instance) = &finding.instance { span.faint { (clean(instance)) } }
+                @if let Some(instance) = &finding.instance { span.faint { (clean(&instance.to_string())) } }
             }
             h3 { (clean(&finding.summary)) }
             @if let Some(links) = broken { (chain(links)) }

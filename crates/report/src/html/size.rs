@@ -41,7 +41,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                     p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
                 }
             }
-            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance)) } ", " (clean(&left.why)) } }
+            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why)) } }
         }
         section {
             h2 { "Memory" }

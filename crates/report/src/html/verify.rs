@@ -30,7 +30,7 @@ pub(crate) fn page(verified: &Verified<'_>) -> String {
                         }
                         Standing::All => {}
                         _ => {
-                            @if let Some(links) = verified.assessment.chains.iter().find(|chain| chain.instance == title) {
+                            @if let Some(links) = verified.assessment.chains.iter().find(|chain| chain.instance == instance.id()) {
                                 h3 { (clean(&title)) }
                                 (chain(links))
                             }

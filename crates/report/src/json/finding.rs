@@ -99,10 +99,10 @@ pub struct ChainLink {
 impl From<&hugewise_model::Finding> for Finding {
     fn from(finding: &hugewise_model::Finding) -> Self {
         Self {
-            code: finding.code,
+            code: finding.code.as_str(),
             name: finding.name,
             level: finding.level.as_str(),
-            instance: finding.instance.clone(),
+            instance: finding.instance.as_ref().map(ToString::to_string),
             summary: finding.summary.clone(),
             evidence: finding.evidence.clone(),
             cost: finding.cost.clone(),
@@ -115,9 +115,9 @@ impl From<&hugewise_model::Finding> for Finding {
 impl From<&hugewise_model::UnknownVerdict> for UnknownVerdict {
     fn from(verdict: &hugewise_model::UnknownVerdict) -> Self {
         Self {
-            code: verdict.code,
+            code: verdict.code.as_str(),
             name: verdict.name,
-            instance: verdict.instance.clone(),
+            instance: verdict.instance.as_ref().map(ToString::to_string),
             missing: verdict.missing.clone(),
         }
     }

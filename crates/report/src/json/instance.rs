@@ -171,8 +171,8 @@ pub struct Segment {
 impl Instance {
     pub(super) fn new(instance: &hugewise_model::Instance, checked: &Checked<'_>) -> Self {
         let mut reasons = Reasons::default();
-        let title = instance.title();
-        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == title);
+        let id = instance.id();
+        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == id);
         let memlock = match checked.host.process(instance.pid) {
             Some(process) => process.memlock.clone().map(|limits| limits.soft),
             None => Observed::Absent,

@@ -77,8 +77,8 @@ fn states(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
         "The chain between the server and its huge pages: 1 for the link that is broken first.",
     );
     for Named { instance, labels } in named {
-        let title = instance.title();
-        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == title);
+        let id = instance.id();
+        let chain = checked.assessment.chains.iter().find(|chain| chain.instance == id);
         let broken = chain.and_then(|chain| chain.links.iter().find(|link| link.state == LinkState::Broken));
         for link in
             [LinkName::Asked, LinkName::Pool, LinkName::Room, LinkName::Permission, LinkName::Cgroup, LinkName::Mapped]

@@ -93,7 +93,7 @@ fn verdicts(out: &mut Families, checked: &Checked<'_>) {
             let findings = assessment.findings.iter();
             let count = findings.filter(|finding| finding.code == rule.code && finding.level == level).count();
             if count > 0 || level == rule.level {
-                let labels = [("code", rule.code), ("level", level.as_str()), ("name", rule.name)];
+                let labels = [("code", rule.code.as_str()), ("level", level.as_str()), ("name", rule.name)];
                 out.sample(&Labels::of(labels), number(count));
             }
         }

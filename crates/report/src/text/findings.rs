@@ -40,7 +40,7 @@ pub(super) fn first(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Cas
 }
 
 fn why_it_hurts(finding: &Finding) -> String {
-    let why = docs::find(finding.code).map(|rule| rule.docs.why).unwrap_or_default();
+    let why = docs::find(finding.code.as_str()).map(|rule| rule.docs.why).unwrap_or_default();
     let first = why.split_inclusive(". ").next().unwrap_or_default();
     first.trim_end().trim_end_matches('.').to_owned()
 }
@@ -66,8 +66,8 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Cas
             finding(screen, case.cause)?;
         }
         if screen.verbose()
-            && let Some(title) = &case.cause.instance
-            && let Some(chain) = checked.assessment.chains.iter().find(|chain| &chain.instance == title)
+            && let Some(id) = &case.cause.instance
+            && let Some(chain) = checked.assessment.chains.iter().find(|chain| chain.instance == *id)
         {
             chain::write(screen, chain)?;
         }

@@ -7,7 +7,7 @@ use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+use hugewise_model::{Bytes, HugePageUse, Instance, InstanceId, Observed};
 
 use super::{chain, shown};
 use crate::Checked;
@@ -30,10 +30,10 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Resul
     table::write(screen, &COLUMNS, &rows(checked))?;
     strangers(screen, checked.instances)?;
     let assessment = checked.assessment;
-    let mentioned = |title: &str| assessment.findings.iter().any(|finding| finding.instance.as_deref() == Some(title));
+    let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
     for chain in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
         screen.blank()?;
-        screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance))?;
+        screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance.to_string()))?;
         chain::write(screen, chain)?;
     }
     Ok(())

@@ -98,7 +98,7 @@ fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
         }
     }
     for left in &sizing.left_out {
-        let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance);
+        let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance.to_string());
         screen.flow(10, &line.add(Role::Text, &format!(": {}", left.why)))?;
     }
     Ok(())

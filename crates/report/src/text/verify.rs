@@ -59,7 +59,7 @@ fn instances(screen: &mut Screen<'_>, verified: &Verified<'_>) -> io::Result<()>
             screen.flow(13, &line.add(Role::Text, &format!(": {why}")))?;
             continue;
         }
-        let chain = verified.assessment.chains.iter().find(|chain| chain.instance == title);
+        let chain = verified.assessment.chains.iter().find(|chain| chain.instance == instance.id());
         if let Some(chain) = chain.filter(|_| *standing != Standing::All) {
             screen.blank()?;
             screen.flow(2, &Spans::new().add(Role::Strong, &title))?;

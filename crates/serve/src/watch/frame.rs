@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, Chain, Finding, HugePageUse, Instance, Observed, PageCount, PageSize, Pool};
+use hugewise_model::{Bytes, Chain, Finding, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Pool};
 use hugewise_report::date;
 use hugewise_report::json::history::Point;
 
@@ -135,6 +135,8 @@ impl From<&Pool> for PoolRow {
 /// One instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceRow {
+    /// Which instance; none in a recording, which knows titles alone.
+    pub id: Option<InstanceId>,
     /// `oracle PROD`.
     pub title: String,
     /// What is worth a line each when one looks at it alone: a label, and what stands behind it.
@@ -164,6 +166,7 @@ impl InstanceRow {
 
     fn of(instance: &Instance, chain: Option<&Chain>) -> Self {
         Self {
+            id: Some(instance.id()),
             title: instance.title(),
             facts: facts(instance),
             sessions: instance.sessions.get(),
@@ -214,8 +217,8 @@ impl Recorder {
 fn frame(reading: &Reading, point: Option<&Point>) -> Frame {
     let Reading { host, instances, assessment, unread, .. } = reading;
     let chain = |instance: &Instance| {
-        let title = instance.title();
-        assessment.chains.iter().find(|chain| chain.instance == title)
+        let id = instance.id();
+        assessment.chains.iter().find(|chain| chain.instance == id)
     };
     let kernel = host.kernel.known().map(|kernel| format!("Linux {}", kernel.text));
     let about: Vec<String> = kernel.into_iter().chain(host.architecture.known().cloned()).collect();

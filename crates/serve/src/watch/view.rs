@@ -68,7 +68,12 @@ pub struct View {
 
 /// What a finding is called.
 fn name(finding: &Finding) -> String {
-    format!("{} {} {}", finding.code, finding.name, finding.instance.as_deref().unwrap_or_default())
+    format!(
+        "{} {} {}",
+        finding.code,
+        finding.name,
+        finding.instance.as_ref().map(ToString::to_string).unwrap_or_default()
+    )
 }
 
 /// Findings, each with what tells it from the others as they come and go: their figures change, and a rule may speak
@@ -120,7 +125,7 @@ impl View {
     pub(super) fn instances(&self) -> Vec<&InstanceRow> {
         let Some(frame) = self.timeline.frame() else { return Vec::new() };
         let about = |row: &InstanceRow| {
-            let of_it = |finding: &&Finding| finding.instance.as_deref() == Some(&row.title);
+            let of_it = |finding: &&Finding| row.id.is_some() && finding.instance == row.id;
             self.passes(&row.title) || frame.findings.iter().filter(of_it).any(|finding| self.passes(&name(finding)))
         };
         let mut rows: Vec<_> = frame.instances.iter().flatten().filter(|row| about(row)).collect();

@@ -8,10 +8,11 @@ mod words;
 
 use hugewise_host::kernel::mounts;
 use hugewise_host::{Door, Source};
-use hugewise_model::Host;
+use hugewise_model::{Host, Remedy};
 
-use super::{Ask, Draft};
-use crate::plan::{Change, Plan, Risk, Step};
+use super::Ask;
+use super::draft::{Draft, Drafted};
+use crate::plan::{Change, Plan, Risk, When};
 use words::Wanted;
 
 /// How a system is made.
@@ -160,7 +161,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 }
 
 /// The files of a step in /etc, and the commands that go with them.
-fn take_files(step: &mut Step, wanted: &mut Wanted) -> Vec<String> {
+fn take_files(step: &mut Drafted, wanted: &mut Wanted) -> Vec<String> {
     let mut files = Vec::new();
     for change in &step.changes {
         if let Change::File(file) = change
@@ -174,6 +175,8 @@ fn take_files(step: &mut Step, wanted: &mut Wanted) -> Vec<String> {
     }
     if !files.is_empty() {
         step.changes.retain(|change| matches!(change, Change::Value(_)));
+        let of_boot = |remedy: &Remedy| matches!(remedy, Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot);
+        step.carries.retain(|it| it.when == When::Now && !of_boot(&it.remedy));
     }
     files
 }

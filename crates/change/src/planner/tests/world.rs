@@ -44,11 +44,14 @@ impl Seen {
     /// Codes of findings of at least that level, each with its instance.
     pub(super) fn codes(&self, level: Level) -> Vec<String> {
         let worse = self.assessment.findings.iter().filter(|finding| finding.level >= level);
-        worse.map(|it| format!("{} {}", it.code, it.instance.clone().unwrap_or_default())).collect()
+        worse
+            .map(|it| format!("{} {}", it.code, it.instance.as_ref().map(ToString::to_string).unwrap_or_default()))
+            .collect()
     }
 
     fn has(&self, code: &str, instance: Option<&String>) -> bool {
-        self.assessment.findings.iter().any(|it| it.code == code && it.instance.as_ref() == instance)
+        let is = |id: &Option<hugewise_model::InstanceId>| id.as_ref().map(ToString::to_string).as_ref() == instance;
+        self.assessment.findings.iter().any(|it| it.code.as_str() == code && is(&it.instance))
     }
 
     /// The servers start again, with the configuration that is there: those that find all their pages are on them.
@@ -372,7 +375,7 @@ fn still_there(plan: &Plan, seen: &Seen, when: &[When], but: impl Fn(&Expected) 
     let due = all.filter(|(_, it)| when.contains(&it.when) && !but(it));
     let missed = due.filter(|(_, it)| seen.has(&it.code, it.instance.as_ref()));
     let line = |(step, it): (&crate::plan::Step, &Expected)| {
-        let finding = seen.assessment.findings.iter().find(|finding| finding.code == it.code);
+        let finding = seen.assessment.findings.iter().find(|finding| finding.code.as_str() == it.code);
         let summary = finding.map(|finding| finding.summary.clone()).unwrap_or_default();
         format!("{} was to end {} {}: {summary}", step.id, it.code, it.when.as_str())
     };

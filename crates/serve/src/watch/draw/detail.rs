@@ -36,7 +36,7 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
             }
         }
     }
-    let of_it = |finding: &&Finding| finding.instance.as_deref() == Some(title);
+    let of_it = |finding: &&Finding| row.id.is_some() && finding.instance == row.id;
     for finding in frame.findings.iter().filter(of_it) {
         lines.push((0, Spans::new()));
         lines.extend(told(finding));

@@ -108,7 +108,7 @@ fn amount(bytes: Option<Bytes>) -> String {
 
 /// What a finding says, with the instance that it is about: most name it themselves.
 pub(super) fn said(finding: &Finding) -> String {
-    match finding.instance.as_deref().filter(|title| !finding.summary.contains(title)) {
+    match finding.instance.as_ref().map(ToString::to_string).filter(|title| !finding.summary.contains(title)) {
         Some(title) => format!("{title}: {}", finding.summary),
         None => finding.summary.clone(),
     }
@@ -137,7 +137,7 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
             Cell::new(clean(&said(finding)).into_owned()),
         ])
     };
-    let name = |finding: &&Finding| finding.code.len() + finding.name.len() + 1;
+    let name = |finding: &&Finding| finding.code.as_str().len() + finding.name.len() + 1;
     let name = u16::try_from(rows.iter().map(name).max().unwrap_or(0)).unwrap_or(30).min(area.width / 2);
     let table =
         Table::new(rows.iter().map(row), [Constraint::Length(5), Constraint::Length(name), Constraint::Min(10)])

@@ -18,7 +18,7 @@ fn frame(number: u8) -> Frame {
     let step = f64::from(number);
     let link = |name, state, evidence: &str| Link { name, state, evidence: evidence.into() };
     let chain = Chain {
-        instance: "oracle PROD".into(),
+        instance: crate::watch::testing::id("oracle PROD").unwrap(),
         links: vec![
             link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (default)"),
             link(LinkName::Pool, LinkState::Broken, "no pool of 2 MiB pages (/proc/meminfo HugePages_Total)"),

@@ -1,0 +1,172 @@
+//! What a plan promises of a finding, whoever found it.
+
+use hugewise_model::{ByHand, Finding, InstanceId, Level, PageSize, Remedy, RuleId};
+
+use super::made_hosts::{defaults, source};
+use super::world::{World, shown};
+use crate::plan::{Expected, Plan, When};
+use crate::planner::{Options, plan};
+
+/// A finding of a rule that the planner has never heard of.
+fn made_up(code: &'static str, instance: Option<InstanceId>, remedies: Vec<Remedy>) -> Finding {
+    Finding {
+        code: RuleId::new(code),
+        name: "made-up",
+        level: Level::Warn,
+        instance,
+        summary: "something is wrong".into(),
+        evidence: Vec::new(),
+        cost: None,
+        remedies,
+        fix: Vec::new(),
+    }
+}
+
+/// The plan for a host with one more finding.
+fn planned(world: &World<'_>, options: &Options, finding: &dyn Fn(InstanceId) -> Finding) -> Plan {
+    let mut seen = world.look();
+    let of = seen.instances[0].id();
+    seen.assessment.findings.push(finding(of));
+    let sizing = seen.sizing(options, &defaults().1);
+    plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, options).expect("a plan")
+}
+
+fn promises<'a>(plan: &'a Plan, code: &str) -> Vec<(&'a str, &'a Expected)> {
+    let all = plan.steps.iter().flat_map(|step| step.expects.iter().map(move |it| (step.id.as_str(), it)));
+    all.filter(|(_, it)| it.code == code).collect()
+}
+
+#[test]
+fn a_rule_that_is_new_ends_where_the_last_of_its_remedies_is_done() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let options = Options::default();
+    let pool = |_| made_up("HW999", None, vec![Remedy::SetPool(PageSize::MIB_2), Remedy::Consider("or wait".into())]);
+    let of_pool = planned(&world, &options, &pool);
+    let [(step, promise)] = promises(&of_pool, "HW999")[..] else { panic!("{}", shown(&of_pool)) };
+    assert_eq!((step, promise.when), ("pool-2M-now", When::Now), "{}", shown(&of_pool));
+
+    let kept = |_| made_up("HW999", None, vec![Remedy::SetPool(PageSize::MIB_2), Remedy::KeepAtBoot(PageSize::MIB_2)]);
+    let of_boot = planned(&world, &options, &kept);
+    let [(step, promise)] = promises(&of_boot, "HW999")[..] else { panic!("{}", shown(&of_boot)) };
+    assert_eq!((step, promise.when), ("pools-boot", When::Now), "{}", shown(&of_boot));
+
+    let restart = |id: InstanceId| {
+        made_up("HW999", Some(id.clone()), vec![Remedy::SetPool(PageSize::MIB_2), Remedy::Restart(id)])
+    };
+    let of_server = planned(&world, &options, &restart);
+    let [(step, promise)] = promises(&of_server, "HW999")[..] else { panic!("{}", shown(&of_server)) };
+    assert_eq!((step, promise.when), ("postgresql-5433", When::Restart), "{}", shown(&of_server));
+}
+
+#[test]
+fn what_nobody_carries_out_is_listed_and_never_promised() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let by_hand = Remedy::ByHand(ByHand { what: "turn the key".into(), how: Vec::new() });
+    for (remedies, line) in [
+        (vec![Remedy::SetShmLimits], "# raise kernel.shmmax and kernel.shmall"),
+        (vec![Remedy::SetPool(PageSize::MIB_2), by_hand], "# turn the key"),
+        (vec![Remedy::KeepThpAtBoot], "# have each boot set transparent huge pages as they are to be"),
+    ] {
+        let plan = planned(&world, &Options::default(), &|_| made_up("HW998", None, remedies.clone()));
+        assert!(promises(&plan, "HW998").is_empty(), "{}", shown(&plan));
+        let told = plan.instructions.iter().find(|it| it.title.starts_with("HW998 made-up: "));
+        let told = told.unwrap_or_else(|| panic!("HW998 is passed over:\n{}", shown(&plan)));
+        assert!(told.text.lines().any(|it| it == line), "{line}: {}", told.text);
+    }
+}
+
+#[test]
+fn what_a_rule_says_twice_is_promised_once_and_only_where_all_of_it_ends() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/99-a.conf", "vm.nr_hugepages = 0\n");
+    let mut seen = world.look();
+    let found = made_up("HW997", None, vec![Remedy::SetPool(PageSize::MIB_2)]);
+    seen.assessment.findings.extend([found.clone(), found.clone()]);
+    let (options, request) = defaults();
+    let sizing = seen.sizing(&options, &request);
+    let planned = |seen: &super::world::Seen| {
+        plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options).expect("a plan")
+    };
+    let both = planned(&seen);
+    assert_eq!(promises(&both, "HW997").len(), 1, "{}", shown(&both));
+    seen.assessment.findings.push(Finding { remedies: vec![Remedy::SetShmLimits], ..found });
+    let left = planned(&seen);
+    assert!(promises(&left, "HW997").is_empty(), "{}", shown(&left));
+}
+
+#[test]
+fn a_pool_that_is_set_and_kept_ends_what_the_next_restart_and_boot_would_lose() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    let (options, request) = defaults();
+    let (plan, _) = super::world::holds("boot", &world, &options, &request);
+    let [(step, promise)] = promises(&plan, "HW603")[..] else { panic!("{}", shown(&plan)) };
+    assert_eq!((step, promise.when), ("pools-boot", When::Now), "{}", shown(&plan));
+}
+
+#[test]
+fn a_pool_that_would_go_with_its_server_is_promised_to_stay() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    let pages = world.look().host.pool(PageSize::MIB_2).and_then(|pool| pool.total.get()).unwrap();
+    for folder in ["/sys/kernel/mm/hugepages", "/sys/devices/system/node/node0/hugepages"] {
+        let file = format!("{folder}/hugepages-2048kB/surplus_hugepages");
+        world.put(&file, format!("{}\n", pages.get()));
+    }
+    assert!(world.look().codes(Level::Info).iter().any(|it| it.starts_with("HW210")), "the scene is none");
+    let (options, request) = defaults();
+    let (plan, _) = super::world::holds("surplus", &world, &options, &request);
+    let [(step, promise)] = promises(&plan, "HW210")[..] else { panic!("{}", shown(&plan)) };
+    assert_eq!((step, promise.when), ("pool-2M-now", When::Now), "{}", shown(&plan));
+}
+
+#[test]
+fn of_eight_small_servers_and_pages_for_four_four_are_restarted() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let mut seen = world.look();
+    let small = |name: char| {
+        let mut one = seen.instances[0].clone();
+        one.name = format!("small-{name}");
+        one.segments.truncate(1);
+        one.segments.iter_mut().for_each(|segment| segment.size = hugewise_model::Bytes::from_mib(32));
+        let (page_size, source) = (PageSize::MIB_2, hugewise_model::DemandSource::Engine);
+        one.demand = Some(hugewise_model::Demand { page_size, pages: hugewise_model::PageCount(20), source });
+        one.next = hugewise_model::Observed::Absent;
+        one
+    };
+    let eight: Vec<_> = ('a'..='h').map(small).collect();
+    seen.instances = eight;
+    let hugewise_model::Observed::Known(pools) = &mut seen.host.pools else { panic!("no pools") };
+    let pool = pools.iter_mut().find(|pool| pool.page_size == PageSize::MIB_2).unwrap();
+    pool.total = hugewise_model::Observed::Known(hugewise_model::PageCount(83));
+    pool.free = pool.total.clone();
+    // No memory for more.
+    seen.host.memory.available = hugewise_model::Observed::Known(hugewise_model::Bytes::from_mib(20));
+    seen.assessment = hugewise_advice::assess(&seen.host, &seen.instances);
+    let restart = seen.instances.iter().map(|it| it.name.clone()).collect();
+    let options = Options { restart, shrink: true, ..Options::default() };
+    let sizing = seen.sizing(&options, &defaults().1);
+    let plan = plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options).unwrap();
+    let restarts = plan.instructions.iter().filter(|it| it.title.starts_with("restart postgresql small-"));
+    assert_eq!(restarts.count(), 4, "{}", shown(&plan));
+    let named = |it: &&String| it.contains(" is not restarted: ") && !it.contains("no systemd service");
+    assert_eq!(plan.warnings.iter().filter(named).count(), 4, "{}", shown(&plan));
+}
+
+#[test]
+fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    let seen = world.look();
+    let main = seen.instances.iter().find(|it| it.name == "15/main").unwrap();
+    let pages = hugewise_advice::need::demand(&seen.host, main).unwrap().pages;
+    let options = Options { instances: vec!["5433".into()], ..Options::default() };
+    let (plan, _) = super::world::holds("named", &world, &options, &defaults().1);
+    let line =
+        format!("the pool of 2 MiB pages also holds pages of others: {pages} for postgresql 15/main, which runs on it");
+    assert!(plan.warnings.contains(&line), "{}", shown(&plan));
+}
