@@ -94,7 +94,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     unread.sort();
     unread.dedup();
 
-    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
+    let root = arguments.root.as_deref();
+    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread, root };
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
@@ -155,6 +156,7 @@ mod tests {
             level: *level,
             instance: None,
             summary: String::new(),
+            short: String::new(),
             evidence: Vec::new(),
             cost: None,
             remedies: Vec::new(),
@@ -176,7 +178,7 @@ mod tests {
 
     fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
         let host = Host { live, processes: Observed::Known(Vec::new()), ..Host::default() };
-        verdict(&Checked { host: &host, instances: &[], assessment, unread }, fail_on)
+        verdict(&Checked { host: &host, instances: &[], assessment, unread, root: None }, fail_on)
     }
 
     #[test]
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
         let no_processes = assessment(&[], &[("processes", Reason::Absent)]);
         let host = Host::default();
-        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[] };
+        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[], root: None };
         assert_eq!(verdict(&checked, FailOn::Warn), Outcome::Incomplete);
         // What a file is called says nothing of why it is not known.
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);

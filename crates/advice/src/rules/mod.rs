@@ -14,7 +14,7 @@ mod no_pool;
 mod nodes_unequal;
 mod not_asked;
 mod orphaned_segment;
-mod page_tables_at_max;
+pub(crate) mod page_tables_at_max;
 mod page_tables_heavy;
 mod partly_used;
 mod pool_differs_at_boot;

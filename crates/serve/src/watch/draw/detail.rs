@@ -3,7 +3,7 @@
 use hugewise_model::{Finding, HugePageUse, LinkState};
 use hugewise_report::palette::Role;
 use hugewise_report::screen::Spans;
-use hugewise_report::text::chain;
+use hugewise_report::view::chain;
 
 use super::lists::said;
 use crate::watch::frame::{Frame, InstanceRow};

@@ -4,7 +4,7 @@ use hugewise_model::{Bytes, Finding, HugePageUse};
 use hugewise_report::palette::Role;
 use hugewise_report::plain::clean;
 use hugewise_report::screen::{Spans, columns};
-use hugewise_report::text::chain;
+use hugewise_report::view::chain;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
