@@ -126,9 +126,9 @@ fn room(host: &Host, instance: &Instance) -> Link {
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
-        Asked::Must => "room now; it has not been started since it asks: restart it",
-        _ if asks => "room now; the pool may have been smaller when it started: restart it",
-        _ => "room now",
+        Asked::Must => "enough now; it has not been started since it asks: restart it",
+        _ if asks => "enough now; the pool may have been smaller when it started: restart it",
+        _ => "enough now",
     };
     link(LinkState::Unknown, format!("needs {} more pages, {obtainable} available: {note}", more.pages))
 }

@@ -7,6 +7,7 @@ use hugewise_engines::named;
 use hugewise_model::{Instance, Level, UnknownVerdict};
 use hugewise_report::Checked;
 
+use crate::format::PageFormat;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -33,26 +34,6 @@ pub(crate) struct Arguments {
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-}
-
-/// How results are printed where a page helps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PageFormat {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-    /// One page in one file.
-    Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

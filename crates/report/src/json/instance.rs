@@ -47,8 +47,8 @@ pub struct Instance {
     pub page_tables_bytes: Option<u64>,
     /// The systemd service that it runs in.
     pub unit: Option<String>,
-    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty for a stranger, for which
-    /// nothing is planned unless it is named.
+    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty where nothing vouches for
+    /// it: nothing is planned for it then, unless it is named.
     pub vouched_by: Vec<&'static str>,
     /// At most so much of its segments has been touched.
     pub touched_bytes: Option<u64>,

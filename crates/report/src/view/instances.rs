@@ -31,18 +31,18 @@ pub(crate) const GIVE_WAY: [usize; 4] = [7, 4, 6, 5];
 /// What there is to say of instances below their table, each with its title.
 pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
     let transparent = checked.instances.iter().filter_map(|one| Some((one.title(), on_transparent(one)?)));
-    let strangers: Vec<&Instance> = checked.instances.iter().filter(|instance| !instance.is_vouched()).collect();
-    let named = strangers.iter().take(MOST_STRANGERS).map(|instance| {
+    let unvouched: Vec<&Instance> = checked.instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    let named = unvouched.iter().take(MOST_UNVOUCHED).map(|instance| {
         let how = format!("{}; to plan for it, name it: {}", stranger::why(instance), stranger::plan_for(instance));
         (instance.title(), how)
     });
-    let more = strangers.len().checked_sub(MOST_STRANGERS).filter(|more| *more > 0);
+    let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
     let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
     transparent.chain(named).chain(more).collect()
 }
 
-/// How many strangers are told of one by one: anybody can start as many as he likes.
-const MOST_STRANGERS: usize = 3;
+/// How many that nothing vouches for are named one by one: anybody can start as many as he likes.
+const MOST_UNVOUCHED: usize = 3;
 
 /// `1.7 of 2.2 GiB on transparent huge pages`; nothing where none of it is known to be.
 pub(crate) fn on_transparent(instance: &Instance) -> Option<String> {
