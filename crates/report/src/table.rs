@@ -81,11 +81,14 @@ pub fn write_narrowing(
     Ok(())
 }
 
-/// The least that the columns shown take.
+/// A name is worth this many columns: others give way before it is cut to fewer.
+const OF_A_NAME: usize = 20;
+
+/// The least that the columns shown should take.
 fn least(table: &[Column], widths: &[usize], shown: &[usize]) -> usize {
     let width = |at: &usize| {
         let (column, width) = (table.get(*at)?, *widths.get(*at)?);
-        Some(column.least.map_or(width, |least| least.min(width)))
+        Some(column.least.map_or(width, |least| width.min(least.max(OF_A_NAME))))
     };
     total(&shown.iter().filter_map(width).collect::<Vec<_>>())
 }
