@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let held = chain::on_base(facts.host, instance);
     let summary = format!("{} runs under AMM, which rules out huge pages: {held}", instance.title());
-    let short = format!("it runs under AMM, which rules out huge pages");
+    let short = "it runs under AMM, which rules out huge pages".to_owned();
     let mut evidence = vec![format!("/proc/{}/maps: its SGA is mapped from /dev/shm", instance.pid)];
     for name in ["memory_target", "memory_max_target"] {
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
