@@ -68,7 +68,7 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     };
     let share = percent(part);
     let summary = format!("huge pages take {taken}, {share} of memory; {left} are left for the rest");
-    let short = format!("huge pages take {share} of memory; {left} are left for everything else");
+    let short = format!("huge pages take {share} of memory; {left} are left for the rest");
     let idle = pools.iter().filter(|pool| pool.available().is_some_and(|available| available > PageCount::ZERO));
     let mut remedies: Vec<Remedy> = idle.map(|pool| Remedy::GiveBack(pool.page_size)).collect();
     if remedies.is_empty() {
