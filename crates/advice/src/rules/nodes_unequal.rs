@@ -79,7 +79,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             chain::titles(users.iter().copied()),
             list(&spread)
         );
-        let short = format!("its pool of {page} pages is uneven: {}", list(&spread));
+        let short = format!("its pool of {page} is uneven: {}", list(&spread));
         let each = all.get().div_ceil(count);
         let mut how = vec!["# with its servers stopped:".to_owned()];
         for id in &with_memory {
