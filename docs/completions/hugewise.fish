@@ -41,11 +41,11 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -s v -l verbose -d 'All 
 complete -c hugewise -n "__fish_hugewise_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_needs_command" -s V -l version -d 'Print version'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "check" -d 'Say what is wrong here, and why (the default)'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "capture" -d 'Save what check reads, secrets left out, so that check --root can read it elsewhere'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Say how many huge pages of which size what runs here needs, or what is described'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that set this host up, as a diff, and change nothing'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Carry a plan out, with a journal by which it can be taken back'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Take back what was applied: every byte and every value as before'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "capture" -d 'Save what check reads, without secrets, so that check --root can read it elsewhere'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Calculate how many huge pages your servers need, running or described'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that would set this host up, as a diff, and change nothing'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply a plan, with a journal by which it can be undone'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo what was applied: every byte and every value as before'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Tell whether each instance is wholly on huge pages, and if not, which link is broken'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure page tables, log-ins, sorts, access and more by page size, here'
@@ -108,12 +108,12 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l instance -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l restart -d 'Restart this instance, so that it takes its huge pages at once; may be repeated' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l headroom -d 'Pages beyond the demand, in percent of it, at most 100' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l sessions -d 'Sessions on the host that the plan has to carry' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l sessions -d 'Sessions on the host to plan for' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
 boot\t'What the next boot finds'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l out -d 'Keep the plan in this new file, for hugewise apply' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l format -d 'Text for people, JSON for programs, or the same changes for those who make them their own way' -r -f -a "text\t'For people: every change as a unified diff'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l format -d 'Text for people, JSON for programs, or the same changes as a script, a playbook or user data' -r -f -a "text\t'For people: every change as a unified diff'
 json\t'For programs, and for hugewise apply'
 shell\t'A script for any POSIX shell'
 ansible\t'A playbook'
@@ -122,7 +122,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l color -d 'Col
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l early -d 'Reserve the pools on the kernel\'s command line, before memory can be fragmented'
-complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l shrink -d 'Give pages back that nobody uses or asks for, even where they starve nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l shrink -d 'Give back pages that nobody uses or asks for, even if the host has memory to spare'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l force -d 'Write a script, playbook or cloud-config even where the plan should not be applied'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l keep-partial -d 'Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages'
@@ -131,7 +131,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l instance -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l restart -d 'Restart this instance, so that it takes its huge pages at once; may be repeated' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l headroom -d 'Pages beyond the demand, in percent of it, at most 100' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l sessions -d 'Sessions on the host that the plan has to carry' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l sessions -d 'Sessions on the host to plan for' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
 boot\t'What the next boot finds'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
@@ -141,7 +141,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l color -d 'Co
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l early -d 'Reserve the pools on the kernel\'s command line, before memory can be fragmented'
-complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l shrink -d 'Give pages back that nobody uses or asks for, even where they starve nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l shrink -d 'Give back pages that nobody uses or asks for, even if the host has memory to spare'
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -s y -l yes -d 'Do not ask'
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l force -d 'Apply even a plan that leaves the host too little memory'
@@ -168,8 +168,8 @@ always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -d 'Nothing before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l to -d 'Nothing after; as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -d 'Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l to -d 'Leave out what is after this; as --from' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l timezone -d 'The zone of times that come without one: Europe/Berlin, or +02:00' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l series -d 'Also write the decoded series: FILE.csv or FILE.parquet' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l format -d 'Text for people, JSON for programs, or a page with charts' -r -f -a "text\t'For people'
@@ -208,7 +208,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -242,7 +242,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -264,7 +264,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -281,7 +281,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -298,7 +298,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -318,7 +318,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l keep-free -d 'Memory that must stay free, where it is more than what hugewise keeps free by itself' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l format -d 'Text for people, JSON for programs, or a page with plots' -r -f -a "text\t'For people'
 json\t'For programs'
-html\t'One file with plots'"
+html\t'One page in one file'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l out -d 'Where the results go instead of standard output' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l keep -d 'Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
@@ -328,33 +328,33 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s y -l yes -d 'Do not ask before it changes pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l pages -d 'Transparent huge pages, or pages of the pool of 2M or 1G' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l need -d 'So much has to fit in the pool of 2M or 1G, or the program is not started' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l need -d 'Do not start the program unless so much fits in the pool of 2M or 1G' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l runs -d 'Runs of each with --compare, after one that does not count' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l format -d 'Text for people or JSON for programs, of --report and --compare' -r -f -a "text\t'For people'
 json\t'For programs'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l out -d 'Where the report goes instead' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l out -d 'Write the report to this file instead' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l color -d 'Colour in the report of --compare' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l hugetext -d 'Its text (code) too, as far as kernel and program allow'
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l report -d 'At the end, say on standard error what it used: time, memory, the part on huge pages, faults'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l hugetext -d 'Put its code (text) on huge pages too, as far as kernel and program allow'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l report -d 'At the end, report on standard error what it used: time, memory, the part on huge pages, faults'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l compare -d 'Run it without and with huge pages in turn, its output thrown away, and say what was gained'
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Say nothing of how it is done'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Do not say how it is done'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen at; port 0 takes any that is free' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes any that is free' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l web-config -d 'Who may ask, and how: TLS and passwords, in the format of the exporter-toolkit (web.yml)' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 'Read the host so often when nobody asks, in seconds' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 'Seconds between readings when nobody asks' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 'Listen nowhere, and write the metrics to this file for node_exporter\'s textfile collector at each interval' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen for other hosts without TLS or without a credential: everybody who can reach it can read it'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l once -d 'Write the file once'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -s h -l help -d 'Print help'
-complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l interval -d 'Read the host so often, in seconds' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l interval -d 'Seconds between readings' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l replay -d 'Show what was recorded instead of this host: captures of it, or what collectors left behind, as investigate reads it' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l host -d 'Of a recording of several hosts, this one' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l from -d 'Nothing recorded before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l to -d 'Nothing recorded after; as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l host -d 'The host to show, of a recording of several' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l from -d 'Show nothing recorded before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l to -d 'Show nothing recorded after this; as --from' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l timezone -d 'The zone of recorded times that come without one: Europe/Berlin, or +02:00' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l speed -d 'Frames of a recording that are played in a second' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l speed -d 'Frames of a recording to play per second' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l filter -d 'Show only what has this in it, until Esc is pressed: the name of an instance, the code of a finding' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l color -d 'Colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'

@@ -1,8 +1,9 @@
 //! Cases: findings that have one cause, told together.
 
-use hugewise_model::{Finding, Instance, InstanceId, Level, Remedy, RuleId};
+use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
 
-use crate::{Assessment, lead};
+use crate::rules::page_tables_at_max;
+use crate::{Assessment, Facts, docs, lead};
 
 /// One cause, and what follows from it.
 #[derive(Clone, Debug)]
@@ -11,18 +12,26 @@ pub struct Case<'a> {
     pub cause: &'a Finding,
     /// The others, worst first.
     pub symptoms: Vec<&'a Finding>,
+    /// What it costs: in numbers where they are known, else what such a cause costs.
+    pub cost: String,
+    /// Whether the cost names the page tables at the largest number of sessions.
+    forecasts: bool,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
     /// The level of the worst of its findings.
     pub fn level(&self) -> Level {
         let worst = self.symptoms.iter().map(|finding| finding.level).max();
         worst.map_or(self.cause.level, |worst| worst.max(self.cause.level))
     }
 
-    /// What it costs, where any of its findings knows.
-    pub fn cost(&self) -> Option<&str> {
-        self.cause.cost.as_deref().or_else(|| self.symptoms.iter().find_map(|finding| finding.cost.as_deref()))
+    /// Its symptoms without the one that says what its cost has said.
+    pub fn unsaid(&self) -> impl Iterator<Item = &'a Finding> {
+        let forecasts = self.forecasts;
+        self.symptoms
+            .iter()
+            .copied()
+            .filter(move |symptom| !(forecasts && symptom.code == page_tables_at_max::RULE.code))
     }
 }
 
@@ -66,9 +75,25 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
         let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == id);
         let cause = if of.is_empty() { return None } else { of.remove(at.unwrap_or(0)) };
         of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
-        Some(Case { cause, symptoms: of })
+        let instance = id.and_then(|id| instances.iter().find(|instance| instance.id() == *id));
+        let (cost, forecasts) = cost(&facts, cause, instance);
+        Some(Case { cause, symptoms: of, cost, forecasts })
     });
     let mut made: Vec<Case<'a>> = made.collect();
     made.sort_by_key(|case| std::cmp::Reverse(case.level()));
     made
+}
+
+/// What a cause costs, and whether that names the page tables at the largest number of sessions: its own word, what base
+/// pages cost its instance, or what its rule knows of all such causes.
+fn cost(facts: &Facts<'_>, cause: &Finding, instance: Option<&Instance>) -> (String, bool) {
+    let on_base = instance.filter(|instance| instance.huge_pages != HugePageUse::All);
+    let forecasts = on_base.is_some_and(|instance| lead::at_max(facts, instance).is_some());
+    let measured =
+        || on_base.filter(|it| lead::is_big(facts, it).unwrap_or(false)).and_then(|it| lead::cost(facts, it));
+    let usual = || docs::find(cause.code.as_str()).map(|rule| rule.docs.cost).unwrap_or_default().to_owned();
+    match cause.cost.clone().or_else(measured) {
+        Some(cost) => (cost, forecasts),
+        None => (usual(), false),
+    }
 }

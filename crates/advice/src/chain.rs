@@ -126,9 +126,9 @@ fn room(host: &Host, instance: &Instance) -> Link {
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
-        Asked::Must => "room now; it has not been started since it asks: restart it",
-        _ if asks => "room now; the pool may have been smaller when it started: restart it",
-        _ => "room now",
+        Asked::Must => "enough now; it has not been started since it asks: restart it",
+        _ if asks => "enough now; the pool may have been smaller when it started: restart it",
+        _ => "enough now",
     };
     link(LinkState::Unknown, format!("needs {} more pages, {obtainable} available: {note}", more.pages))
 }
@@ -229,12 +229,16 @@ fn mapped(host: &Host, instance: &Instance) -> Link {
     }
 }
 
-/// `34.0 GiB on 4 KiB pages`.
+/// `34.0 GiB on 4 KiB pages`; what is on transparent huge pages is said to be there.
 pub(crate) fn on_base(host: &Host, instance: &Instance) -> String {
-    let bytes = need::on_base_pages(instance).unwrap_or_default();
-    match host.base_page.get() {
-        Some(base) => format!("{bytes} on {base} pages"),
-        None => format!("{bytes} on base pages"),
+    let all = need::on_base_pages(instance).unwrap_or_default();
+    let transparent = instance.transparent.get().unwrap_or_default().min(all);
+    let base = all.saturating_sub(transparent);
+    let size = host.base_page.get().map_or_else(|| "base".to_owned(), |page| page.to_string());
+    match (transparent, base) {
+        (Bytes::ZERO, _) => format!("{base} on {size} pages"),
+        (_, Bytes::ZERO) => format!("{transparent} on transparent huge pages"),
+        _ => format!("{base} on {size} pages and {transparent} on transparent huge pages"),
     }
 }
 

@@ -222,7 +222,7 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
 /// again. With the level of that.
 pub(crate) fn next_start(instance: &Instance, level: Level) -> (Level, &'static str) {
     if instance.asked == Asked::Must && instance.huge_pages != HugePageUse::All {
-        (Level::Error, "; as it is set, its next start fails")
+        (Level::Error, "; its next start fails")
     } else {
         (level, "")
     }
@@ -233,16 +233,13 @@ pub(crate) fn at_max(facts: &Facts<'_>, instance: &Instance) -> Option<forecast:
     forecast::page_tables_at(facts.host, instance, instance.max_sessions.get()?, facts.host.base_page.get()?)
 }
 
-/// What base pages cost an instance: `11.2 GiB of page tables now, 28.5 MiB a session, 27.9 GiB at 1000 sessions`.
+/// What base pages cost an instance: `11.2 GiB of page tables now, 27.9 GiB at 1,000 sessions`.
 pub(crate) fn cost(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
     let now = instance.page_tables.get()?;
     let mut cost = format!("{now} of page tables now");
     if instance.session_model == SessionModel::Threads {
         cost.push_str("; its sessions are threads and share them");
         return Some(cost);
-    }
-    if let Some(each) = forecast::per_process(instance) {
-        cost.push_str(&format!(", {each} a process"));
     }
     if let Some(forecast) = at_max(facts, instance) {
         cost.push_str(&format!(", {} at {} sessions", forecast.in_words(), PageCount(forecast.sessions)));

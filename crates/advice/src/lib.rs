@@ -54,6 +54,8 @@ pub struct Docs {
     pub what: &'static str,
     /// Why it hurts.
     pub why: &'static str,
+    /// What it costs, in a line of at most 74 columns, where a finding knows no number.
+    pub cost: &'static str,
     /// How to fix it, and what the fix risks.
     pub fix: &'static str,
     /// Where the facts come from: kernel document, vendor note with its version.
@@ -161,7 +163,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
         if finding.fix.is_empty() {
             // What would end it is there already, or is nothing that is planned for unasked.
             finding.fix.push(format!(
-                "see hugewise rules {}; hugewise plan --instance plans for a server by name",
+                "see hugewise rules {}; to plan for one server, name it: hugewise plan --instance NAME",
                 finding.code
             ));
         }
@@ -184,6 +186,7 @@ fn run(facts: &Facts<'_>) -> (Vec<Finding>, Vec<UnknownVerdict>) {
 /// comment among its commands stays a comment.
 fn tidy(mut finding: Finding) -> Finding {
     finding.summary = words::one_line(&finding.summary);
+    finding.short = words::one_line(&finding.short);
     for line in finding.evidence.iter_mut().chain(finding.cost.as_mut()) {
         *line = words::one_line(line);
     }
@@ -286,6 +289,7 @@ impl Rule {
             name: self.name,
             level,
             instance: instance.map(Instance::id),
+            short: summary.clone(),
             summary,
             evidence: Vec::new(),
             cost: None,

@@ -26,43 +26,45 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             let (pages, size) = (goal.goal, goal.goal.of(*page));
             match &goal.not_now {
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
-                Some(_) => format!("have each boot bring {pages} pages of {page} ({size}); no room for them now"),
+                Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
         }
         Remedy::GiveBack(page) => match goal(*page).filter(|goal| goal.goal < goal.now) {
-            Some(goal) => format!("give {} of {} pages of {page} back", goal.now.saturating_sub(goal.goal), goal.now),
-            None => format!("give back the pages of {page} that no server will ask for: hugewise plan --shrink"),
+            Some(goal) => {
+                format!("give back {} of the {} pages of {page}", goal.now.saturating_sub(goal.goal), goal.now)
+            }
+            None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO => {
-                format!(
-                    "have each boot bring the pool of {page} pages only where a server that is down just now uses it"
-                )
+                format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
             }
-            Some(goal) => format!("have each boot bring {} pages of {page} ({})", goal.goal, goal.goal.of(*page)),
-            None => format!("have each boot bring the pool of {page} pages"),
+            Some(goal) => {
+                format!("set the pool of {page} pages to {} ({}) at each boot", goal.goal, goal.goal.of(*page))
+            }
+            None => format!("set the pool of {page} pages at each boot"),
         },
         Remedy::SetShmLimits => "raise kernel.shmmax and kernel.shmall".into(),
         Remedy::SetGroup(id) => match instances.iter().find(|instance| instance.id() == *id) {
             Some(instance) => {
-                format!("let {} have System V huge pages: vm.hugetlb_shm_group", instance.owner_in_words())
+                format!("let {} use System V huge pages: vm.hugetlb_shm_group", instance.owner_in_words())
             }
-            None => format!("let the owner of {id} have System V huge pages: vm.hugetlb_shm_group"),
+            None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
         Remedy::SetThp => format!("set transparent huge pages to {}", thp::meeting_point(host, instances)),
-        Remedy::KeepThpAtBoot => "have each boot set transparent huge pages as they are to be".into(),
+        Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
         Remedy::SetSetting(id) => {
             let asked = instances.iter().find(|instance| instance.id() == *id).map(|instance| instance.asked);
             let kind = Kind::of(id.engine);
-            let asks = || format!("have {id} ask for huge pages: {}", kind.asks_by);
+            let asks = || format!("make {id} ask for huge pages: {}", kind.asks_by);
             match asked {
                 Some(Asked::Try) => {
                     let how = kind.insists_by.unwrap_or("in its own settings");
-                    format!("have {id} refuse a start without huge pages: {how}")
+                    format!("make {id} refuse to start without huge pages: {how}")
                 }
                 Some(Asked::Cannot) => match kind.can_by {
-                    Some(how) => format!("have {id} keep its memory where huge pages can be: {how}"),
+                    Some(how) => format!("make {id} use memory that can be on huge pages: {how}"),
                     None => asks(),
                 },
                 _ => asks(),
@@ -117,7 +119,7 @@ mod tests {
         assert!(codes.contains(&"HW202") && codes.contains(&"HW601"), "{codes:?}");
         let lines = do_lines(&case);
         assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
-        assert!(lines.iter().all(|line| !line.starts_with("have each boot")), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.ends_with("at each boot")), "{lines:?}");
     }
 
     #[test]
@@ -127,7 +129,8 @@ mod tests {
         case.pool(1024, 0);
         case.host.configuration.sysctl = Observed::Known(Vec::new());
         let lines = do_lines(&case);
-        let kept = lines.iter().filter(|line| **line == "have each boot bring 1,024 pages of 2 MiB (2.0 GiB)").count();
+        let kept =
+            lines.iter().filter(|line| **line == "set the pool of 2 MiB pages to 1,024 (2.0 GiB) at each boot").count();
         assert_eq!(kept, 1, "{lines:?}");
     }
 

@@ -14,6 +14,10 @@ fn every_rule_speaks_is_silent_and_says_what_it_misses() {
             assert!(finding.level <= rule.level, "{code} speaks louder than it says");
             assert!(!finding.evidence.is_empty(), "{code} has no evidence");
             assert!(!finding.fix.is_empty(), "{code} has no fix");
+            assert_ne!(finding.short, "", "{code} has no short form");
+            // A line of 80 columns, without the label and the code before it.
+            let columns = finding.short.chars().count();
+            assert!(columns <= 68, "{code} takes {columns} columns: {}", finding.short);
         }
         let silent = (cases.silent)().assess();
         assert!(silent.findings.iter().all(|finding| finding.code != code), "{code} is silent: {:#?}", silent.findings);
@@ -44,6 +48,8 @@ fn codes_are_sorted_names_are_kebab_case_docs_are_written() {
             assert!(text.trim().len() > 20, "{} has an empty section", rule.code);
         }
         assert!(!rule.docs.sources.is_empty(), "{} names no source", rule.code);
+        let columns = rule.docs.cost.chars().count();
+        assert!((20..=74).contains(&columns), "{}: {columns} columns: {}", rule.code, rule.docs.cost);
         assert!(docs::page(rule).contains("## Why it hurts"));
         assert_eq!(docs::find(rule.name).map(|found| found.code), Some(rule.code));
         assert!(docs::index().contains(rule.code.as_str()));
@@ -80,6 +86,44 @@ fn one_root_cause_gives_one_leading_finding() {
     let mut case = quiet();
     case.postgresql("15/main", gib(6));
     assert_eq!(case.codes(), ["HW201", "HW401"]);
+}
+
+/// 2.2 GiB of which 1.7 GiB are on transparent huge pages leave 0.5 GiB (512 MiB) on base pages.
+#[test]
+fn memory_on_transparent_huge_pages_is_not_said_to_be_on_base_pages() {
+    let mut case = quiet();
+    let instance = case.postgresql("15/main", hugewise_model::Bytes::from_mib(2252));
+    instance.transparent = Observed::Known(hugewise_model::Bytes::from_mib(1740));
+    let assessment = case.assess();
+    let told = assessment.findings.iter().flat_map(|finding| {
+        let texts = [&finding.summary, &finding.short].into_iter().chain(&finding.evidence).cloned();
+        texts.filter(|text| text.contains("on 4 KiB pages")).collect::<Vec<_>>()
+    });
+    let told: Vec<String> = told.collect();
+    assert!(!told.is_empty());
+    for text in told {
+        assert!(text.contains("512.0 MiB on 4 KiB pages and 1.7 GiB on transparent huge pages"), "{text}");
+    }
+    case.instances[0].transparent = Observed::Known(hugewise_model::Bytes::from_mib(2252));
+    let summary = case.assess().findings[0].summary.clone();
+    assert_eq!(
+        summary,
+        "postgresql 15/main holds 2.2 GiB on transparent huge pages; no pool of huge pages is configured"
+    );
+}
+
+/// What a case costs is said once: in the words of its cause, or in what its instance pays, and its symptoms don't repeat it.
+#[test]
+fn a_cost_is_said_once_and_is_that_of_the_instance() {
+    let mut case = quiet();
+    let instance = case.oracle("PROD", gib(30), 60);
+    instance.page_tables = Observed::Known(gib(2));
+    let assessment = case.assess();
+    let cases = case::cases(&case.host, &case.instances, &assessment);
+    let [case] = cases.as_slice() else { panic!("{cases:#?}") };
+    assert!(case.symptoms.iter().any(|symptom| symptom.code.as_str() == "HW102"), "{cases:#?}");
+    assert!(case.unsaid().all(|symptom| symptom.code.as_str() != "HW102"));
+    assert!(case.cost.starts_with("2.0 GiB of page tables now, ") && case.cost.contains("at 1,000 sessions"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use hugewise_host::Source;
 use hugewise_model::{Host, Observed, Unread};
 use hugewise_report::{AppliedReport, Expectation, Planned, Proof, Restarted, plain};
 
-use crate::check::Format;
+use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::plan::{Seen, Wishes, live, same_host};
 use crate::terminal::{self, ColorChoice};

@@ -6,6 +6,7 @@ use hugewise_advice::Assessment;
 use hugewise_model::{Instance, InstanceId, Level, UnknownVerdict};
 use hugewise_report::Checked;
 
+use crate::format::PageFormat;
 use crate::named;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
@@ -33,26 +34,6 @@ pub(crate) struct Arguments {
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-}
-
-/// How results are printed where a page helps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PageFormat {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-    /// One page in one file.
-    Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -94,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     unread.sort();
     unread.dedup();
 
-    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread };
+    let root = arguments.root.as_deref();
+    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread, root };
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
@@ -153,6 +135,7 @@ mod tests {
             level: *level,
             instance: None,
             summary: String::new(),
+            short: String::new(),
             evidence: Vec::new(),
             cost: None,
             remedies: Vec::new(),
@@ -174,7 +157,7 @@ mod tests {
 
     fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
         let host = Host { live, processes: Observed::Known(Vec::new()), ..Host::default() };
-        verdict(&Checked { host: &host, instances: &[], assessment, unread }, fail_on)
+        verdict(&Checked { host: &host, instances: &[], assessment, unread, root: None }, fail_on)
     }
 
     #[test]
@@ -200,7 +183,7 @@ mod tests {
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
         let no_processes = assessment(&[], &[("processes", Reason::Absent)]);
         let host = Host::default();
-        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[] };
+        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[], root: None };
         assert_eq!(verdict(&checked, FailOn::Warn), Outcome::Incomplete);
         // What a file is called says nothing of why it is not known.
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);

@@ -9,6 +9,7 @@ use hugewise_incident::{Investigation, Options, Series};
 use hugewise_report::series::SeriesFile;
 use hugewise_report::{html, json, text};
 
+use crate::format::PageFormat;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -21,10 +22,10 @@ pub(crate) struct Arguments {
     /// Files, folders, tars or sosreports, of one host or several; without any, where collectors of this host write.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Nothing before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
+    /// Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Nothing after; as --from.
+    /// Leave out what is after this; as --from.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// The zone of times that come without one: Europe/Berlin, or +02:00.
@@ -34,21 +35,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
     /// Text for people, JSON for programs, or a page with charts.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-    /// One page in one file.
-    Html,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -58,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(path) => return run_with(arguments, &options, path),
     };
     terminal::done();
-    told(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
+    report_on(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
 /// With the rows of all series in a file beside.
@@ -77,15 +68,17 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
         Some(error) => return Err(failed(error)),
         None => file.finish().map_err(failed)?,
     }
-    told(arguments, &investigation)
+    report_on(arguments, &investigation)
 }
 
-fn told(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
+fn report_on(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let written = match arguments.format {
-        Format::Text => text::investigate::write(investigation, &mut text, terminal::layout(arguments.color, false)),
-        Format::Json => json::investigate::write(investigation, &mut text),
-        Format::Html => html::investigate::write(investigation, &mut text),
+        PageFormat::Text => {
+            text::investigate::write(investigation, &mut text, terminal::layout(arguments.color, false))
+        }
+        PageFormat::Json => json::investigate::write(investigation, &mut text),
+        PageFormat::Html => html::investigate::write(investigation, &mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     outcome::print(&text)?;

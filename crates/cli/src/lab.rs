@@ -13,6 +13,7 @@ use hugewise_report::LabReport;
 use hugewise_report::lab::{Forecast, write_plan};
 
 use crate::described::size;
+use crate::format::PageFormat;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -26,7 +27,7 @@ mod workload;
 
 pub(crate) const AFTER_HELP: &str = "\
 Every experiment first says how long it takes, how much memory, and what of the host it changes; it refuses where \
-the host has no room. Pools and switches are as before at the end, however it ends.
+the host has too little memory. Pools and switches are as before at the end, however it ends.
 
   hugewise lab page-tables --sessions 200 --segment 4G --format html --out page-tables.html
   hugewise lab logins
@@ -92,8 +93,8 @@ pub(crate) struct Common {
     #[arg(short, long)]
     yes: bool,
     /// Text for people, JSON for programs, or a page with plots.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    format: PageFormat,
     /// Where the results go instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -103,16 +104,6 @@ pub(crate) struct Common {
     /// Colour in text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-    /// One file with plots.
-    Html,
 }
 
 impl Common {
@@ -210,8 +201,8 @@ fn host() -> Host {
 fn planned(common: &Common, plan: &Plan) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let written = match common.format {
-        Format::Json => hugewise_report::json::lab::write_plan(plan, &mut text),
-        Format::Text | Format::Html => write_plan(plan, &mut text, terminal::layout(common.color, false)),
+        PageFormat::Json => hugewise_report::json::lab::write_plan(plan, &mut text),
+        PageFormat::Text | PageFormat::Html => write_plan(plan, &mut text, terminal::layout(common.color, false)),
     };
     written.map_err(|error| Failure::new(format!("the plan cannot be made: {error}")))?;
     outcome::print(&text)?;
@@ -281,9 +272,9 @@ fn print(common: &Common, report: &LabReport<'_>) -> Result<(), Failure> {
     let mut text = Vec::new();
     let color = if common.out.is_some() { ColorChoice::Never } else { common.color };
     let written = match common.format {
-        Format::Text => report.write_text(&mut text, terminal::layout(color, false)),
-        Format::Json => report.write_json(&mut text),
-        Format::Html => report.write_html(&mut text),
+        PageFormat::Text => report.write_text(&mut text, terminal::layout(color, false)),
+        PageFormat::Json => report.write_json(&mut text),
+        PageFormat::Html => report.write_html(&mut text),
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     match &common.out {

@@ -11,6 +11,7 @@ mod captured;
 mod check;
 mod completions;
 mod described;
+mod format;
 mod investigate;
 mod lab;
 mod named;
@@ -51,18 +52,18 @@ enum Command {
     /// Say what is wrong here, and why (the default).
     #[command(after_help = AFTER_HELP)]
     Check(check::Arguments),
-    /// Save what check reads, secrets left out, so that check --root can read it elsewhere.
+    /// Save what check reads, without secrets, so that check --root can read it elsewhere.
     Capture(capture::Arguments),
-    /// Say how many huge pages of which size what runs here needs, or what is described.
+    /// Calculate how many huge pages your servers need, running or described.
     #[command(after_help = size::AFTER_HELP)]
     Size(Box<size::Arguments>),
-    /// Show the changes that set this host up, as a diff, and change nothing.
+    /// Show the changes that would set this host up, as a diff, and change nothing.
     #[command(after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Arguments>),
-    /// Carry a plan out, with a journal by which it can be taken back.
+    /// Apply a plan, with a journal by which it can be undone.
     #[command(after_help = apply::AFTER_HELP)]
     Apply(Box<apply::Arguments>),
-    /// Take back what was applied: every byte and every value as before.
+    /// Undo what was applied: every byte and every value as before.
     #[command(after_help = undo::AFTER_HELP)]
     Undo(undo::Arguments),
     /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.

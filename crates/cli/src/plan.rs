@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Keep the plan in this new file, for hugewise apply.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Text for people, JSON for programs, or the same changes for those who make them their own way.
+    /// Text for people, JSON for programs, or the same changes as a script, a playbook or user data.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write a script, playbook or cloud-config even where the plan should not be applied.
@@ -84,7 +84,7 @@ pub(crate) struct Wishes {
     /// Pages beyond the demand, in percent of it, at most 100.
     #[arg(long, value_name = "PERCENT", value_parser = size::percent, default_value = "0", allow_hyphen_values = true)]
     headroom: u8,
-    /// Sessions on the host that the plan has to carry.
+    /// Sessions on the host to plan for.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=sizing::MOST_SESSIONS))]
     sessions: Option<u64>,
     /// Only what works at once, or only what the next boot finds.
@@ -93,7 +93,7 @@ pub(crate) struct Wishes {
     /// Reserve the pools on the kernel's command line, before memory can be fragmented.
     #[arg(long)]
     early: bool,
-    /// Give pages back that nobody uses or asks for, even where they starve nobody.
+    /// Give back pages that nobody uses or asks for, even if the host has memory to spare.
     #[arg(long)]
     shrink: bool,
     /// Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated.

@@ -3,7 +3,7 @@
 use hugewise_advice::Rule;
 use hugewise_report::rules::{write_json, write_list, write_page};
 
-use crate::check::Format;
+use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 

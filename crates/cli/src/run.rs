@@ -14,8 +14,8 @@ use hugewise_model::{Bytes, Host, PageSize};
 use hugewise_report::text::run::fell_back;
 use hugewise_report::{Layout, Palette, RunReport, Started};
 
-use crate::check::Format;
 use crate::described::size;
+use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
@@ -32,13 +32,13 @@ pub(crate) struct Arguments {
     /// Transparent huge pages, or pages of the pool of 2M or 1G.
     #[arg(long, value_name = "PAGES", default_value = "thp", value_parser = pages)]
     pages: Pages,
-    /// So much has to fit in the pool of 2M or 1G, or the program is not started.
+    /// Do not start the program unless so much fits in the pool of 2M or 1G.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     need: Option<Bytes>,
-    /// Its text (code) too, as far as kernel and program allow.
+    /// Put its code (text) on huge pages too, as far as kernel and program allow.
     #[arg(long)]
     hugetext: bool,
-    /// At the end, say on standard error what it used: time, memory, the part on huge pages, faults.
+    /// At the end, report on standard error what it used: time, memory, the part on huge pages, faults.
     #[arg(long)]
     report: bool,
     /// Run it without and with huge pages in turn, its output thrown away, and say what was gained.
@@ -50,10 +50,10 @@ pub(crate) struct Arguments {
     /// Text for people or JSON for programs, of --report and --compare.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Where the report goes instead.
+    /// Write the report to this file instead.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say nothing of how it is done.
+    /// Do not say how it is done.
     #[arg(short, long)]
     quiet: bool,
     /// Colour in the report of --compare.

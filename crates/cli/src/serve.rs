@@ -24,7 +24,7 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9752)
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Address and port to listen at; port 0 takes any that is free.
+    /// Address and port to listen on; port 0 takes any that is free.
     #[arg(long, value_name = "ADDRESS", default_value_t = USUAL)]
     listen: SocketAddr,
     /// Who may ask, and how: TLS and passwords, in the format of the exporter-toolkit (web.yml).
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Listen for other hosts without TLS or without a credential: everybody who can reach it can read it.
     #[arg(long)]
     insecure_bind: bool,
-    /// Read the host so often when nobody asks, in seconds.
+    /// Seconds between readings when nobody asks.
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     interval: u64,
     /// Listen nowhere, and write the metrics to this file for node_exporter's textfile collector at each interval.

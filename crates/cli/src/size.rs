@@ -11,8 +11,8 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
-use crate::check::PageFormat;
 use crate::described::{Servers, size};
+use crate::format::PageFormat;
 use crate::named;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};

@@ -5,7 +5,7 @@ use hugewise_change::{journal, undo};
 use hugewise_report::{Kept, UndoneReport};
 
 use crate::apply::{failed, say};
-use crate::check::Format;
+use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::plan::live;
 use crate::terminal::{self, ColorChoice};

@@ -24,26 +24,26 @@ Exit codes: 0 ended by whoever watched; 2 it could not do its work.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Read the host so often, in seconds.
+    /// Seconds between readings.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
     /// Show what was recorded instead of this host: captures of it, or what collectors left behind, as investigate
     /// reads it.
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "interval")]
     replay: Vec<PathBuf>,
-    /// Of a recording of several hosts, this one.
+    /// The host to show, of a recording of several.
     #[arg(long, value_name = "NAME", requires = "replay")]
     host: Option<String>,
-    /// Nothing recorded before: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
+    /// Show nothing recorded before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
     #[arg(long, value_name = "TIME", requires = "replay")]
     from: Option<String>,
-    /// Nothing recorded after; as --from.
+    /// Show nothing recorded after this; as --from.
     #[arg(long, value_name = "TIME", requires = "replay")]
     to: Option<String>,
     /// The zone of recorded times that come without one: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true, requires = "replay")]
     timezone: Option<String>,
-    /// Frames of a recording that are played in a second.
+    /// Frames of a recording to play per second.
     #[arg(long, value_name = "FRAMES", default_value = "4", requires = "replay",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     speed: u32,

@@ -115,8 +115,10 @@ fn err(output: &Output) -> &str {
 fn a_quiet_host_is_fine_and_says_what_was_looked_for() {
     let output = check(Captured::quiet().path(), &[]);
     assert_eq!(output.status.code(), Some(0), "{}{}", out(&output), err(&output));
-    assert!(out(&output).starts_with("quiet1  Linux 6.1.0-13-amd64"), "{}", out(&output));
-    assert!(out(&output).contains("memory 15.6 GiB, 13.4 GiB available  swap none"), "{}", out(&output));
+    assert!(out(&output).starts_with("quiet1  15.6 GiB of memory, 13.4 GiB available\n"), "{}", out(&output));
+    let all = check(Captured::quiet().path(), &["-v"]);
+    assert!(out(&all).starts_with("quiet1  Linux 6.1.0-13-amd64"), "{}", out(&all));
+    assert!(out(&all).contains("memory 15.6 GiB, 13.4 GiB available  swap none"), "{}", out(&all));
     assert!(out(&output).contains("No database runs here. Looked for Oracle, PostgreSQL,"));
     assert!(out(&output).ends_with("Everything was read.\n"), "{}", out(&output));
     assert!(!out(&output).contains('\x1b'));

@@ -103,14 +103,66 @@ fn each_host_gets_the_verdicts_that_its_note_expects() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// What a person sees of `check` on a terminal of so many columns.
+fn seen(root: &Path, columns: &str, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .args(["check", "--root"])
+        .arg(root)
+        .args(arguments)
+        .env("COLUMNS", columns)
+        .output()
+        .expect("hugewise runs");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
 #[test]
-fn no_line_is_wider_than_a_terminal_of_80_columns() {
-    for host in hosts() {
-        let (_, out, _) = check(&host, &[]);
-        // A command that is to be copied stays whole where it has no space to break at.
-        let wide: Vec<&str> =
-            out.lines().filter(|line| line.chars().count() > 80 && line.trim_start().contains(' ')).collect();
-        let breakable = |line: &&str| !line.contains('\'') && !line.contains('/');
-        assert!(!wide.iter().any(breakable), "{}: {wide:#?}", host.display());
+fn no_line_is_wider_than_the_terminal_and_no_sentence_is_cut() {
+    for (host, columns) in hosts().iter().flat_map(|host| [60, 80, 100, 120].map(|columns| (host, columns))) {
+        for arguments in [&[][..], &["-v"]] {
+            let out = seen(host, &columns.to_string(), arguments);
+            // A command that is to be copied stays whole.
+            let wide = |line: &&str| line.chars().count() > columns && !line.starts_with("next  ");
+            let wide: Vec<&str> = out.lines().filter(wide).collect();
+            assert!(wide.is_empty(), "{} at {columns}: {wide:#?}", host.display());
+            // Names in the table may have to give way, sentences never.
+            assert!(!out.contains('…'), "{} at {columns}:\n{out}", host.display());
+        }
     }
+}
+
+#[test]
+fn the_worst_host_fits_a_terminal_of_24_lines_and_begins_with_what_matters() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/oracle-many-sessions");
+    let out = seen(&host, "80", &[]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() <= 24, "{} lines:\n{out}", lines.len());
+    let starts: Vec<&str> = lines.iter().take(3).map(|line| &line[..6]).collect();
+    assert_eq!(starts, ["error ", "cost  ", "next  "], "{out}");
+    // What the top lines have said is not said again.
+    let told = |what: &str| out.matches(what).count();
+    assert_eq!((told("61.3 GiB"), told("no huge pages are configured"), told("HW102")), (1, 1, 0), "{out}");
+}
+
+#[test]
+fn a_host_on_which_all_is_well_takes_few_lines() {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/healthy-postgresql");
+    let out = seen(&host, "80", &[]);
+    assert!(out.lines().count() <= 7 && out.ends_with("Nothing wrong was found. Everything was read.\n"), "{out}");
+}
+
+/// The command that `check` names next works where it was printed, as a shell reads it.
+#[test]
+fn the_next_command_runs_as_it_is_printed() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captured host's");
+    let _ = std::fs::remove_dir_all(&folder);
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/no-pool-postgresql");
+    let copied = Command::new("cp").arg("-r").args([&host, &folder]).status().unwrap();
+    assert!(copied.success());
+    let out = seen(&folder, "80", &[]);
+    let next = out.lines().find_map(|line| line.strip_prefix("next  ")).expect("a command");
+    let command = next.replacen("hugewise", env!("CARGO_BIN_EXE_hugewise"), 1);
+    let ran = Command::new("sh").args(["-c", &command]).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("537"), "{next}: {said}{}", String::from_utf8_lossy(&ran.stderr));
 }

@@ -3,12 +3,12 @@
 //! Only kinds of files that are known here get in, and of those that people write only the lines and words that
 //! are known to be harmless: see `redact` for files and `words` for command lines.
 
+mod arguments;
 mod boot_loader;
 mod processes;
 mod redact;
 mod settings;
 pub mod shape;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

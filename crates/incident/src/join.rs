@@ -8,7 +8,7 @@ mod decide;
 mod facts;
 mod scope;
 mod standing;
-mod words;
+mod summary;
 
 use self::facts::Facts;
 use crate::signatures::rows::apart;
@@ -107,11 +107,11 @@ fn incident(sight: &Sight<'_>, cluster: &Cluster, lasting: &[Signature]) -> Opti
         from: cluster.from,
         to: cluster.to,
         verdict: decision.verdict,
-        summary: words::summary(&decision, &facts),
+        summary: summary::summary(&decision, &facts),
         confidence: decision.confidence,
         raised_by: decision.raised_by(&facts),
         against: decision.against,
-        next: words::next(decision.verdict, &facts),
+        next: summary::next(decision.verdict, &facts),
         signatures,
     })
 }

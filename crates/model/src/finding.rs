@@ -61,6 +61,8 @@ pub struct Finding {
     pub instance: Option<InstanceId>,
     /// One sentence, with numbers.
     pub summary: String,
+    /// The fact that matters, in a sentence of a line for readers who know which instance is meant: `it` is that.
+    pub short: String,
     /// What it rests on, one fact a line, each with the file it was read from.
     pub evidence: Vec<String>,
     /// What it costs, in numbers, where that is known.

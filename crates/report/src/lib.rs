@@ -4,6 +4,7 @@
 //! host can name (processes, files, instances) passes [`plain::clean`] before it reaches a terminal.
 
 use std::io;
+use std::path::Path;
 
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{Request, Sizing};
@@ -29,6 +30,7 @@ mod started;
 pub mod table;
 pub mod text;
 mod verified;
+pub mod view;
 
 #[cfg(test)]
 mod hostile;
@@ -55,6 +57,8 @@ pub struct Checked<'a> {
     pub assessment: &'a Assessment,
     /// Everything that is there and could not be read, by the host's readers and the engines', sorted.
     pub unread: &'a [Unread],
+    /// Where it was captured, as the user named it; none for the running host.
+    pub root: Option<&'a Path>,
 }
 
 /// How text is laid out.

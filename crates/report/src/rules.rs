@@ -146,6 +146,7 @@ mod tests {
         level: Level::Warn,
         docs: Docs {
             what: "Speaks where a segment of more than 1 GiB sits on base pages. The threshold is\nthe one of a test.\n\n- one item that is long enough to be wrapped at eighty columns, where it hangs below its text\n- another",
+            cost: "a cost",
             why: "Because.",
             fix: "Run this:\n\n```\nsysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be\n```",
             sources: &["Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12"],

@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 impl Sample {
     pub(crate) fn checked(&self) -> Checked<'_> {
         let Self { host, instances, assessment, unread } = self;
-        Checked { host, instances, assessment, unread }
+        Checked { host, instances, assessment, unread, root: None }
     }
 
     pub(crate) fn text(&self, width: usize) -> String {
@@ -258,6 +258,7 @@ pub(crate) fn prod() -> Sample {
             level: Level::Error,
             instance: Some(prod_id()),
             summary: "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it".into(),
+            short: "it holds 34.0 GiB on 4 KiB pages".into(),
             evidence: vec!["nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)".into()],
             cost: Some("11.2 GiB of page tables now, 27.9 GiB at processes=1000".into()),
             remedies: vec![
@@ -275,6 +276,7 @@ pub(crate) fn prod() -> Sample {
             level: Level::Warn,
             instance: Some(prod_id()),
             summary: "use_large_pages=TRUE starts without huge pages when they don't reach".into(),
+            short: "use_large_pages=TRUE lets it start without huge pages, silently".into(),
             evidence: Vec::new(),
             cost: None,
             remedies: vec![Remedy::SetSetting(InstanceId { engine: Engine::Oracle, name: "PROD".into() })],
@@ -286,6 +288,7 @@ pub(crate) fn prod() -> Sample {
             level: Level::Warn,
             instance: None,
             summary: "Oracle 19c asks for madvise or never".into(),
+            short: "THP is always; Oracle 19c asks for madvise or never".into(),
             evidence: ["one", "two", "three", "four"].map(|fact| format!("fact {fact}")).into(),
             cost: None,
             remedies: vec![Remedy::SetThp],

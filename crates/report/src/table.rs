@@ -24,12 +24,14 @@ pub struct Cell {
     pub role: Role,
     /// Text.
     pub text: String,
+    /// What is enough of it where there is too little place.
+    pub brief: Option<String>,
 }
 
 impl Cell {
     /// A cell of plain text.
     pub fn new(role: Role, text: impl Into<String>) -> Self {
-        Self { role, text: clean(&text.into()).into_owned() }
+        Self { role, text: clean(&text.into()).into_owned(), brief: None }
     }
 }
 
@@ -41,22 +43,64 @@ const GAP: usize = 2;
 /// # Errors
 /// Where it cannot be written.
 pub fn write(screen: &mut Screen<'_>, table: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
-    let long = widths(table, rows, |column| column.heading);
+    write_narrowing(screen, table, rows, &[])
+}
+
+/// The same, and where it is too wide in spite of all, without the columns that `give_way`, the first of them first.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_narrowing(
+    screen: &mut Screen<'_>,
+    table: &[Column],
+    rows: &[Vec<Cell>],
+    give_way: &[usize],
+) -> io::Result<()> {
+    let long = widths(table, rows, |column| column.heading, false);
     let short = total(&long) > screen.width();
     let heading = |column: &Column| if short { column.short } else { column.heading };
-    let mut widths = if short { widths(table, rows, heading) } else { long };
-    shrink(table, &mut widths, screen.width());
+    let whole = if short { widths(table, rows, heading, false) } else { long };
+    let brief = total(&whole) > screen.width();
+    let mut widths = if brief { widths(table, rows, heading, true) } else { whole };
+    let mut shown: Vec<usize> = (0..table.len()).collect();
+    for gone in give_way {
+        if least(table, &widths, &shown) > screen.width() {
+            shown.retain(|at| at != gone);
+        }
+    }
+    let kept = |at: &usize| table.get(*at);
+    let columns: Vec<&Column> = shown.iter().filter_map(kept).collect();
+    widths = shown.iter().filter_map(|at| widths.get(*at).copied()).collect();
+    shrink(&columns, &mut widths, screen.width());
 
-    let headings = table.iter().map(|column| Cell::new(Role::Quiet, heading(column))).collect();
+    let headings: Vec<Cell> = table.iter().map(|column| Cell::new(Role::Quiet, heading(column))).collect();
     for row in std::iter::once(&headings).chain(rows) {
-        screen.line(&line(table, &widths, row))?;
+        let row: Vec<&Cell> = shown.iter().filter_map(|at| row.get(*at)).collect();
+        screen.line(&line(&columns, &widths, &row, brief))?;
     }
     Ok(())
 }
 
-fn widths(table: &[Column], rows: &[Vec<Cell>], heading: impl Fn(&Column) -> &'static str) -> Vec<usize> {
+/// A name is worth this many columns: others give way before it is cut to fewer.
+const OF_A_NAME: usize = 20;
+
+/// The least that the columns shown should take.
+fn least(table: &[Column], widths: &[usize], shown: &[usize]) -> usize {
+    let width = |at: &usize| {
+        let (column, width) = (table.get(*at)?, *widths.get(*at)?);
+        Some(column.least.map_or(width, |least| width.min(least.max(OF_A_NAME))))
+    };
+    total(&shown.iter().filter_map(width).collect::<Vec<_>>())
+}
+
+/// The text of a cell, or as much of it as is enough.
+fn text(cell: &Cell, brief: bool) -> &str {
+    cell.brief.as_deref().filter(|_| brief).unwrap_or(&cell.text)
+}
+
+fn widths(table: &[Column], rows: &[Vec<Cell>], heading: impl Fn(&Column) -> &'static str, brief: bool) -> Vec<usize> {
     let width = |at: usize, column: &Column| {
-        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns(&cell.text));
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns(text(cell, brief)));
         cells.max().unwrap_or(0).max(columns(heading(column)))
     };
     table.iter().enumerate().map(|(at, column)| width(at, column)).collect()
@@ -67,9 +111,9 @@ fn total(widths: &[usize]) -> usize {
 }
 
 /// Takes what is too much from the widest of the columns that may be cut, one at a time.
-fn shrink(table: &[Column], widths: &mut [usize], room: usize) {
+fn shrink(table: &[&Column], widths: &mut [usize], room: usize) {
     while total(widths) > room {
-        let spare = |(column, width): (&Column, &usize)| column.least.map_or(0, |least| width.saturating_sub(least));
+        let spare = |(column, width): (&&Column, &usize)| column.least.map_or(0, |least| width.saturating_sub(least));
         let most = (0..widths.len()).max_by_key(|at| match (table.get(*at), widths.get(*at)) {
             (Some(column), Some(width)) => spare((column, width)),
             _ => 0,
@@ -83,11 +127,11 @@ fn shrink(table: &[Column], widths: &mut [usize], room: usize) {
     }
 }
 
-fn line(table: &[Column], widths: &[usize], row: &[Cell]) -> Spans {
+fn line(table: &[&Column], widths: &[usize], row: &[&Cell], brief: bool) -> Spans {
     let mut spans = Spans::new();
     let last = row.len().saturating_sub(1);
     for (at, ((column, width), cell)) in table.iter().zip(widths).zip(row).enumerate() {
-        let text = cut(&cell.text, *width);
+        let text = cut(text(cell, brief), *width);
         let fill = " ".repeat(width.saturating_sub(columns(&text)));
         if column.right {
             spans.push(Role::Text, &fill);

@@ -83,7 +83,7 @@ impl Reading {
     /// As the reports of `check` take it.
     pub fn checked(&self) -> Checked<'_> {
         let Self { host, instances, assessment, unread, .. } = self;
-        Checked { host, instances, assessment, unread }
+        Checked { host, instances, assessment, unread, root: None }
     }
 
     /// As the exporter takes it.

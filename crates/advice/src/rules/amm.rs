@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                itself sets it up so.",
         why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says: every process pays page \
               tables for the SGA.",
+        cost: "page tables in every process, whatever use_large_pages says",
         fix: "Go to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set SGA_TARGET and \
               PGA_AGGREGATE_TARGET, set the pool aside, restart. The sum of the two targets is then yours to balance.",
         sources: &["Oracle Database Reference 19c: USE_LARGE_PAGES, MEMORY_TARGET", "MOS note 749851.1"],
@@ -25,7 +26,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
-    let summary = format!("{} runs under AMM, which rules huge pages out: {held}", instance.title());
+    let summary = format!("{} runs under AMM, which rules out huge pages: {held}", instance.title());
+    let short = "it runs under AMM, which rules out huge pages".to_owned();
     let mut evidence = vec![format!("/proc/{}/maps: its SGA is mapped from /dev/shm", instance.pid)];
     for name in ["memory_target", "memory_max_target"] {
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
@@ -37,13 +39,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         "# ALTER SYSTEM RESET memory_max_target SCOPE=SPFILE;".into(),
         format!("# ALTER SYSTEM SET sga_target={sga}M SCOPE=SPFILE;"),
     ];
-    let what =
-        format!("take {} off Automatic Memory Management: sga_target instead of memory_target", instance.title());
+    let what = format!("take {} off AMM: sga_target instead of memory_target", instance.title());
     let mut remedies = vec![Remedy::by_commands(what, settings)];
     remedies.extend(leads::cure(facts, instance));
     let cost = leads::cost(facts, instance);
     let level = pain(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                the pools that the boot's files bring have not enough for all servers that will ask, in the worst order of their \
                starts. An error where the server then refuses to start.",
         why: "The host comes back from its maintenance, and the server is on base pages or is not there at all.",
+        cost: "after a reboot the server is on base pages, or is not there at all",
         fix: "Keep the pools that the servers need in a file that the boot reads last.",
         sources: &[
             "systemd-sysctl(8), systemd-tmpfiles(8)",
@@ -31,11 +32,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let why = boot.why.clone().unwrap_or_default();
     let (level, what) = match boot.standing {
-        Standing::DoesNotStart => (Level::Error, "may not start after the next boot"),
-        Standing::Partly => (Level::Warn, "may get only a part of its huge pages after the next boot"),
-        _ => (Level::Warn, "may have no huge pages after the next boot"),
+        Standing::DoesNotStart => (Level::Error, "may not start at the next boot"),
+        Standing::Partly => (Level::Warn, "may get only part of its huge pages at the next boot"),
+        _ => (Level::Warn, "may get no huge pages at the next boot"),
     };
     let summary = format!("{} {what}: {why}", instance.title());
+    let short = format!("it {what}");
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
@@ -44,7 +46,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// `512 pages of 2 MiB`

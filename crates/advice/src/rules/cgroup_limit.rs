@@ -16,6 +16,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by SIGBUS \
               some time later. A container without a hugepages limit on a host with a pool is the usual case: its limit \
               is 0. The reservation limit fails at the mapping, so that a server can fall back.",
+        cost: "the server dies by SIGBUS, or falls back to base pages",
         fix: "Raise the limit to the demand: in Kubernetes as resources limits hugepages-2Mi, otherwise in the cgroup. \
               Or switch huge pages off in the server.",
         sources: &["Linux Documentation/admin-guide/cgroup-v2.rst, HugeTLB", "kubernetes/kubernetes#71233"],
@@ -35,9 +36,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if facts.host.pools.is_known() && pools.next().is_none() {
         return Ok(None);
     }
-    let Some(short) = cgroup::shortage(facts.host, instance)? else { return Ok(None) };
-    let (what, then, level) = if short.at_fault {
-        ("fault limit", "it will die by SIGBUS when it touches more", Level::Error)
+    let Some(lack) = cgroup::shortage(facts.host, instance)? else { return Ok(None) };
+    let (what, then, level) = if lack.at_fault {
+        ("fault limit", "SIGBUS kills it when it touches more", Level::Error)
     } else if instance.asked == Asked::Must {
         ("reservation limit", "its next start fails", Level::Error)
     } else {
@@ -45,32 +46,32 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let title = instance.title();
     let summary =
-        format!("{title} needs {} of huge pages; the {what} of its cgroup is {}: {then}", short.demand, short.limit);
-    let file = if short.at_fault { "max" } else { "rsvd.max" };
-    let mut evidence = vec![format!("hugetlb {file} of {}: {}, {} charged", short.path, short.limit, short.charged)];
-    evidence.extend(short.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
+        format!("{title} needs {} of huge pages; the {what} of its cgroup is {}: {then}", lack.demand, lack.limit);
+    let short = format!("it needs {} of huge pages; its cgroup allows {}", lack.demand, lack.limit);
+    let file = if lack.at_fault { "max" } else { "rsvd.max" };
+    let mut evidence = vec![format!("hugetlb {file} of {}: {}, {} charged", lack.path, lack.limit, lack.charged)];
+    evidence.extend(lack.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
     // Every cgroup on the way has to let it through, and what others are charged there stays.
-    let bytes = short.enough.get();
-    let size = short.page_size;
-    let folder = literal(short.path.trim_end_matches('/'));
+    let bytes = lack.enough.get();
+    let size = lack.page_size;
+    let folder = literal(lack.path.trim_end_matches('/'));
     let file = |names: [&str; 2]| {
         let is =
             |name: &str| format!("-path {}", shell_word(&format!("*{folder}/hugetlb.{}B.{name}", boot_name(size))));
         format!("find /sys/fs/cgroup {} -o {}", is(names[0]), is(names[1]))
     };
-    let files =
-        if short.at_fault { file(["max", "limit_in_bytes"]) } else { file(["rsvd.max", "rsvd.limit_in_bytes"]) };
+    let files = if lack.at_fault { file(["max", "limit_in_bytes"]) } else { file(["rsvd.max", "rsvd.limit_in_bytes"]) };
     let how = [
         format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20)),
         "# otherwise, until the next boot or the next start of its container:".into(),
         format!("{files} | while read -r file; do echo {bytes} > \"$file\"; done"),
     ];
-    let what = format!("raise the hugetlb limit of {} and of those above it to {}", short.path, short.enough);
+    let what = format!("raise the hugetlb limit of {} and of those above it to {}", lack.path, lack.enough);
     let mut remedies = vec![Remedy::by_commands(what, how)];
     if instance.huge_pages != HugePageUse::All {
         remedies.push(Remedy::Restart(instance.id()));
     }
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub(crate) static RULE: Rule = Rule {
                in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
         why: "At its next start the server falls back to base pages, or does not start at all, as its setting says. \
               One page short is as bad as no pool for a server that takes all or nothing.",
+        cost: "at its next start it is on base pages, or does not start at all",
         fix: "Make the pool large enough for every server that asks, and restart this one.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
@@ -36,6 +37,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let after = room.map(after).unwrap_or_default();
     let (mut level, then) = leads::next_start(instance, pain(facts, instance));
     let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}{then}", more.pages);
+    let short = format!("it needs {} pages of {page}; {left} are left for it{then}", more.pages);
     let mut evidence = Vec::new();
     if let Some(pool) = host.pool(page) {
         let count = |fact: &hugewise_model::Observed<hugewise_model::PageCount>| {
@@ -51,7 +53,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push("it raises the pool itself at its start; that fails where memory is fragmented".into());
     }
     let remedies = leads::cure(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// ` after oracle A and oracle B`

@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                where a server asks, a warning otherwise. Other architectures have no such flag and are not judged.",
         why: "The kernel ignores the parameter and every hugepages= that belongs to it: the host boots without the pool. \
               A server that insists does not start.",
+        cost: "the host boots without that pool; a server that insists does not start",
         fix: "Ask for 2 MiB pages, or let the hypervisor pass the flag on.",
         sources: &[
             "Linux Documentation/admin-guide/kernel-parameters.txt: hugepagesz",
@@ -53,6 +54,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     evidence.push("/proc/cpuinfo flags: no pdpe1gb".into());
     let who = if servers.is_empty() { "the command line".to_owned() } else { chain::titles(servers.iter().copied()) };
     let summary = format!("{who} asks for 1 GiB pages, which this processor does not have");
+    let short = "1 GiB pages are asked for, and this processor has none".to_owned();
     let level = if servers.is_empty() { Level::Warn } else { Level::Error };
     let remedies = vec![
         Remedy::by_hand("ask for 2 MiB pages on the command line and in the server: 512 times as many"),
@@ -60,7 +62,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             "or have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)",
         ),
     ];
-    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, servers.first().copied(), summary) }])
+    Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, servers.first().copied(), summary) }])
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub(crate) static RULE: Rule = Rule {
                them. Half is what tells a pool that nobody came for from one with spare pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
               the server that it was meant for started without it.",
+        cost: "memory that no program and no page cache can have",
         fix: "Where a server was meant to use it, restart that server, and look at its chain if it still does not. \
               Otherwise shrink the pool: pages that are not in use go back at once, without any restart.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: HugePages_Free includes reserved pages"],
@@ -45,7 +46,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         }
         let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));
         let warn = idle >= WARN_BYTES || share.is_some_and(|share| share >= WARN_PART);
-        let mut summary = format!("{available} of {total} pages of {page} are used by nobody: {idle}");
+        let some = if available == total { "any".to_owned() } else { available.to_string() };
+        let mut summary = format!("nobody uses {some} of the {total} pages of {page}: {idle}");
+        let short = summary.clone();
         if let Some(share) = share {
             summary.push_str(&format!(", {} of memory", percent(share)));
         }
@@ -77,7 +80,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             }
         }
         let level = if warn { Level::Warn } else { Level::Info };
-        findings.push(Finding { evidence, remedies, ..RULE.finding(level, None, summary) });
+        findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }
     Ok(findings)
 }

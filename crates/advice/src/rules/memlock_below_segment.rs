@@ -18,6 +18,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; with \
               less, shmget fails and the server falls back. A limit between its small and its large segment gives a few \
               pages and no more.",
+        cost: "the server falls back to base pages: page tables in every process",
         fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
               reach services), limits.conf when a log-in does. On newer kernels the group is what counts.",
         sources: &[
@@ -59,7 +60,11 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         }
         Some(false) => {}
     }
-    let summary = format!("{}: {memlock}", instance.title());
+    let limit = host.process(instance.pid).and_then(|process| process.memlock.get()).map(|limits| limits.soft);
+    let has = limit.map_or_else(|| "not known".to_owned(), |limit| limit.to_string());
+    let needs = chain::memlock_needed(host, instance);
+    let summary = format!("{} needs a memlock limit of {needs} and has one of {has}", instance.title());
+    let short = format!("its memlock limit is {has}, and it needs {needs}");
     let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;
     let mut evidence = vec![memlock, kernel];
     let (Right::Lacks(what) | Right::Has(what) | Right::Unknown(what)) = right;
@@ -72,7 +77,7 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         remedies.push(Remedy::SetGroup(instance.id()));
     }
     remedies.push(Remedy::Restart(instance.id()));
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn chain_cause(chain: &hugewise_model::Chain) -> Option<String> {

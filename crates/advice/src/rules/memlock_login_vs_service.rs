@@ -17,6 +17,7 @@ pub(crate) static RULE: Rule = Rule {
                one, 8 MiB is assumed (systemd since 252, Linux since 5.16; older ones give less).",
         why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
               limits.conf does not reach services.",
+        cost: "it works when a DBA starts it and fails when systemd does, or vice versa",
         fix: "Set both to the same: a drop-in for the unit, a rule for the owner. Each holds from the next start.",
         sources: &["systemd.exec(5): LimitMEMLOCK", "limits.conf(5), pam_limits(8)"],
     },
@@ -62,14 +63,15 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let (works, fails) = if by_service { ("its service", "a log-in") } else { ("a log-in", "its service") };
-    let summary = format!("{} gets enough memlock for its {needs} from {works} and not from {fails}", instance.title());
+    let summary = format!("{} has enough memlock for its {needs} from {works}, but not from {fails}", instance.title());
+    let short = format!("{works} gives it enough memlock, {fails} does not");
     let evidence = vec![
         format!("service: {service} ({service_place})"),
         format!("log-in of {}: {log_in} ({log_in_place})", instance.owner_in_words()),
     ];
     let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     let level = if decides { Level::Warn } else { Level::Info };
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

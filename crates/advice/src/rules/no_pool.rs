@@ -1,4 +1,4 @@
-use hugewise_model::{Asked, Finding, Instance, Level};
+use hugewise_model::{Asked, Bytes, Finding, Instance, Level};
 
 use crate::lead::{Lead, lead, pain};
 use crate::words::pool_file;
@@ -15,6 +15,7 @@ pub(crate) static RULE: Rule = Rule {
                an Oracle that raises the pool itself (AUTO), which could not: memory may be fragmented.",
         why: "The server started without huge pages and says so at most in its log. Every process pays for page \
               tables, every access for more address translation, and the memory can be swapped.",
+        cost: "page tables in every process, and memory that can be swapped out",
         fix: "Set the pool aside and restart the server. The kernel takes the pool from free memory at once and gives \
               less than asked without an error when it cannot: read the number back. Pages that the server does not \
               use are lost to everything else.",
@@ -34,9 +35,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let raises = instance.asked == Asked::Raises;
     let level = if raises { Level::Info } else { pain(facts, instance) };
     let held = chain::on_base(host, instance);
-    let why = if raises { "it was to raise the pool itself and could not" } else { "no huge pages are configured" };
+    let why = match instance.transparent.get() {
+        _ if raises => "it was to raise the pool itself and could not",
+        Some(transparent) if transparent > Bytes::ZERO => "no pool of huge pages is configured",
+        _ => "no huge pages are configured",
+    };
     let (level, then) = leads::next_start(instance, level);
     let summary = format!("{} holds {held}; {why}{then}", instance.title());
+    let short = format!("it holds {held}; {why}");
     let mut evidence = Vec::new();
     if let Some(page) = need::page_size(host, instance) {
         evidence.push(format!("{}: 0", pool_file(page, "nr_hugepages")));
@@ -46,7 +52,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let remedies = leads::cure(facts, instance);
     let cost = leads::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]
@@ -96,7 +102,7 @@ mod tests {
         let assessment = case.assess();
         let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap();
         assert_eq!(finding.level, Level::Error);
-        assert!(finding.summary.ends_with("; as it is set, its next start fails"), "{}", finding.summary);
+        assert!(finding.summary.ends_with("; its next start fails"), "{}", finding.summary);
         // It runs on base pages, so what it was started with did not insist.
         let broken = assessment.chains[0].broken().unwrap();
         assert_eq!(broken.name, hugewise_model::LinkName::Asked);

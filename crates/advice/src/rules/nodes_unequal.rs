@@ -17,6 +17,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "A write to nr_hugepages skips nodes that are short of memory without a word. The server's memory then \
               lies on one node: half of its processes reach all of it across the interconnect, and that node runs out \
               of memory first.",
+        cost: "slow access across nodes, and one node that runs out of memory first",
         fix: "Set the number on each node, after a boot or with memory free. Pages in use don't move: the servers have \
               to stop first.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: /sys/devices/system/node/node*/hugepages"],
@@ -74,10 +75,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let spread: Vec<String> =
             with_memory.iter().zip(&pages).map(|(id, pages)| format!("{pages} on node {id}")).collect();
         let summary = format!(
-            "the {page} pool of {} is spread unequally: {}",
+            "the pool of {page} pages of {} is uneven: {}",
             chain::titles(users.iter().copied()),
             list(&spread)
         );
+        let short = format!("its pool of {page} is uneven: {}", list(&spread));
         let each = all.get().div_ceil(count);
         let mut how = vec!["# with its servers stopped:".to_owned()];
         for id in &with_memory {
@@ -86,10 +88,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 "echo {each} > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
             ));
         }
-        let what = format!("spread the pool of {page} pages while its servers are stopped: {each} on each node");
+        let what = format!("spread the {page} pages evenly with their servers stopped: {each} on each node");
         let remedies = vec![Remedy::by_commands(what, how)];
         let one = if users.len() == 1 { users.first().copied() } else { None };
-        findings.push(Finding { evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });
+        findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });
     }
     Ok(findings)
 }

@@ -18,6 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                Oracle on huge pages whose settings have been changed since it started and no longer ask.",
         why: "Every process pays page tables for memory that needs nearly none on huge pages. For servers of threads \
               the gain is in address translation alone.",
+        cost: "page tables for memory that needs next to none on huge pages",
         fix: "Set the pool aside, switch the setting on, restart.",
         sources: &["PostgreSQL 15 manual: huge_pages", "MySQL 8.0 manual: large-pages", "java(1): -XX:+UseLargePages"],
     },
@@ -41,21 +42,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
     let threads = instance.session_model == SessionModel::Threads;
     let how = if instance.asked == Asked::Cannot { "holds memory that cannot be on" } else { "does not ask for" };
-    let summary = format!(
-        "{} {how} huge pages{}; {}",
-        instance.title(),
-        setting.unwrap_or_default(),
-        chain::on_base(host, instance)
-    );
+    let setting = setting.unwrap_or_default();
+    let summary = format!("{} {how} huge pages{setting}; {}", instance.title(), chain::on_base(host, instance));
+    let short = format!("it {how} huge pages{setting}");
     // A note is no part of a plan, unless somebody asks for it.
     let remedies = if level >= Level::Warn {
         leads::cure(facts, instance)
     } else {
-        let what = format!("plan for it by name where it is worth it: {}", stranger::plan_for(instance));
+        let what = format!("if it is worth it to you, plan for it by name: {}", stranger::plan_for(instance));
         vec![Remedy::Consider(what)]
     };
     let cost = if threads { None } else { leads::cost(facts, instance) };
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// Whether an instance is on huge pages though its settings say no: they are newer than its start. Elsewhere an
@@ -69,14 +67,16 @@ fn no_longer_asks(instance: &Instance) -> bool {
 
 fn until_its_next_start(instance: &Instance) -> Finding {
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
+    let setting = setting.unwrap_or_default();
     let summary = format!(
-        "{} is on huge pages until its next start: its settings no longer ask for them{}",
-        instance.title(),
-        setting.unwrap_or_default()
+        "{} is on huge pages until its next start: its settings no longer ask for them{setting}",
+        instance.title()
     );
+    let short = format!("its settings no longer ask for huge pages{setting}");
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} on huge pages (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
     Finding {
+        short,
         evidence,
         remedies: vec![Remedy::SetSetting(instance.id())],
         ..RULE.finding(Level::Warn, Some(instance), summary)

@@ -22,6 +22,7 @@ pub(crate) static RULE: Rule = Rule {
                size. Segments already marked for removal don't count. Only the reader's own ipc namespace is seen.",
         why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory, its \
               huge pages among it, and the next start finds too few.",
+        cost: "memory and huge pages that the next start does not find",
         fix: "Make sure that its owner is gone and will not come back for it, then remove it. What is in it is lost.",
         sources: &["shmctl(2): SHM_DEST", "proc(5): /proc/sysvipc/shm"],
     },
@@ -41,8 +42,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let count = orphans.len();
-    let what = if count == 1 { "System V segment" } else { "System V segments" };
-    let summary = format!("{count} {what} that no process maps: {all}");
+    let (what, hold) = if count == 1 { ("System V segment", "holds") } else { ("System V segments", "hold") };
+    let summary = format!("{count} {what} that no process uses {hold} {all}");
+    let short = summary.clone();
     let line = |(held, segment): &(Bytes, &SysvSegment)| {
         let owner = facts.host.accounts.user_name(segment.uid);
         let (id, size) = (segment.id, segment.size);
@@ -53,7 +55,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     how.extend(orphans.iter().take(LISTED).map(|(_, segment)| format!("ipcrm -m {}", segment.id)));
     let level = if all >= WARN { Level::Warn } else { Level::Info };
     let what = "remove them with ipcrm once it is sure that nobody comes back for them: their contents are lost";
-    Ok(vec![Finding { evidence, remedies: vec![Remedy::by_commands(what, how)], ..RULE.finding(level, None, summary) }])
+    Ok(vec![Finding {
+        short,
+        evidence,
+        remedies: vec![Remedy::by_commands(what, how)],
+        ..RULE.finding(level, None, summary)
+    }])
 }
 
 /// What a segment holds: never more than its size in whole huge pages. On Linux 6.18 /proc/sysvipc/shm says 512 times
@@ -99,6 +106,6 @@ mod tests {
         case.host.sysv_segments = hugewise_model::Observed::Known(vec![segment]);
         let findings = case.assess().findings;
         let found = findings.iter().find(|finding| finding.code.as_str() == "HW208").unwrap();
-        assert_eq!(found.summary, "1 System V segment that no process maps: 600.0 MiB");
+        assert_eq!(found.summary, "1 System V segment that no process uses holds 600.0 MiB");
     }
 }

@@ -19,6 +19,7 @@ pub(crate) static RULE: Rule = Rule {
                no rule multiplies those. 5 % is where page-tables-heavy warns. The numbers are those of hugewise size.",
         why: "The settings promise sessions that the memory cannot carry. It shows on the worst day: when an \
               application opens all its connections at once.",
+        cost: "page tables that memory cannot hold once all sessions have come",
         fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
         sources: &[
             "Linux mm: one 4 KiB table for each 2 MiB, 1 GiB and 512 GiB that a mapping reaches into (x86-64, 4 KiB pages)",
@@ -57,16 +58,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         instance.title(),
         at_max.in_words()
     );
+    let short = format!("page tables would take {} at {sessions} sessions", at_max.in_words());
     let mut evidence = vec![format!("{} a session ({})", at_max.per_session, basis(at_max.basis))];
     evidence.push(format!("{sessions} sessions allowed by its settings; /proc/meminfo MemTotal: {total}"));
     if let Some(now) = instance.page_tables.get() {
         evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));
     }
     let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
-    let cost = huge.map(|huge| format!("{} instead of {} on huge pages", huge.total, weighed));
+    let cost = huge.map(|huge| format!("{weighed} of page tables on base pages, {} on huge pages", huge.total));
     let mut remedies = cure(facts, instance);
     remedies.push(Remedy::Consider("or allow fewer sessions in its settings".into()));
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
 }
 
 fn basis(basis: Basis) -> String {

@@ -20,6 +20,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Every process that maps a segment on base pages builds page tables of its own: on x86-64 about 1/512 of \
               what it touches. They cannot be swapped, they grow with each log-in, and building and tearing them down \
               is kernel time. A host that runs out of memory through them stalls in reclaim.",
+        cost: "memory that nothing else can have, and kernel time at each log-in",
         fix: "Put the instances that cause it on huge pages (needs their restart), or let fewer sessions in: a \
               connection pool in front. The sum over processes counts tables that the kernel shares between them \
               more than once; PageTables of /proc/meminfo is the truth.",
@@ -49,6 +50,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         facts.everybody.iter().filter_map(|instance| Some((instance.page_tables.get()?, instance))).collect();
     causes.sort_by_key(|(tables, instance)| (std::cmp::Reverse(*tables), instance.title()));
     let mut summary = format!("page tables take {tables}, {} of memory", percent(part));
+    let short = summary.clone();
     let mut evidence = vec![format!("/proc/meminfo PageTables: {tables} of MemTotal {total}")];
     if let Some((most, instance)) = causes.first() {
         summary.push_str(&format!("; {} has {most} of them", instance.title()));
@@ -69,7 +71,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         None => vec![Remedy::Consider("find the processes that have them: VmPTE in /proc/PID/status".into())],
     };
     remedies.push(Remedy::Consider("or let fewer sessions in, through a connection pool".into()));
-    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, None, summary) }])
+    Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 
 fn on_base(instance: &Instance) -> bool {

@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, LinkName};
 
 use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, chain, lead as leads};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW203"),
@@ -12,6 +12,7 @@ pub(crate) static RULE: Rule = Rule {
                keep small areas there on purpose.",
         why: "Oracle since 11.2.0.3 and the chunks of InnoDB take what the pool has and the rest from base pages, with \
               no error: the part on base pages costs page tables in every process as if nothing had been set up.",
+        cost: "page tables in every process for the part on base pages",
         fix: "Make the pool larger by what is missing and restart the server: what it holds now it gets again.",
         sources: &[
             "Oracle Database Reference 12.1 and later: USE_LARGE_PAGES",
@@ -25,16 +26,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if lead(facts, instance)? != Some(Lead::Partly) {
         return Ok(None);
     }
-    let base = need::on_base_pages(instance).unwrap_or_default();
     let (huge, all) = (instance.huge_bytes(), instance.segment_bytes());
-    let summary = format!("{} has {huge} of {all} on huge pages, {base} on base pages", instance.title());
+    let summary =
+        format!("{} has {huge} of {all} on huge pages, {}", instance.title(), chain::on_base(facts.host, instance));
+    let short = format!("it has {huge} of {all} on huge pages");
     let mut evidence = vec![format!("/proc/{}/maps and the page size of its mappings", instance.pid)];
     let room = facts.chain(instance).and_then(|chain| chain.links.iter().find(|link| link.name == LinkName::Room));
     evidence.extend(room.map(|room| room.evidence.clone()));
     let cost = leads::cost(facts, instance);
     let remedies = leads::cure(facts, instance);
     let level = pain(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(crate) static RULE: Rule = Rule {
                that write to the pool by themselves are not seen.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
+        cost: "after the next reboot servers find fewer huge pages than now",
         fix: "Write the number that runs into a file that wins. That changes nothing now.",
         sources: &[
             "sysctl.d(5): all files are sorted by name, the last one wins",
@@ -42,10 +43,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
         let by = winner.map_or_else(|| "no file sets it".to_owned(), |step| format!("{} decides", step.place));
-        let (level, summary) = if now > next && !raises {
-            (Level::Warn, format!("{now} pages of {page} now, {next} after the next boot: {by}"))
+        let (level, summary, short) = if now > next && !raises {
+            let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
+            let short = format!("the next boot brings {brings} of the {now} pages of {page}");
+            (Level::Warn, format!("{short}: {by}"), short)
         } else if now == next && steps.iter().any(|step| PageCount(step.value) != next) {
-            (Level::Info, format!("{} files set the pool of {page} pages, not to the same number: {by}", steps.len()))
+            let short = format!("{} files set the pool of {page} pages to different numbers", steps.len());
+            (Level::Info, format!("{short}: {by}"), short)
         } else {
             continue;
         };
@@ -55,7 +59,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
             losers.map(|step| Remedy::by_hand(format!("take it out of {}", step.place))).collect()
         };
-        findings.push(Finding { evidence, remedies, ..RULE.finding(level, None, summary) });
+        findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }
     Ok(findings)
 }
@@ -96,7 +100,7 @@ mod tests {
         let finding = findings.iter().find(|finding| finding.code.as_str() == "HW601").unwrap();
         assert_eq!(
             finding.summary,
-            "4,096 pages of 2 MiB now, 512 after the next boot: /etc/sysctl.d/50-db.conf:7 decides"
+            "the next boot brings 512 of the 4,096 pages of 2 MiB: /etc/sysctl.d/50-db.conf:7 decides"
         );
     }
 }

@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                server needs.",
         why: "The kernel gives what it can find and reports success. Late in the life of a host memory is fragmented \
               and the number comes out short, and the next server to start gets none.",
+        cost: "the next server to start may find too few huge pages",
         fix: "Free memory and ask again (compaction helps for sizes up to 4 MiB or so), or reboot: at boot memory is \
               whole. Where somebody lowered the pool on purpose, correct the file.",
         sources: &[
@@ -37,7 +38,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         if has >= asked {
             continue;
         }
-        let summary = format!("{asked} pages of {page} are configured, {has} are there");
+        let summary = format!("{asked} pages of {page} are configured, and {has} are there");
+        let short = summary.clone();
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
         let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
         let remedy = match part.filter(|part| *part > need::LARGEST_POOL) {
@@ -48,7 +50,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             None => Remedy::SetPool(page),
         };
         let fewer = Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", step.place));
-        findings.push(Finding { evidence, remedies: vec![remedy, fewer], ..RULE.finding(Level::Warn, None, summary) });
+        findings.push(Finding {
+            short,
+            evidence,
+            remedies: vec![remedy, fewer],
+            ..RULE.finding(Level::Warn, None, summary)
+        });
     }
     Ok(findings)
 }

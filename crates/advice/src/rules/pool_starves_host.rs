@@ -24,6 +24,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "The pool cannot be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself live on \
               what is left; when that runs out the host stalls in reclaim or kills processes, with gigabytes idle in \
               the pool.",
+        cost: "the host stalls or kills processes once the rest of memory runs out",
         fix: "Shrink the pool to what its servers use, or give the host more memory. Pages in use stay where they are \
               until the server stops.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst", "Linux /proc/zoneinfo: min, low, high"],
@@ -66,14 +67,15 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         () => return Ok(Vec::new()),
     };
     let share = percent(part);
-    let summary = format!("huge page pools take {taken}, {share} of memory; {left} can still be had for the rest");
+    let summary = format!("huge pages take {taken}, {share} of memory; {left} are left for the rest");
+    let short = format!("huge pages take {share} of memory; {left} are left for the rest");
     let idle = pools.iter().filter(|pool| pool.available().is_some_and(|available| available > PageCount::ZERO));
     let mut remedies: Vec<Remedy> = idle.map(|pool| Remedy::GiveBack(pool.page_size)).collect();
     if remedies.is_empty() {
         let what = "every page is in use: make the servers' segments smaller, or give the host more memory";
         remedies.push(Remedy::by_hand(what));
     }
-    Ok(vec![Finding { evidence, remedies, ..RULE.finding(level, None, summary) }])
+    Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 
 fn high_watermarks(facts: &Facts<'_>) -> Bytes {

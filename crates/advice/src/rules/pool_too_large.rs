@@ -19,6 +19,7 @@ pub(crate) static RULE: Rule = Rule {
                and what every server here would need to be wholly on huge pages. A few spare pages are wise (Oracle \
                needs free ones to shut down); a pool of which half is idle is idle-pool's.",
         why: "What is beyond all demand is lost to page cache and to private memory.",
+        cost: "memory that no program and no page cache can have",
         fix: "Shrink the pool: pages that nobody uses go back at once. A server that is down now does not count here: \
               make sure that none is missing before shrinking.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst"],
@@ -54,13 +55,14 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let pages = available.saturating_sub(wanted);
-        let summary =
-            format!("{pages} of {total} pages of {page} are beyond everything here that could use them: {beyond}");
+        let summary = format!("nothing here could use {pages} of the {total} pages of {page}: {beyond}");
+        let short = format!("{pages} of {total} pages of {page} ({beyond}) are more than needed");
         let evidence = vec![
             format!("{}: {total}, {available} of them neither used nor promised", pool_file(page, "nr_hugepages")),
             format!("servers on base pages would take {wanted}; {} of the pool is left over", percent(part)),
         ];
         findings.push(Finding {
+            short,
             evidence,
             remedies: vec![Remedy::GiveBack(page)],
             ..RULE.finding(Level::Info, None, summary)

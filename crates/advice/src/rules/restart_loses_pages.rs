@@ -14,6 +14,7 @@ pub(crate) static RULE: Rule = Rule {
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
         why: "It runs well until somebody restarts it: a pool was made smaller under it, or a setting was changed, and nothing \
               shows that before.",
+        cost: "everything looks well until somebody restarts the server",
         fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",
@@ -32,11 +33,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let why = restart.why.clone().unwrap_or_default();
     let (level, what) = match restart.standing {
-        Standing::DoesNotStart => (Level::Error, "does not start again as it is set"),
-        Standing::Partly => (Level::Warn, "gets only a part of its huge pages back at its next restart"),
-        _ => (Level::Warn, "loses its huge pages at its next restart"),
+        Standing::DoesNotStart => (Level::Error, "would not start again"),
+        Standing::Partly => (Level::Warn, "would get only part of its huge pages back at a restart"),
+        _ => (Level::Warn, "would lose its huge pages at a restart"),
     };
     let summary = format!("{} {what}: {why}", instance.title());
+    let short = format!("it {what}");
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
@@ -47,7 +49,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     } else {
         vec![Remedy::SetSetting(instance.id())]
     };
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// Whether a server is large enough, and no cause of its own says it already.

@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                started since its settings ask.",
         why: "A server maps its memory once, at its start. Pages that are set aside later reach it only by a restart; \
               until then they lie idle and it pays for base pages.",
+        cost: "page tables in every process, beside huge pages that lie idle",
         fix: "Restart it. Set it to refuse a start without huge pages, so that the next shortage is seen at once.",
         sources: &[
             "PostgreSQL 15 src/backend/port/sysv_shmem.c",
@@ -28,7 +29,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
-    let summary = format!("{} holds {held} though the pool has room for it now: restart it", instance.title());
+    let summary = format!("{} holds {held} though the pool has enough for it now", instance.title());
+    let short = "the pool has enough for it now: it needs a restart".to_owned();
     let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
     let evidence =
         links.iter().map(|link| format!("{} {}: {}", link.name.as_str(), link.state.as_str(), link.evidence)).collect();
@@ -47,7 +49,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     // One whose settings insist is told of in any case: it does not run as they say.
     let insists = instance.asked == Asked::Must;
     let level = if insists { pain(facts, instance).max(Level::Warn) } else { pain(facts, instance) };
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

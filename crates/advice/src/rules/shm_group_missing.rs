@@ -17,6 +17,7 @@ pub(crate) static RULE: Rule = Rule {
                and 5.15 distributions differ: with an ample memlock limit the verdict is unknown until the kernel's \
                log has spoken. Group 0, the default, is root's.",
         why: "shmget(SHM_HUGETLB) fails with EPERM. Oracle started with TRUE then runs on base pages beside an idle pool.",
+        cost: "the server falls back to base pages beside an idle pool",
         fix: "Name a group of the owner in vm.hugetlb_shm_group. It lets members of that group take pages from every \
               pool. Keep memlock ample as well: Oracle compares it.",
         sources: &[
@@ -57,6 +58,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let first = facts.chain(instance).and_then(hugewise_model::Chain::broken).map(|link| link.name);
     let level = if first == Some(LinkName::Permission) { Level::Error } else { Level::Warn };
     let summary = format!("{}: {lacks}; the kernel refuses it System V huge pages", instance.title());
+    let short = format!("its owner, {}, may not use System V huge pages", instance.owner_in_words());
     let group = host.kernel_settings.hugetlb_shm_group.get().unwrap_or_default();
     let evidence = vec![
         format!("/proc/sys/vm/hugetlb_shm_group: {group}"),
@@ -64,7 +66,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         format!("{kernel}: a memlock limit does not make up for it; {memlock}"),
     ];
     let remedies = vec![Remedy::SetGroup(instance.id()), Remedy::Restart(instance.id())];
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "The segments that run now were made before the limits were lowered, or by a server that cut itself into \
               pieces. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall): the server cuts its memory \
               into more segments, or does not start.",
+        cost: "the next start gets more and smaller segments, or fails",
         fix: "Raise the limits; no restart is needed for that. They protect nothing else on a database host.",
         sources: &["Linux Documentation/admin-guide/sysctl/kernel.rst: shmmax, shmall", "shmget(2): EINVAL, ENOSPC"],
     },
@@ -39,7 +40,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if allowed < all {
         let owners = chain::titles(sysv.iter().copied());
         let summary = format!("kernel.shmall allows {allowed} of System V segments; {owners} have {all}");
+        let short = format!("kernel.shmall allows {allowed} of segments, and there are {all}");
         findings.push(Finding {
+            short,
             evidence: vec![format!("/proc/sys/kernel/shmall: {shmall} pages of {base}")],
             remedies: vec![Remedy::SetShmLimits],
             ..RULE.finding(Level::Error, None, summary)
@@ -49,7 +52,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         && largest.size > shmmax
     {
         let summary = format!("kernel.shmmax is {shmmax}; {} has a segment of {}", instance.title(), largest.size);
+        let short = format!("kernel.shmmax is {shmmax}, and it has a segment of {}", largest.size);
         findings.push(Finding {
+            short,
             evidence: vec![
                 format!("/proc/sys/kernel/shmmax: {}", shmmax.get()),
                 format!("{}: {}", largest.name, largest.size),

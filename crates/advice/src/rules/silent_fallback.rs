@@ -15,6 +15,7 @@ pub(crate) static RULE: Rule = Rule {
                where the pool of the next boot is too small for it; a note where all of it is on huge pages.",
         why: "PostgreSQL tells of the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, newer MariaDB says \
               nothing. Nobody notices until the page tables do.",
+        cost: "nobody notices until the page tables have grown",
         fix: "Set it to refuse: huge_pages=on, USE_LARGE_PAGES=ONLY. Do that once the pool is large enough, or the \
               next start fails. MySQL, MariaDB and the JVM have no such setting: watch them.",
         sources: &[
@@ -43,16 +44,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let setting = instance.setting.as_ref().map_or_else(|| "its setting".to_owned(), ToString::to_string);
     let mut evidence = vec![setting.clone()];
     let all = instance.huge_pages == HugePageUse::All;
-    let (level, what) = if all {
+    let (level, what, silently) = if all {
         if instance.segment_bytes() < need::BIG_SEGMENT {
             return Ok(None);
         }
         match next_boot_too_small(facts, instance)? {
             Some((pages, place)) => {
                 evidence.push(format!("{place}: {pages} pages at the next boot"));
-                (Level::Warn, format!("the pool of the next boot, {pages} pages, is too small for it"))
+                let what = format!("the next boot brings {pages} pages, too few for it");
+                (Level::Warn, what, "will let it start without huge pages after the next boot")
             }
-            None => (Level::Info, "all of it is on huge pages today".to_owned()),
+            None => (Level::Info, "all of it is on huge pages now".to_owned(), "would let it start without huge pages"),
         }
     } else {
         if !is_big(facts, instance)? {
@@ -60,17 +62,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
         let held = chain::on_base(host, instance);
         evidence.push(chain::seen_on_base(host, instance));
-        (Level::Warn, format!("it fell back: {held}"))
+        (Level::Warn, format!("it fell back to {held}"), "let it start without huge pages, silently")
     };
     let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));
-    let summary = format!("{title}: {name} starts without huge pages when they don't reach; {what}");
+    let summary = format!("{title}: {name} lets it start without huge pages, silently; {what}");
+    let short = format!("{name} {silently}");
     let remedies = match Kind::of(instance.engine).insists_by {
         Some(_) => vec![Remedy::SetSetting(instance.id())],
         None => vec![Remedy::Consider(
             "it has no setting that refuses a start without huge pages: check after each start".into(),
         )],
     };
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// The pool of the next boot, where it is smaller than what this instance alone needs.

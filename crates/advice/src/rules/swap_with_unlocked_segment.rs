@@ -18,6 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                need.",
         why: "A buffer cache in swap is worse than none: the server reads from disk to get at what it keeps in memory to \
               spare the disk. Hugetlb memory is never swapped.",
+        cost: "reads from disk of what the server keeps in memory to spare the disk",
         fix: "Huge pages for the segment; until then less memory for the server, or a lower vm.swappiness.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: huge pages cannot be swapped",
@@ -55,9 +56,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let own: Bytes = open.iter().filter_map(|segment| sysv(facts, segment)?.swap.get()).sum();
     let mut evidence = vec![format!("/proc/meminfo SwapTotal - SwapFree: {used}")];
     let mut summary =
-        format!("{used} of swap in use while {} keeps {size} on base pages, not locked", instance.title());
+        format!("{used} of swap is in use, and {} keeps {size} on base pages, not locked", instance.title());
+    let mut short = format!("{used} of swap is in use, and its {size} can be swapped out");
     if own > Bytes::ZERO {
         summary.push_str(&format!("; {own} of it is in swap"));
+        short = format!("{own} of its memory is in swap");
         evidence.push(format!("/proc/sysvipc/shm swap of its segments: {own}"));
     }
     evidence
@@ -67,7 +70,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     remedies.push(Remedy::Consider(what.into()));
     let level = if own > Bytes::ZERO { Level::Error } else { Level::Warn };
     let cost = lead::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn sysv<'a>(facts: &Facts<'a>, segment: &Segment) -> Option<&'a hugewise_model::host::SysvSegment> {

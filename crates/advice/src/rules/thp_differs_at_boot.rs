@@ -13,6 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                then the rule is silent. Services that write the switch by themselves are not seen.",
         why: "A switch set by hand is gone after the reboot; a profile of tuned that sets it back looks like a \
               setting that does not stick.",
+        cost: "what was set by hand is gone after the next reboot",
         fix: "Set it where the last word is spoken.",
         sources: &[
             "Linux Documentation/admin-guide/mm/transhuge.rst",
@@ -30,10 +31,16 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if *now == last.value {
         return Ok(Vec::new());
     }
-    let summary = format!("THP is {now} now and {} after the next boot: {} decides", last.value, last.place);
+    let short = format!("THP is {now} now, and {} after the next boot", last.value);
+    let summary = format!("{short}: {} decides", last.place);
     let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {now}")];
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, step.value)));
-    Ok(vec![Finding { evidence, remedies: vec![Remedy::KeepThpAtBoot], ..RULE.finding(Level::Warn, None, summary) }])
+    Ok(vec![Finding {
+        short,
+        evidence,
+        remedies: vec![Remedy::KeepThpAtBoot],
+        ..RULE.finding(Level::Warn, None, summary)
+    }])
 }
 
 #[cfg(test)]

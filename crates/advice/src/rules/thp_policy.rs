@@ -15,6 +15,7 @@ pub(crate) static RULE: Rule = Rule {
                the top switch says never. Where engines disagree, madvise is what none forbids outright.",
         why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts, \
               memory that a fork copies and an allocator cannot give back. THP never concerns hugetlb memory.",
+        cost: "latency while the kernel compacts memory; memory not given back",
         fix: "Switch it at run time and for the next boot. It holds for memory that is mapped from then on: restart \
               the servers to have it all.",
         sources: &[
@@ -64,6 +65,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let summary = format!("THP is never, and {named} asks for it (-XX:+UseTransparentHugePages)");
         let one = if advised.len() == 1 { advised.first().copied() } else { None };
         findings.push(Finding {
+            short: "THP is never, and a server here asks for it".to_owned(),
             evidence: evidence.clone(),
             remedies: vec![Remedy::SetThp],
             ..RULE.finding(Level::Warn, one, summary)
@@ -78,17 +80,24 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let names: Vec<String> = sizes.iter().map(ToString::to_string).collect();
             format!("THP is {enabled} but always for {}; the advice for {named} is madvise or never", names.join(", "))
         };
+        let short = summary.clone();
         if !wanting.is_empty() {
             let wants = chain::titles(wanting.iter().copied());
-            summary.push_str(&format!("; {wants} would have it always: madvise is where they meet"));
+            summary.push_str(&format!("; {wants} wants always: madvise suits both"));
         }
         let one = if against.len() == 1 { against.first().map(|(instance, _)| *instance) } else { None };
-        findings.push(Finding { evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(level, one, summary) });
+        findings.push(Finding { short, evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(level, one, summary) });
     } else if !always && against.is_empty() && !wanting.is_empty() && enabled != "always" {
         let named = chain::titles(wanting.iter().copied());
         let summary = format!("THP is {enabled}; the advice for {named} is always");
         let one = if wanting.len() == 1 { wanting.first().copied() } else { None };
-        findings.push(Finding { evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(Level::Info, one, summary) });
+        let short = summary.clone();
+        findings.push(Finding {
+            short,
+            evidence,
+            remedies: vec![Remedy::SetThp],
+            ..RULE.finding(Level::Info, one, summary)
+        });
     }
     // What is missing of one server does not silence what is known of the others.
     match missing {
@@ -152,8 +161,8 @@ mod tests {
         mongodb(&mut case, "8.0.4");
         assert_eq!(
             summary(&case).unwrap(),
-            "THP is always; the advice for oracle PROD is madvise or never; mongodb 27017 would have it always: madvise \
-             is where they meet"
+            "THP is always; the advice for oracle PROD is madvise or never; mongodb 27017 wants always: madvise \
+             suits both"
         );
         case.host.thp.enabled = Known("madvise".into());
         assert_eq!(summary(&case), None);

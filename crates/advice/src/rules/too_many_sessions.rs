@@ -20,6 +20,7 @@ pub(crate) static RULE: Rule = Rule {
                processors, 156 for each; the common sizing rule for PostgreSQL's active sessions is two for each core.",
         why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private memory \
               and locks; when they all wake, the host does nothing but switch between them.",
+        cost: "time lost to waiting and switching; page tables for each session",
         fix: "A connection pool in front of the server, or fewer connections in the application's own pool. Nothing \
               has to be restarted for that but the application.",
         sources: &["PostgreSQL wiki, Number Of Database Connections", "Field report: 625 sessions on 4 cores"],
@@ -44,13 +45,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let level = if each >= WARN { Level::Warn } else { Level::Info };
     let count = PageCount(sessions);
     let summary = format!("{} has {count} sessions on {online} processors, {each} for each", instance.title());
+    let short = format!("it has {count} sessions on {online} processors, {each} for each");
     let evidence = vec![
         format!("{count} sessions, counted from {} processes in /proc", instance.pids.len()),
         format!("/sys/devices/system/cpu/online: {online} processors"),
     ];
     let remedies =
         vec![Remedy::Consider("put a connection pool in front, or shrink the application's own pools".into())];
-    Ok(Some(Finding { evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Pools of different sizes are separate: pages of one cannot serve a request for the other. A server that \
               names no size asks for the default one (default_hugepagesz). With a default of 1 GiB an Oracle database \
               asks for that: no source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
+        cost: "page tables in every process, beside a pool that cannot help",
         fix: "Set a pool of the right size aside, or have the server ask for the size that is there (PostgreSQL 14 and \
               later: huge_page_size), and give the other pool back.",
         sources: &[
@@ -43,7 +44,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let held = chain::on_base(host, instance);
     let has = pools.join(", ");
     let (level, then) = leads::next_start(instance, pain(facts, instance));
-    let summary = format!("{} asks for {page} pages, of which there are none ({has}); {held}{then}", instance.title());
+    let summary = format!("{} asks for {page} pages, and there are none ({has}); {held}{then}", instance.title());
+    let short = format!("it asks for {page} pages, and there are none");
     let mut evidence = vec![format!("{}: 0", pool_file(page, "nr_hugepages"))];
     for pool in &others {
         let total = pool.total.get().unwrap_or_default();
@@ -53,7 +55,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.extend(instance.settings.get("huge_page_size").or(instance.setting.as_ref()).map(ToString::to_string));
     let remedies = leads::cure(facts, instance);
     let cost = leads::cost(facts, instance);
-    Ok(Some(Finding { evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
+    Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 fn default_of_one_gib(instance: &Instance) -> Finding {
@@ -61,7 +63,13 @@ fn default_of_one_gib(instance: &Instance) -> Finding {
         format!("{} asks for pages of the default size, which is 1 GiB here; Oracle wants 2 MiB", instance.title());
     let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
     let what = "boot with default_hugepagesz=2M and the pool in 2 MiB pages";
-    Finding { evidence, remedies: vec![Remedy::by_hand(what)], ..RULE.finding(Level::Warn, Some(instance), summary) }
+    let short = "it asks for pages of the default size, 1 GiB; Oracle wants 2 MiB".to_owned();
+    Finding {
+        short,
+        evidence,
+        remedies: vec![Remedy::by_hand(what)],
+        ..RULE.finding(Level::Warn, Some(instance), summary)
+    }
 }
 
 #[cfg(test)]

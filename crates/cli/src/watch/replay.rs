@@ -235,6 +235,7 @@ fn of_incident(incident: &Incident, clock: &Clock) -> (Moment, Moment, Finding) 
         level: if incident.confidence == Confidence::High { Level::Error } else { Level::Warn },
         instance: None,
         summary: incident.summary.clone(),
+        short: incident.summary.clone(),
         evidence: rows.map(|row| format!("{}  {}  ({})", date::moment(row.at, clock), row.what, row.source)).collect(),
         cost: None,
         remedies: Vec::new(),

@@ -1,7 +1,7 @@
 //! Files of /proc/PID: what is read of them, and of processes that are no servers not even their names.
 
+use super::arguments::command_line;
 use super::shape::Shape;
-use super::words::command_line;
 use super::{Keeps, redact};
 use crate::process::{maps, status};
 

@@ -1,11 +1,11 @@
 //! What of each kind of file goes into a capture. Lines that do not are emptied, so that line numbers stay.
 
 use super::Keeps;
+use super::arguments::filter_arguments;
 use super::boot_loader::{boot, kernel_words, words_of};
 use super::processes::process_file;
 use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
-use super::words::filter_arguments;
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 20] = [
@@ -247,7 +247,7 @@ fn is_variable(word: &str) -> bool {
 /// Words and numbers, with what joins them.
 fn is_words(text: &str) -> bool {
     let sign = |sign: char| sign.is_ascii_alphanumeric() || " \t_.,:@%/+*?[]|^$(){}\\-~".contains(sign);
-    text.len() <= 512 && text.chars().all(sign) && super::words::harmless(text)
+    text.len() <= 512 && text.chars().all(sign) && super::arguments::harmless(text)
 }
 
 /// `DOMAIN TYPE memlock VALUE`.
@@ -351,7 +351,7 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
 pub(super) fn section(line: &str) -> Option<String> {
     let (name, _) = line.strip_prefix('[')?.split_once(']')?;
     let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"_.-@ ".contains(&sign);
-    let plain = name.len() <= 64 && name.bytes().all(sign) && super::words::harmless(name);
+    let plain = name.len() <= 64 && name.bytes().all(sign) && super::arguments::harmless(name);
     Some(if plain { format!("[{name}]") } else { "[-]".to_owned() })
 }
 

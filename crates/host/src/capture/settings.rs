@@ -1,9 +1,9 @@
 //! What of a server's configuration goes into a capture: settings that rules look at, each with a value of its kind.
 
 use super::Keeps;
+use super::arguments::filter_arguments;
 use super::redact::section;
 use super::shape::{self, NO_VALUE};
-use super::words::filter_arguments;
 
 /// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
 pub(super) fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
@@ -64,7 +64,7 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     }
     // `*.sga_target`, `PROD1.sga_target`, `storage.dbPath`.
     let plain = |sign: u8| sign.is_ascii_alphanumeric() || b"*_$#+-.".contains(&sign);
-    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::words::harmless(prefix) {
+    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::arguments::harmless(prefix) {
         return None;
     }
     let between =

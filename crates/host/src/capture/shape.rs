@@ -1,6 +1,6 @@
 //! What the value of a setting can be: whatever else stands in its place is none, and may be anything.
 
-use super::words::harmless;
+use super::arguments::harmless;
 
 /// Stands for a value that is none.
 pub const NO_VALUE: &str = "?";

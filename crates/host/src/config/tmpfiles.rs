@@ -5,16 +5,16 @@
 //! one path, spelt alike, the first counts alone, unless all of them append or say the same.
 
 mod attributes;
+mod fields;
 mod order;
 mod specifiers;
-mod words;
 
 use base64::Engine as _;
 use hugewise_model::{Observed, configuration::Place, configuration::TmpfilesWrite};
 
 use self::attributes::{Attributes, attributes};
+use self::fields::{BLANKS, Refused, field, unescaped};
 use self::specifiers::Here;
-use self::words::{BLANKS, Refused, field, unescaped};
 use super::files::{Names, joined, place, stacked};
 use super::pattern::{alternatives, covers};
 use super::read_line::read_lines;

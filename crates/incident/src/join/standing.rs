@@ -1,7 +1,7 @@
 //! What stands all the time, without a moment: findings over the whole window.
 
 use super::facts::Facts;
-use super::words;
+use super::summary;
 use crate::signatures::page_tables;
 use crate::signatures::rows::{apart, bytes};
 use crate::signatures::sight::Sight;
@@ -60,9 +60,9 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     // Without the memory they are of, there is the amount.
     let amount =
         || signatures.iter().flat_map(|one| &one.evidence).next().map_or_else(String::new, |row| row.what.clone());
-    let mut summary = facts.tables.map_or_else(amount, words::share);
+    let mut summary = facts.tables.map_or_else(amount, summary::share);
     if let Some(pool) = facts.pool {
-        summary = format!("{summary}; {}", words::pool(pool));
+        summary = format!("{summary}; {}", summary::pool(pool));
     }
     let slope = sight.rows.iter().find_map(|rows| page_tables::growth(rows, rows.column(Metric::PageTables)?));
     if let Some((by, slope)) = slope {
@@ -90,7 +90,7 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
         confidence: if readings > 1 { Confidence::High } else { Confidence::Medium },
         raised_by,
         against,
-        next: words::next(Verdict::PageTablesStanding, &facts),
+        next: summary::next(Verdict::PageTablesStanding, &facts),
         signatures,
     }
 }
@@ -104,11 +104,11 @@ fn unused(sight: &Sight<'_>, signature: &Signature) -> Incident {
         from: signature.from,
         to: signature.to,
         verdict: Verdict::PoolUnused,
-        summary: facts.pool.map_or_else(String::new, words::pool),
+        summary: facts.pool.map_or_else(String::new, summary::pool),
         confidence: if reserved { Confidence::High } else { Confidence::Medium },
         raised_by: if reserved { Vec::new() } else { vec![raised.to_owned()] },
         against: Vec::new(),
-        next: words::next(Verdict::PoolUnused, &facts),
+        next: summary::next(Verdict::PoolUnused, &facts),
         signatures,
     }
 }

@@ -1,5 +1,6 @@
 //! A checked host as a page.
 
+use hugewise_advice::case::Case;
 use hugewise_model::{Finding, InstanceId, Reason};
 use maud::{Markup, html};
 
@@ -7,7 +8,7 @@ use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
 use super::{Extra, page_with};
 use crate::Checked;
 use crate::palette::Role;
-use crate::text::{closing, instances, nothing};
+use crate::view::{cases, closing, instances, nothing};
 
 pub(crate) fn page(checked: &Checked<'_>) -> String {
     let assessment = checked.assessment;
@@ -15,35 +16,33 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
     let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
     let denied = assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
     let undecided = closing::undecided(checked);
+    let all = cases::of(checked);
+    let to_do = cases::to_do(checked, true);
     let body = html! {
         header {
             p.faint { "hugewise check" }
             h1 { (name(checked.host)) }
-            p.strong { (closing::counts(checked)) }
+            (first(checked, &all))
         }
         (host(checked.host))
-        @if !assessment.findings.is_empty() {
-            section {
-                h2 { "Findings" }
-                @for (at, found) in assessment.findings.iter().enumerate() {
-                    (finding(checked, found, first_of_instance(checked, at)))
-                }
-            }
-        }
         section {
             h2 { "Instances" }
-            @if checked.instances.is_empty() {
-                p {
-                    @match checked.host.processes.reason() {
-                        Some(why) => { "No instance can be recognised: the processes of this host are not known (" (clean(&why)) ")." }
-                        None => { (nothing::none_runs()) }
-                    }
-                }
-            }
+            @if checked.instances.is_empty() { p { (clean(&nothing::why(checked.host))) } }
             (table("instances", &instances::COLUMNS, &instances::rows(checked)))
+            @for (title, note) in instances::notes(checked) { p { span.strong { (clean(&title)) } ": " (clean(&note)) } }
             @for one in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
                 h3 { (clean(&one.instance.to_string())) }
                 (chain(one))
+            }
+        }
+        @if !to_do.is_empty() {
+            section { h2 { "What to do" } ol { @for what in &to_do { li { (clean(what)) } } } }
+        }
+        @if !all.is_empty() {
+            section {
+                h2 { "What is wrong" }
+                p.faint { (closing::counts(checked)) }
+                @for one in &all { (case(checked, one, &to_do)) }
             }
         }
         @if !undecided.is_empty() {
@@ -54,17 +53,38 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
     page_with(&title, &body, &Extra { style: STYLE, script: None })
 }
 
-/// Whether no finding before this one is of the same instance: the chain is shown once.
-fn first_of_instance(checked: &Checked<'_>, at: usize) -> bool {
-    let findings = &checked.assessment.findings;
-    let of = |finding: &Finding| finding.instance.clone();
-    findings.get(at).map(of).is_some_and(|this| !findings.iter().take(at).any(|before| of(before) == this))
+/// What is wrong, what it costs, what to do next; or that all is well.
+fn first(checked: &Checked<'_>, all: &[Case<'_>]) -> Markup {
+    html! {
+        @match cases::worst(all) {
+            Some(case) => {
+                dl.first {
+                    dt class=(class(Role::from(case.level()))) { (case.level().as_str()) }
+                    dd.strong { (clean(&case.cause.summary)) }
+                    dt { "cost" } dd { (clean(&case.cost)) }
+                    dt { "next" } dd { code { (clean(&cases::next(checked, all))) } }
+                }
+            }
+            None => { p.strong { (closing::counts(checked)) } }
+        }
+    }
 }
 
-fn finding(checked: &Checked<'_>, finding: &Finding, with_chain: bool) -> Markup {
+/// One cause with the chain of its instance, and what follows from it.
+fn case(checked: &Checked<'_>, case: &Case<'_>, to_do: &[String]) -> Markup {
     let chains = &checked.assessment.chains;
-    let of = |id: &InstanceId| chains.iter().find(|chain| chain.instance == *id);
-    let broken = finding.instance.as_ref().and_then(of).filter(|_| with_chain);
+    let broken = chains.iter().find(|chain| Some(&chain.instance) == case.cause.instance.as_ref());
+    html! {
+        section.case {
+            (finding(case.cause, to_do, html! { @if let Some(links) = broken { (chain(links)) } }, Some(&case.cost)))
+            @for symptom in &case.symptoms { (finding(symptom, to_do, html! {}, None)) }
+        }
+    }
+}
+
+fn finding(finding: &Finding, to_do: &[String], chain: Markup, cost: Option<&str>) -> Markup {
+    // What stands in the list above is not said again.
+    let besides: Vec<&String> = finding.fix.iter().filter(|line| !to_do.contains(line)).collect();
     html! {
         article class={ "finding " (finding.level.as_str()) } id=(finding.code.as_str()) {
             p.head {
@@ -74,16 +94,16 @@ fn finding(checked: &Checked<'_>, finding: &Finding, with_chain: bool) -> Markup
                 @if let Some(instance) = &finding.instance { span.faint { (clean(&instance.to_string())) } }
             }
             h3 { (clean(&finding.summary)) }
-            @if let Some(links) = broken { (chain(links)) }
+            (chain)
             dl {
                 @if !finding.evidence.is_empty() {
                     dt { "seen" }
                     dd { @for fact in &finding.evidence { p { (clean(fact)) } } }
                 }
-                @if let Some(cost) = &finding.cost { dt { "cost" } dd { (clean(cost)) } }
-                @if !finding.fix.is_empty() {
-                    dt { "fix" }
-                    dd { pre { @for line in &finding.fix { (clean(line)) "\n" } } }
+                @if let Some(cost) = cost { dt { "cost" } dd { (clean(cost)) } }
+                @if !besides.is_empty() {
+                    dt { "do" }
+                    dd { @for line in &besides { p { (clean(line)) } } }
                 }
             }
         }

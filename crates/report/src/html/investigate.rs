@@ -12,11 +12,11 @@ use super::{Extra, page_with};
 use crate::chart::timeline;
 
 mod charts;
+mod prose;
 #[cfg(test)]
 mod tests;
-mod words;
 
-use words::clean;
+use prose::clean;
 
 const STYLE: &str = include_str!("investigate/page.css");
 const SCRIPT: &str = include_str!("investigate/zoom.js");
@@ -87,7 +87,7 @@ fn contents(investigation: &Investigation) -> Markup {
                         @match history.incidents.as_slice() {
                             [] => { span.faint { " nothing found" } }
                             [first, rest @ ..] => {
-                                " " (words::window(first.from, first.to, &history.clock)) ": " (words::sentence(&first.summary))
+                                " " (prose::window(first.from, first.to, &history.clock)) ": " (prose::sentence(&first.summary))
                                 @if !rest.is_empty() { span.faint { " and " (rest.len()) " more" } }
                             }
                         }
@@ -102,7 +102,7 @@ fn contents(investigation: &Investigation) -> Markup {
 fn host(number: usize, history: &History, columns: u32, named: bool) -> Markup {
     let heading = html! { @if named { h2 { (name(history)) } } };
     let Some(span) = charts::span(history) else {
-        return html! { section.host id={ "host-" (number) } { (heading) (words::all(history)) } };
+        return html! { section.host id={ "host-" (number) } { (heading) (prose::all(history)) } };
     };
     let axis = charts::axis(history, span);
     let charts = charts::charts(history, &axis, columns);
@@ -111,7 +111,7 @@ fn host(number: usize, history: &History, columns: u32, named: bool) -> Markup {
             (heading)
             p.faint { (about(history, span)) }
             div.beside {
-                div.words { (words::all(history)) }
+                div.words { (prose::all(history)) }
                 div.charts data-from=(span.0.0) data-to=(span.1.0) data-offset=(axis.offset) role="group"
                     aria-label={ "charts of " (name(history)) } {
                     div.tools hidden {
@@ -152,15 +152,15 @@ fn about(history: &History, span: (Moment, Moment)) -> String {
         }),
         hugewise_incident::Clock::Wall { .. } => false,
     };
-    let zone = words::clock_words(&history.clock, span.0);
+    let zone = prose::clock_words(&history.clock, span.0);
     let change = if changes { "; the host's clock was put forward or back meanwhile, the charts' was not" } else { "" };
-    format!("{}; {zone}{change}; {samples} samples of {from}", words::window(span.0, span.1, &history.clock))
+    format!("{}; {zone}{change}; {samples} samples of {from}", prose::window(span.0, span.1, &history.clock))
 }
 
 fn sources(investigation: &Investigation) -> Markup {
     let row = |source: &Source| {
         let when = match (source.from, source.to) {
-            (Some(from), Some(to)) => words::window(from, to, &source.clock),
+            (Some(from), Some(to)) => prose::window(from, to, &source.clock),
             _ => String::new(),
         };
         html! {

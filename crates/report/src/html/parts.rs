@@ -7,7 +7,7 @@ use crate::palette::Role;
 use crate::plain;
 use crate::screen::Spans;
 use crate::table::{Cell, Column};
-use crate::text::{chain as words, closing, host as lines};
+use crate::view::{chain as words, closing, host as lines};
 
 /// What the classes look like.
 pub(super) const STYLE: &str = include_str!("parts.css");

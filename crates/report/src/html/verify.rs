@@ -8,6 +8,7 @@ use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
 use super::{Extra, page_with};
 use crate::Verified;
 use crate::text::verify;
+use crate::view::standing::role;
 
 pub(crate) fn page(verified: &Verified<'_>) -> String {
     let title = format!("hugewise verify: {}", name(verified.host));
@@ -15,7 +16,7 @@ pub(crate) fn page(verified: &Verified<'_>) -> String {
         header {
             p.faint { "hugewise verify" }
             h1 { (name(verified.host)) }
-            p class=(class(verify::role(verified.verdict))) { (clean(&verified.summary())) "." }
+            p class=(class(role(verified.verdict))) { (clean(&verified.summary())) "." }
         }
         (host(verified.host))
         @if !verified.instances.is_empty() {

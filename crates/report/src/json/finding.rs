@@ -18,6 +18,8 @@ pub struct Finding {
     pub instance: Option<String>,
     /// One sentence.
     pub summary: String,
+    /// The fact that matters, in a few words for readers who know which instance is meant.
+    pub short: String,
     /// Facts that it rests on.
     pub evidence: Vec<String>,
     /// What it costs; null where no number is known.
@@ -104,6 +106,7 @@ impl From<&hugewise_model::Finding> for Finding {
             level: finding.level.as_str(),
             instance: finding.instance.as_ref().map(ToString::to_string),
             summary: finding.summary.clone(),
+            short: finding.short.clone(),
             evidence: finding.evidence.clone(),
             cost: finding.cost.clone(),
             fix: finding.fix.clone(),

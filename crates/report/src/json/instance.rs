@@ -53,11 +53,13 @@ pub struct Instance {
     pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
     /// The systemd service that it runs in.
     pub unit: Option<String>,
-    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty for a stranger, for which
-    /// nothing is planned unless it is named.
+    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty where nothing vouches for
+    /// it: nothing is planned for it then, unless it is named.
     pub vouched_by: Vec<&'static str>,
     /// At most so much of its segments has been touched.
     pub touched_bytes: Option<u64>,
+    /// At least so much of its shared memory on base pages is on transparent huge pages, mapped whole.
+    pub transparent_bytes: Option<u64>,
     /// Soft limit of locked memory of the main process; null where unlimited or not known: `reasons` tells which.
     pub memlock_bytes: Option<u64>,
     /// Memory that huge pages could back, largest first.
@@ -209,6 +211,7 @@ impl Instance {
             unit: reasons.derive("unit", instance.unit.clone(), "absent"),
             vouched_by: instance.vouchers.iter().map(|voucher| voucher.as_str()).collect(),
             touched_bytes: reasons.take("touched_bytes", &instance.touched).map(Bytes::get),
+            transparent_bytes: reasons.take("transparent_bytes", &instance.transparent).map(Bytes::get),
             memlock_bytes,
             segments: instance.segments.iter().map(Segment::from).collect(),
             chain: chain.map(|chain| chain.links.iter().map(ChainLink::from).collect()).unwrap_or_default(),

@@ -145,7 +145,7 @@ impl From<&LogReport> for Log {
 impl From<&Verified<'_>> for Verify {
     fn from(verified: &Verified<'_>) -> Self {
         let Verified { host, instances, assessment, unread, .. } = *verified;
-        let checked = Checked { host, instances, assessment, unread };
+        let checked = Checked { host, instances, assessment, unread, root: None };
         let not_counted = verified.left_out().map(|(instance, why)| NotCounted { instance: instance.title(), why });
         let disagreements = verified.disagreements.iter().map(|it| Disagreement {
             instance: it.instance.clone(),

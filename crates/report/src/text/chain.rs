@@ -1,12 +1,13 @@
-//! The chain between an instance and its huge pages.
+//! The chain between an instance and its huge pages, line by line.
 
 use std::io;
 
-use hugewise_model::{Chain, Link, LinkName, LinkState};
+use hugewise_model::{Chain, Link};
 
-use super::findings::{LABELS, TEXT, labelled};
+use super::labels::{LABELS, TEXT, labelled};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
+use crate::view::chain::{name, role, state};
 
 /// The cause, then the chain: on one line where that fits, else a line a link.
 pub(super) fn write(screen: &mut Screen<'_>, chain: &Chain) -> io::Result<()> {
@@ -42,37 +43,6 @@ fn apart(screen: &mut Screen<'_>, chain: &Chain) -> io::Result<()> {
 fn cause(link: &Link) -> Spans {
     let cause = labelled("cause").add(Role::Strong, name(link.name));
     if link.evidence.is_empty() { cause } else { cause.add(Role::Text, &format!(": {}", link.evidence)) }
-}
-
-/// What a link is called.
-pub const fn name(link: LinkName) -> &'static str {
-    match link {
-        LinkName::Asked => "asked for",
-        LinkName::Pool => "pool",
-        LinkName::Room => "room",
-        LinkName::Permission => "permission",
-        LinkName::Cgroup => "cgroup",
-        LinkName::Mapped => "mapped",
-    }
-}
-
-/// Whether a link holds: the cause stands out; what is broken behind it may be so because of it.
-pub fn state(chain: &Chain, link: &Link) -> &'static str {
-    match link.state {
-        LinkState::Ok => "yes",
-        LinkState::Broken if chain.broken().is_some_and(|cause| cause.name == link.name) => "NO",
-        LinkState::Broken => "no",
-        LinkState::Unknown => "?",
-    }
-}
-
-/// What the state of a link means to its reader.
-pub const fn role(state: LinkState) -> Role {
-    match state {
-        LinkState::Ok => Role::Good,
-        LinkState::Broken => Role::Error,
-        LinkState::Unknown => Role::Quiet,
-    }
 }
 
 const _: () = assert!(LABELS < TEXT);

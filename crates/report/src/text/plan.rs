@@ -8,7 +8,7 @@ use hugewise_change::plan::{Change, CommandChange, Expected, Instruction, Plan, 
 use hugewise_model::Bytes;
 use hugewise_model::escape::diff as escape;
 
-use super::findings::{LABELS, TEXT, labelled};
+use super::labels::{LABELS, TEXT, labelled};
 use super::{closing, counted};
 use crate::formats::{shown_words, whose};
 use crate::palette::Role;

@@ -8,10 +8,12 @@ use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{DemandSource, Instance, Limit, PageSize};
 
-use super::{chain, closing, findings};
+use super::labels::{TEXT, labelled};
+use super::{chain, closing};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
+use crate::view::standing::role;
 use crate::{Layout, Verified};
 
 pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
@@ -100,31 +102,22 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     ]
 }
 
-pub(crate) const fn role(standing: &Standing) -> Role {
-    match standing {
-        Standing::All => Role::Good,
-        Standing::Partly => Role::Warn,
-        Standing::None | Standing::DoesNotStart => Role::Error,
-        Standing::Unknown | Standing::NotCounted(_) => Role::Quiet,
-    }
-}
-
 fn report(screen: &mut Screen<'_>, log: &LogReport) -> io::Result<()> {
     let started = log.started_at.as_deref().map(|time| format!(", started {time}")).unwrap_or_default();
     let about = format!("  {} ({}{started})", log.path, log.format);
     screen.flow(6, &Spans::new().add(Role::Quiet, "log").add(Role::Text, &about))?;
     let (role, verdict) = verdict(log);
-    let mut says = findings::labelled("says").add(role, verdict);
+    let mut says = labelled("says").add(role, verdict);
     for part in facts(log) {
         says.push(Role::Text, &format!("; {part}"));
     }
-    screen.flow(findings::TEXT, &says)?;
+    screen.flow(TEXT, &says)?;
     if !log.reason.is_empty() {
-        screen.flow(findings::TEXT, &findings::labelled("why").add(Role::Text, &log.reason))?;
+        screen.flow(TEXT, &labelled("why").add(Role::Text, &log.reason))?;
     }
     for (at, error) in log.errors.iter().take(MOST_ERRORS).enumerate() {
-        let label = findings::labelled(if at == 0 { "errors" } else { "" });
-        screen.flow(findings::TEXT, &label.add(Role::Text, error))?;
+        let label = labelled(if at == 0 { "errors" } else { "" });
+        screen.flow(TEXT, &label.add(Role::Text, error))?;
     }
     Ok(())
 }

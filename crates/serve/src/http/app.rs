@@ -176,7 +176,7 @@ async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, Stri
     // It is never closed.
     let _turn = app.sizing.acquire().await;
     let written = reading.size(&request, |report| text(|into| report.write_json(into)));
-    let written = written.map_err(|error| Refusal(query::status(&error), query::told(&error)))?;
+    let written = written.map_err(|error| Refusal(query::status(&error), query::explain(&error)))?;
     written.map(json).map_err(unwritten)
 }
 

@@ -45,7 +45,7 @@ pub(super) const fn status(error: &SizeError) -> StatusCode {
 }
 
 /// The same in words; the command line has ways that a question to this interface has not.
-pub(super) fn told(error: &SizeError) -> String {
+pub(super) fn explain(error: &SizeError) -> String {
     match error {
         SizeError::NothingToSize => "nothing to size: no server that could use huge pages runs on this host".into(),
         other => other.to_string(),
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn an_answer_names_nothing_that_cannot_be_asked_here() {
         let error = SizeError::NothingToSize;
-        assert!(error.to_string().contains("--engine") && !told(&error).contains("--"), "{}", told(&error));
+        assert!(error.to_string().contains("--engine") && !explain(&error).contains("--"), "{}", explain(&error));
     }
 
     fn ask(asked: &[(&str, &str)]) -> Result<Request, String> {

@@ -36,6 +36,7 @@ pub(super) fn finding(code: &'static str, instance: Option<&str>) -> Finding {
         level: Level::Error,
         instance: instance.and_then(id),
         summary: format!("{code} is wrong"),
+        short: format!("{code} is wrong"),
         evidence: vec!["/proc/meminfo: HugePages_Total 0".into()],
         cost: Some("4.1 GiB of page tables".into()),
         remedies: Vec::new(),

@@ -4,7 +4,7 @@
 //! Where /etc is the machine's own (ostree, transactional-update, Flatcar), drop-ins in it are; only the kernel's command
 //! line goes another way. Where it is not (Bottlerocket, Talos, NixOS, a root in memory), nothing of the boot is ours.
 
-mod words;
+mod instructions;
 
 use hugewise_host::kernel::mounts;
 use hugewise_host::{Door, Source};
@@ -13,7 +13,7 @@ use hugewise_model::{Host, Remedy};
 use super::Ask;
 use super::draft::{Draft, Drafted};
 use crate::plan::{Change, Plan, Risk, When};
-use words::Wanted;
+use instructions::Wanted;
 
 /// How a system is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ fn is_in_memory(source: &dyn Source, word: &dyn Fn(&str) -> bool) -> bool {
 /// What is to be done by hand for these words on the kernel's command line; `None` where hugewise does it.
 pub(super) fn kernel_words(ask: &Ask<'_>, words: &[String]) -> Option<Vec<String>> {
     let image = of(ask.source, ask.host)?;
-    Some(words::lines(image, &Wanted::kernel(words.to_vec())))
+    Some(instructions::lines(image, &Wanted::kernel(words.to_vec())))
 }
 
 /// Takes out of the plan what this system would not keep, and says what it takes instead.
@@ -156,7 +156,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.steps.retain(|step| !step.changes.is_empty());
     if !wanted.is_empty() {
         let title = "what the next boot is to find, in this system's own configuration";
-        draft.instruct(title, &words::lines(image, &wanted), Risk::Reboot, None);
+        draft.instruct(title, &instructions::lines(image, &wanted), Risk::Reboot, None);
     }
 }
 

@@ -14,6 +14,7 @@ fn made_up(code: &'static str, instance: Option<InstanceId>, remedies: Vec<Remed
         name: "made-up",
         level: Level::Warn,
         instance,
+        short: String::new(),
         summary: "something is wrong".into(),
         evidence: Vec::new(),
         cost: None,

@@ -1,8 +1,8 @@
 //! Mode, user, group and age: they mean nothing to a write, but a line where one of them is none is refused, and lines
 //! about one path differ by them.
 
+use super::fields::Refused;
 use super::specifiers::Here;
-use super::words::Refused;
 
 /// The four fields, as far as they are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use hugewise_model::host::Accounts;
 
-use super::words::Refused;
+use super::fields::Refused;
 use crate::Source;
 use crate::config::accounts;
 use crate::config::files::lines;

@@ -9,6 +9,7 @@
 mod activity;
 mod bytes;
 mod clock;
+mod columns;
 mod cpu;
 mod header;
 mod record;
@@ -16,7 +17,6 @@ pub mod sadf;
 pub mod text;
 mod trust;
 mod window;
-mod words;
 
 use std::io::Read;
 use std::time::Duration;

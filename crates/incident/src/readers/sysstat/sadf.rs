@@ -8,7 +8,7 @@ use std::time::Duration;
 use hugewise_model::KernelRelease;
 
 use super::super::calendar;
-use super::words::{self, Said};
+use super::columns::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
 
@@ -129,7 +129,7 @@ impl Host {
                 let all = element.get("cpu").is_none_or(|cpu| cpu == "all");
                 let value = element.number("value").or_else(|| element.number("all"));
                 if let Some(value) = value.filter(|_| all && element.get("intr") == Some("sum")) {
-                    self.said.extend(words::key("interrupts", "sum").map(|word| (word, value)));
+                    self.said.extend(columns::key("interrupts", "sum").map(|word| (word, value)));
                 }
             }
             name => self.say(name, element),
@@ -138,7 +138,7 @@ impl Host {
 
     fn say(&mut self, group: &str, element: &Element) {
         for (name, _) in &element.attributes {
-            if let Some((word, value)) = words::key(group, name).zip(element.number(name)) {
+            if let Some((word, value)) = columns::key(group, name).zip(element.number(name)) {
                 self.said.push((word, value));
             }
         }
@@ -168,7 +168,7 @@ impl Host {
         let Some((at, interval)) = self.sample.take() else { return };
         self.series.push(at, interval);
         let row = self.series.samples().len() - 1;
-        words::set(&mut self.series, row, &said, self.kernel.as_ref());
+        columns::set(&mut self.series, row, &said, self.kernel.as_ref());
         if let Some(processors) = self.processors {
             self.series.set_at(row, Metric::Processors, processors);
         }
@@ -176,7 +176,7 @@ impl Host {
 
     fn finished(mut self) -> Series {
         self.flush();
-        words::distrust(&mut self.series, self.kernel.as_ref());
+        columns::distrust(&mut self.series, self.kernel.as_ref());
         if !self.told && !self.series.samples().is_empty() {
             self.series
                 .problem("does not say which clock its times are of: taken for UTC, as sadf prints them unasked");

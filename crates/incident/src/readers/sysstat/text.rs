@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use hugewise_model::KernelRelease;
 
 use super::super::calendar::{self, DAY, time_of_day};
-use super::words::{self, Said};
+use super::columns::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
 
@@ -59,7 +59,7 @@ struct Host {
 
 impl Host {
     fn finished(mut self) -> Series {
-        words::distrust(&mut self.series, self.kernel.as_ref());
+        columns::distrust(&mut self.series, self.kernel.as_ref());
         if self.misplaced > 0 {
             let misplaced = self.misplaced;
             self.series.problem(format!("{misplaced} lines are of times that other tables lack, and left out"));
@@ -231,7 +231,7 @@ impl Reader {
         let words = columns.iter().map(|heading| match sum {
             Some(sum) if matches!(*heading, "all" | "intr/s") => Some(sum),
             Some(_) => None,
-            None => words::heading(heading),
+            None => columns::heading(heading),
         });
         self.table = Table { columns: words.collect(), item, before: at };
     }
@@ -250,7 +250,7 @@ impl Reader {
         if let Some(host) = self.hosts.last_mut()
             && let Some(row) = host.row(at, before)
         {
-            words::set(&mut host.series, row, &said, host.kernel.as_ref());
+            columns::set(&mut host.series, row, &said, host.kernel.as_ref());
         }
     }
 }

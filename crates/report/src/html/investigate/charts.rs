@@ -3,7 +3,7 @@
 use hugewise_incident::{Clock, History, MarkKind, Metric, Moment, Series};
 use maud::{Markup, html};
 
-use super::words::day_and_time;
+use super::prose::day_and_time;
 use crate::chart::thin::Columns;
 use crate::chart::timeline::{Axis, Band, Layer, Timeline};
 use crate::chart::{Caption, Unit, class, dashes};

@@ -3,9 +3,9 @@
 use hugewise_model::{Finding, HugePageUse, LinkState};
 use hugewise_report::palette::Role;
 use hugewise_report::screen::Spans;
-use hugewise_report::text::chain;
+use hugewise_report::view::chain;
 
-use super::lists::said;
+use super::lists::with_instance;
 use crate::watch::frame::{Frame, InstanceRow};
 use crate::watch::view;
 
@@ -39,14 +39,14 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
     let of_it = |finding: &&Finding| row.id.is_some() && finding.instance == row.id;
     for finding in frame.findings.iter().filter(of_it) {
         lines.push((0, Spans::new()));
-        lines.extend(told(finding));
+        lines.extend(finding_lines(finding));
     }
     lines
 }
 
 pub(super) fn finding(frame: &Frame, key: &str) -> Vec<(usize, Spans)> {
     match view::keyed(&frame.findings).find(|(of_it, _)| of_it == key) {
-        Some((_, finding)) => told(finding),
+        Some((_, finding)) => finding_lines(finding),
         None => vec![(0, Spans::from("It is not there at this moment."))],
     }
 }
@@ -61,15 +61,15 @@ fn facts(row: &InstanceRow) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn told(finding: &Finding) -> Vec<(usize, Spans)> {
+fn finding_lines(finding: &Finding) -> Vec<(usize, Spans)> {
     let first = Spans::new()
         .add(Role::from(finding.level), finding.level.as_str())
         .add(Role::Strong, &format!(" {} {}", finding.code, finding.name))
-        .add(Role::Text, &format!("  {}", said(finding)));
+        .add(Role::Text, &format!("  {}", with_instance(finding)));
     let mut lines = vec![(2, first)];
-    lines.extend(finding.evidence.iter().map(|fact| labelled("  evidence", fact)));
+    lines.extend(finding.evidence.iter().map(|fact| labelled("  seen", fact)));
     lines.extend(finding.cost.iter().map(|cost| labelled("  cost", cost)));
-    lines.extend(finding.fix.iter().map(|line| labelled("  fix", line)));
+    lines.extend(finding.fix.iter().map(|line| labelled("  do", line)));
     lines
 }
 

@@ -4,7 +4,7 @@ use hugewise_model::{Bytes, Finding, HugePageUse};
 use hugewise_report::palette::Role;
 use hugewise_report::plain::clean;
 use hugewise_report::screen::{Spans, columns};
-use hugewise_report::text::chain;
+use hugewise_report::view::chain;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
@@ -107,7 +107,7 @@ fn amount(bytes: Option<Bytes>) -> String {
 }
 
 /// What a finding says, with the instance that it is about: most name it themselves.
-pub(super) fn said(finding: &Finding) -> String {
+pub(super) fn with_instance(finding: &Finding) -> String {
     match finding.instance.as_ref().map(ToString::to_string).filter(|title| !finding.summary.contains(title)) {
         Some(title) => format!("{title}: {}", finding.summary),
         None => finding.summary.clone(),
@@ -134,7 +134,7 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
         Row::new(vec![
             Cell::new(Text::styled(finding.level.as_str(), style(view.palette, Role::from(finding.level)))),
             Cell::new(Text::styled(format!("{} {}", finding.code, finding.name), style(view.palette, Role::Strong))),
-            Cell::new(clean(&said(finding)).into_owned()),
+            Cell::new(clean(&with_instance(finding)).into_owned()),
         ])
     };
     let name = |finding: &&Finding| finding.code.as_str().len() + finding.name.len() + 1;

@@ -1,0 +1,94 @@
+//! What is wrong, what it costs, what to do: the words of `check`.
+
+use hugewise_advice::case::{Case, cases};
+use hugewise_advice::remedy;
+use hugewise_model::escape::shell;
+use hugewise_model::{Finding, Level, Remedy};
+
+use crate::Checked;
+use crate::plain::clean;
+use crate::screen::columns;
+
+/// The cases of a report, worst first.
+pub(crate) fn of<'a>(checked: &'a Checked<'_>) -> Vec<Case<'a>> {
+    cases(checked.host, checked.instances, checked.assessment)
+}
+
+/// The case that stands above everything else; none where all is well.
+pub(crate) fn worst<'a, 'b>(cases: &'b [Case<'a>]) -> Option<&'b Case<'a>> {
+    cases.first().filter(|case| case.level() >= Level::Warn)
+}
+
+/// What is wrong, in so many columns: the whole sentence where it fits, else the fact that matters.
+pub(crate) fn headline(finding: &Finding, room: usize) -> String {
+    if columns(&clean(&finding.summary)) <= room { finding.summary.clone() } else { briefly(finding) }
+}
+
+/// The fact that matters, with the instance that it is about: `oracle PROD holds ...`.
+fn briefly(finding: &Finding) -> String {
+    let short = &finding.short;
+    match finding.instance.as_ref().map(ToString::to_string).filter(|title| !short.contains(title)) {
+        Some(title) => match short.strip_prefix("it ") {
+            Some(rest) => format!("{title} {rest}"),
+            None => format!("{title}: {short}"),
+        },
+        None => short.clone(),
+    }
+}
+
+/// The command that goes on from here, as it can be pasted.
+pub(crate) fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
+    let in_plan = |remedy: &Remedy| !matches!(remedy, Remedy::Consider(_));
+    let warns = checked.assessment.findings.iter().filter(|finding| finding.level >= Level::Warn);
+    match cases.first() {
+        Some(case) if !warns.flat_map(|finding| &finding.remedies).any(in_plan) => {
+            format!("hugewise rules {}", case.cause.code)
+        }
+        _ => match checked.root {
+            Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
+            None => "sudo hugewise plan".into(),
+        },
+    }
+}
+
+/// What is to be done, each thing once, in its order: for what warns, or where nothing does for what is worth a note. With
+/// everything that would help too, or without it where there is something better.
+pub(crate) fn to_do(checked: &Checked<'_>, everything: bool) -> Vec<String> {
+    let worst = checked.assessment.findings.iter().map(|finding| finding.level).max();
+    let least = worst.unwrap_or(Level::Info).min(Level::Warn);
+    let all = remedy::to_do(checked.host, checked.instances, checked.assessment, least);
+    let only_considered = all.iter().all(|(remedy, _)| matches!(remedy, Remedy::Consider(_)));
+    let wanted = |remedy: &Remedy| everything || only_considered || !matches!(remedy, Remedy::Consider(_));
+    all.into_iter().filter(|(remedy, _)| wanted(remedy)).map(|(_, what)| what).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn the_next_command_names_the_capture_as_a_shell_takes_it() {
+        let sample = samples::prod();
+        let next_of = |root| {
+            let checked = Checked { root, ..sample.checked() };
+            next(&checked, &of(&checked))
+        };
+        assert_eq!(next_of(None), "sudo hugewise plan");
+        assert_eq!(next_of(Some(Path::new("fixtures/hosts/x"))), "hugewise plan --root fixtures/hosts/x");
+        assert_eq!(next_of(Some(Path::new("my hosts/it's"))), r"hugewise plan --root 'my hosts/it'\''s'");
+    }
+
+    #[test]
+    fn a_headline_is_the_whole_sentence_or_the_fact_that_matters() {
+        let mut finding = samples::prod().assessment.findings.remove(0);
+        assert_eq!(headline(&finding, 100), finding.summary);
+        assert_eq!(headline(&finding, 60), "oracle PROD holds 34.0 GiB on 4 KiB pages");
+        finding.short = "its memlock limit is 64 KiB".into();
+        assert_eq!(headline(&finding, 60), "oracle PROD: its memlock limit is 64 KiB");
+        finding.instance = None;
+        assert_eq!(headline(&finding, 60), "its memlock limit is 64 KiB");
+    }
+}

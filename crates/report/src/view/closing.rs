@@ -1,0 +1,97 @@
+//! How much was found, what could not be told, and as whom to run.
+
+use std::collections::BTreeMap;
+
+use hugewise_advice::situation::Moment;
+use hugewise_advice::standing::Standing;
+use hugewise_model::{Host, InstanceId, Level, Observed, Unread};
+
+use super::counted;
+use crate::Checked;
+
+/// Whether everything that is there was read, and every question that was asked of it has its answer.
+pub(crate) fn is_complete(checked: &Checked<'_>) -> bool {
+    checked.unread.is_empty() && undecided(checked).is_empty()
+}
+
+/// How much was found, and the rule that explains the worst of it.
+pub(crate) fn counts(checked: &Checked<'_>) -> String {
+    let findings = &checked.assessment.findings;
+    let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
+    let Some(worst) = findings.first() else {
+        return if is_complete(checked) {
+            "Nothing wrong was found."
+        } else {
+            "Nothing wrong was found in what could be read."
+        }
+        .into();
+    };
+    let mut parts = Vec::new();
+    if errors > 0 {
+        parts.push(counted(errors, "error", "errors"));
+    }
+    if warnings > 0 {
+        parts.push(counted(warnings, "warning", "warnings"));
+    }
+    if infos > 0 {
+        parts.push(counted(infos, "note", "notes"));
+    }
+    format!("{} (hugewise rules {}).", parts.join(", "), worst.code)
+}
+
+/// What could not be told: verdicts of rules, and moments of instances on which no rule has said why.
+pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
+    let assessment = checked.assessment;
+    let verdicts = assessment.unknown.iter().map(|verdict| match &verdict.instance {
+        Some(instance) => format!("{} {} of {instance} ({})", verdict.code, verdict.name, verdict.missing),
+        None => format!("{} {} ({})", verdict.code, verdict.name, verdict.missing),
+    });
+    let explained = |id: &InstanceId| assessment.unknown.iter().any(|verdict| verdict.instance.as_ref() == Some(id));
+    let silent = checked.instances.iter().filter(|instance| !explained(&instance.id()));
+    let moments = silent.filter_map(|instance| {
+        let moments = assessment.situation.of(instance)?;
+        let open = |moment: &&Moment| moments.at(**moment).standing == Standing::Unknown;
+        let moment = Moment::ALL.iter().find(open)?;
+        let why = moments.at(*moment).why.as_deref().unwrap_or("not told");
+        Some(format!("{} of {} ({why})", moment.as_str(), instance.title()))
+    });
+    verdicts.chain(moments).collect()
+}
+
+/// The same file of many processes is one entry.
+pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
+    let mut groups: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
+    for fact in unread {
+        let kind = if fact.why.starts_with("malformed") { fact.what.clone() } else { pattern(&fact.what) };
+        groups.entry((kind, &fact.why)).or_default().push(&fact.what);
+    }
+    groups
+        .into_iter()
+        .map(|((pattern, why), members)| match members.as_slice() {
+            [one] => format!("{one} ({why})"),
+            many => format!("{pattern} of {} processes ({why})", many.len()),
+        })
+        .collect()
+}
+
+/// `/proc/4711/maps` as `/proc/PID/maps`.
+fn pattern(what: &str) -> String {
+    let Some(below) = what.strip_prefix("/proc/") else { return what.to_owned() };
+    let (first, rest) = below.split_once('/').unwrap_or((below, ""));
+    if !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("/proc/PID/{rest}")
+    } else {
+        what.to_owned()
+    }
+}
+
+/// Who would see more.
+pub(crate) fn as_whom(host: &Host, denied: bool) -> &'static str {
+    match (denied, &host.read_as, host.live) {
+        (true, Observed::Known(0), _) => " Even root may not read these: a container or a security policy blocks it.",
+        (true, _, true) => " Run as root to see the rest.",
+        (true, _, false) => " Capture as root to see the rest.",
+        (false, ..) => "",
+    }
+}

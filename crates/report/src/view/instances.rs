@@ -1,0 +1,154 @@
+//! The table of instances.
+
+use hugewise_advice::forecast::per_process;
+use hugewise_advice::situation::Moment;
+use hugewise_advice::standing::Standing;
+use hugewise_advice::stranger;
+use hugewise_model::instance::SessionModel;
+use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+
+use super::{shown, standing as roles};
+use crate::Checked;
+use crate::palette::Role;
+use crate::plain::clean;
+use crate::table::{Cell, Column};
+
+/// The columns of the table.
+pub(crate) const COLUMNS: [Column; 8] = [
+    Column { heading: "instance", short: "instance", right: false, least: Some(12) },
+    Column { heading: "now", short: "now", right: false, least: None },
+    Column { heading: "restart", short: "restart", right: false, least: None },
+    Column { heading: "reboot", short: "reboot", right: false, least: None },
+    Column { heading: "sessions", short: "sess.", right: true, least: None },
+    Column { heading: "segments", short: "segments", right: true, least: None },
+    Column { heading: "page tables", short: "tables", right: true, least: None },
+    Column { heading: "a session", short: "session", right: true, least: None },
+];
+
+/// The columns that a narrow terminal does without, the first of them first.
+pub(crate) const GIVE_WAY: [usize; 4] = [7, 4, 6, 5];
+
+/// What there is to say of instances below their table, each with its title.
+pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
+    let transparent = checked.instances.iter().filter_map(|one| Some((one.title(), on_transparent(one)?)));
+    let unvouched: Vec<&Instance> = checked.instances.iter().filter(|instance| !instance.is_vouched()).collect();
+    let named = unvouched.iter().take(MOST_UNVOUCHED).map(|instance| {
+        let how = format!("{}; to plan for it, name it: {}", stranger::why(instance), stranger::plan_for(instance));
+        (instance.title(), how)
+    });
+    let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
+    let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
+    transparent.chain(named).chain(more).collect()
+}
+
+/// How many that nothing vouches for are named one by one: anybody can start as many as he likes.
+const MOST_UNVOUCHED: usize = 3;
+
+/// `1.7 of 2.2 GiB on transparent huge pages`; nothing where none of it is known to be.
+pub(crate) fn on_transparent(instance: &Instance) -> Option<String> {
+    let transparent = instance.transparent.get().filter(|bytes| *bytes > Bytes::ZERO)?;
+    let (part, whole) = (transparent.to_string(), instance.segment_bytes().to_string());
+    let part = match (part.split_once(' '), whole.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        _ => part,
+    };
+    Some(format!("at least {part} of {whole} is on transparent huge pages"))
+}
+
+/// The table's rows, an instance a row.
+pub(crate) fn rows(checked: &Checked<'_>) -> Vec<Vec<Cell>> {
+    checked.instances.iter().map(|instance| row(checked, instance)).collect()
+}
+
+fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
+    let moments = checked.assessment.situation.of(instance);
+    let at = |moment: Moment| match moments {
+        Some(moments) => outlook(&moments.at(moment).standing),
+        None => Cell::new(Role::Quiet, "?"),
+    };
+    vec![
+        title(instance),
+        at(Moment::Now),
+        at(Moment::Restart),
+        at(Moment::Boot),
+        Cell::new(Role::Text, shown(&instance.sessions)),
+        Cell::new(Role::Text, segments(instance)),
+        Cell::new(Role::Text, shown(&instance.page_tables)),
+        Cell::new(Role::Text, shown(&a_session(instance))),
+    ]
+}
+
+/// `oracle PROD 19.22.0`, `postgresql 5433 (15)`; without the version where there is no place for it.
+fn title(instance: &Instance) -> Cell {
+    let title = instance.title();
+    let version = instance.version.known().filter(|version| !instance.name.starts_with(version.as_str()));
+    let Some(version) = version else { return Cell::new(Role::Strong, title) };
+    // A number behind a number would be taken for a part of the name.
+    let is_number = instance.name.rsplit(' ').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    let whole = if is_number { format!("{title} ({version})") } else { format!("{title} {version}") };
+    Cell { brief: Some(clean(&title).into_owned()), ..Cell::new(Role::Strong, whole) }
+}
+
+/// A moment in one word.
+fn outlook(standing: &Standing) -> Cell {
+    let word = match standing {
+        Standing::DoesNotStart => "fails",
+        Standing::Unknown => "?",
+        Standing::NotCounted(_) => "-",
+        Standing::All | Standing::Partly | Standing::None => standing.as_str(),
+    };
+    Cell::new(roles::role(standing), word)
+}
+
+fn segments(instance: &Instance) -> String {
+    match (instance.segments.is_empty(), instance.huge_pages) {
+        (true, HugePageUse::Unknown) => "?".into(),
+        (true, _) => "-".into(),
+        (false, _) => instance.segment_bytes().to_string(),
+    }
+}
+
+/// Page tables of one more session, as the forecast reckons them. Sessions that are threads
+/// share the one set of page tables and cost none of their own.
+fn a_session(instance: &Instance) -> Observed<Bytes> {
+    match instance.session_model {
+        SessionModel::Threads => Observed::Absent,
+        SessionModel::Processes => instance.page_tables.clone().and_then(|_| Observed::from(per_process(instance))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    fn cell(name: &str, version: &str) -> String {
+        let mut instance = samples::prod().instances.remove(0);
+        (instance.name, instance.version) = (name.into(), Observed::Known(version.into()));
+        title(&instance).text
+    }
+
+    #[test]
+    fn a_version_is_in_parentheses_where_it_could_be_taken_for_a_part_of_the_name() {
+        assert_eq!(cell("PROD", "19.22.0"), "oracle PROD 19.22.0");
+        assert_eq!(cell("5433", "15"), "oracle 5433 (15)");
+        assert_eq!(cell("PROD2", "19c"), "oracle PROD2 19c");
+        assert_eq!(cell("15/main", "15"), "oracle 15/main");
+    }
+
+    #[test]
+    fn what_is_on_transparent_huge_pages_is_said_below_the_table_in_text_and_on_the_page() {
+        let mut sample = samples::prod();
+        sample.instances[0].transparent = Observed::Known(Bytes::from_mib(1740));
+        sample.instances[0].segments.truncate(1);
+        sample.instances[0].segments[0].size = Bytes::from_mib(2252);
+        let said = "oracle PROD: at least 1.7 of 2.2 GiB is on transparent huge pages";
+        assert!(sample.text(80).contains(said), "{}", sample.text(80));
+        assert!(sample.text(100).contains(said));
+        let mut page = Vec::new();
+        sample.checked().write_html(&mut page).unwrap();
+        assert!(String::from_utf8(page).unwrap().contains("at least 1.7 of 2.2 GiB is on transparent huge pages"));
+        assert_eq!(sample.json()["instances"][0]["transparent_bytes"], 1740_u64 << 20);
+        assert_eq!(sample.json()["instances"][1]["reasons"]["transparent_bytes"], "absent");
+    }
+}
