@@ -4,6 +4,7 @@
 //! are known to be harmless: see `redact` for files and `words` for command lines.
 
 mod boot_loader;
+mod lines;
 mod processes;
 mod redact;
 mod settings;

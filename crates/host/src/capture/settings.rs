@@ -1,7 +1,7 @@
 //! What of a server's configuration goes into a capture: settings that rules look at, each with a value of its kind.
 
 use super::Keeps;
-use super::redact::section;
+use super::lines::section;
 use super::shape::{self, NO_VALUE};
 use super::words::filter_arguments;
 
@@ -64,7 +64,7 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     }
     // `*.sga_target`, `PROD1.sga_target`, `storage.dbPath`.
     let plain = |sign: u8| sign.is_ascii_alphanumeric() || b"*_$#+-.".contains(&sign);
-    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::words::harmless(prefix) {
+    if prefix.len() > 64 || !prefix.bytes().all(plain) || !shape::harmless(prefix) {
         return None;
     }
     let between =

@@ -10,35 +10,13 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
+use super::errno::{is_absence, not_known, observed};
+use super::kernel_systems::is_kernels;
 use super::owned::{name_length, too_large};
-use super::owner::is_kernels;
 use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
 pub(super) const MAX_LINKS: u32 = 40;
-
-/// Whether an error number says that nothing is there. Whatever else keeps a file from being read is no proof of that.
-const fn is_absence(error: Errno) -> bool {
-    matches!(error, Errno::NOENT | Errno::NOTDIR)
-}
-
-/// What an error number says of a fact.
-pub(super) fn not_known<T>(error: Errno) -> Observed<T> {
-    match error {
-        error if is_absence(error) => Observed::Absent,
-        Errno::ACCESS | Errno::PERM => Observed::Denied,
-        Errno::LOOP => Observed::Malformed("too many links".into()),
-        other => Observed::Malformed(std::io::Error::from(other).to_string()),
-    }
-}
-
-/// Turns a result into a fact.
-pub(super) fn observed<T>(result: Result<T>) -> Observed<T> {
-    match result {
-        Ok(value) => Observed::Known(value),
-        Err(error) => not_known(error),
-    }
-}
 
 /// What stands at the end of a way: found, and not opened (`O_PATH`).
 #[derive(Debug)]
