@@ -105,7 +105,17 @@ pub fn run_schema() -> String {
     super::schema_of::<Run<'static>>()
 }
 
-pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+impl RunReport<'_> {
+    /// Writes the report that programs read, schema `hugewise.run/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write(self, out)
+    }
+}
+
+fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
     let run = Run {
         schema: RUN_SCHEMA,
         command: report.command,

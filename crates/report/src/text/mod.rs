@@ -14,7 +14,7 @@ mod findings;
 pub(crate) mod host;
 pub(crate) mod instances;
 pub mod investigate;
-pub(crate) mod lab;
+pub mod lab;
 pub(crate) mod nothing;
 pub(crate) mod plan;
 pub mod run;
