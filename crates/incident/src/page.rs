@@ -2,7 +2,6 @@
 
 use hugewise_model::{Bytes, PageSize};
 
-use crate::signatures::rows::bytes;
 use crate::{History, Series};
 
 /// The smallest base page of any kernel that runs databases: where the page is not known, an amount is at least so many.
@@ -57,6 +56,12 @@ impl Page {
             format!("how large a page is on this host is not told: it was judged as if it were {SMALLEST}, the least")
         })
     }
+}
+
+/// An amount that was reckoned with fractions.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount of memory below 2^53")]
+pub(crate) fn bytes(amount: f64) -> Bytes {
+    Bytes(amount.max(0.0) as u64)
 }
 
 /// What a source says, or its architecture and kernel tell.

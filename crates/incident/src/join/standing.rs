@@ -2,8 +2,9 @@
 
 use super::facts::Facts;
 use super::words;
+use crate::page::bytes;
 use crate::signatures::page_tables;
-use crate::signatures::rows::{apart, bytes};
+use crate::signatures::rows::apart;
 use crate::signatures::sight::Sight;
 use crate::{Confidence, History, Incident, Kind, Metric, Signature, Strength, Verdict};
 

@@ -1,9 +1,10 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
-use super::rows::{MINUTE, Rows, SECOND, apart, bytes};
+use super::rows::{MINUTE, Rows, SECOND, apart};
 use super::sight::Sight;
 use super::{MOST_EVIDENCE, weaker};
 use crate::baseline::percentile;
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// Parts of memory below which free memory is low, whatever is usual. kswapd's watermarks are some tenths of a percent;

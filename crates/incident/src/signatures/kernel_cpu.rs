@@ -1,9 +1,10 @@
 //! Time in the kernel far above what the archive has otherwise.
 
-use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart, bytes};
+use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart};
 use super::sight::Sight;
 use super::{hides, weaker};
 use crate::baseline::Baseline;
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// %system below this is no trouble, whatever is usual. Of five quiet series, 453 intervals, none had this and stood out

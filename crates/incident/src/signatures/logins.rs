@@ -1,9 +1,10 @@
 //! Many processes or connections began or ended within an interval.
 
-use super::rows::{MINUTE, Rows, Spike, apart, bytes};
+use super::rows::{MINUTE, Rows, Spike, apart};
 use super::sight::Sight;
 use super::{hides, stronger};
 use crate::baseline::Baseline;
+use crate::page::bytes;
 use crate::series::Column;
 use crate::{Kind, Metric, Signature, Strength};
 

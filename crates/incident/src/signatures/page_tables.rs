@@ -3,9 +3,10 @@
 use hugewise_model::page_tables;
 
 use super::later;
-use super::rows::{Rows, bytes};
+use super::rows::Rows;
 use super::sight::Sight;
 use crate::baseline::{MOST_POINTS, Slope, median, slope};
+use crate::page::bytes;
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
 

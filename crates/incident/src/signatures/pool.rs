@@ -1,9 +1,10 @@
 //! A pool that is unused, too small, or missing while page tables are large.
 
 use super::page_tables::{CLEAR, NOTICE};
-use super::rows::{MINUTE, Rows, apart, bytes};
+use super::rows::{MINUTE, Rows, apart};
 use super::sight::Sight;
 use crate::baseline::percentile;
+use crate::page::bytes;
 use crate::{History, Kind, Metric, Signature, Strength};
 
 /// Part of a pool that is spoken for by nobody from which it is called unused.

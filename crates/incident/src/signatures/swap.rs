@@ -3,8 +3,9 @@
 use hugewise_model::Bytes;
 
 use super::hides;
-use super::rows::{MINUTE, Rows, Spike, apart, bytes};
+use super::rows::{MINUTE, Rows, Spike, apart};
 use super::sight::Sight;
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// A second, in one direction, that is clear: what kswapd moves of idle programs at leisure is less.

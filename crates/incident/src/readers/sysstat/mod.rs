@@ -15,6 +15,7 @@ mod record;
 pub mod sadf;
 pub mod text;
 mod trust;
+mod version;
 mod window;
 mod words;
 
