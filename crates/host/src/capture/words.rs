@@ -474,8 +474,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = command_line(&bytes, &keeps());
+        fn what_was_filtered_is_filtered_no_further(words in proptest::collection::vec("[ -~]{0,20}", 1..6)) {
+            let once = command_line(words.join("\0").as_bytes(), &keeps());
+            prop_assert_eq!(command_line(&once, &keeps()), once);
         }
 
         #[test]

@@ -168,7 +168,6 @@ pub fn parse_grub_defaults(bytes: &[u8]) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::source::map::MapSource;
-    use proptest::prelude::*;
 
     fn boot(source: &MapSource) -> (String, String, String) {
         match read(&mut Door::new(source)) {
@@ -259,12 +258,5 @@ mod tests {
         let mut door = Door::new(&source);
         let entry = read(&mut door).into_known().unwrap();
         assert_eq!(pending_words(&mut door, &entry), Observed::Known(vec!["hugepages=64".to_owned()]));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse_grub_defaults(&bytes);
-        }
     }
 }

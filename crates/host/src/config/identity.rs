@@ -72,7 +72,6 @@ pub fn unquoted(word: &str) -> String {
 mod tests {
     use super::*;
     use crate::source::map::MapSource;
-    use proptest::prelude::*;
 
     #[test]
     fn names_of_live_and_archived_hosts() {
@@ -102,13 +101,5 @@ mod tests {
             read_os(&mut Door::new(&old)),
             Observed::Known("Red Hat Enterprise Linux Server release 6.10 (Santiago)".into())
         );
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse_os_release(&bytes);
-            parse_name(&bytes);
-        }
     }
 }

@@ -211,8 +211,16 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_makes_it_panic(text: String) {
-            let _ = (parse(&text), stretch(&text));
+        fn a_stretch_is_whole_huge_pages_within_the_mapping(start in 0..1_u64 << 35, length in 0..1_u64 << 24) {
+            let (start, end) = (start << 12, (start << 12) + (length & !0xfff));
+            match stretch(&format!("{start:x}-{end:x} r-xp 00000000 fe:00 12 /bin/x")) {
+                Some((first, last)) => {
+                    proptest::prop_assert!(start <= first && first < last && last <= end);
+                    proptest::prop_assert!(first % (2 << 20) == 0 && last % (2 << 20) == 0);
+                    proptest::prop_assert!(first - start < 2 << 20 && end - last < 2 << 20);
+                }
+                None => proptest::prop_assert!(end - start < 4 << 20),
+            }
         }
     }
 }
