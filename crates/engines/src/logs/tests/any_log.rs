@@ -1,11 +1,5 @@
 use super::*;
 
-fn logs() -> Vec<String> {
-    let mut logs = partly();
-    logs.extend(real::SAMPLES.iter().map(|(name, _)| real::sample(name)));
-    logs
-}
-
 proptest! {
     #[test]
     fn what_a_busy_server_writes_later_changes_nothing(lines in 0..700_usize) {
