@@ -53,15 +53,12 @@ pub(crate) fn gather(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Gathered, Error> {
-    let zone = options.zone.as_deref().map(clock::zone).transpose().map_err(Error)?;
+    let zone = options.zone.as_deref().map(clock::zone).transpose()?;
     let given = |text: &Option<String>, end| text.as_deref().map(|text| clock::Given::parse(text, end)).transpose();
-    let (from, to) = (given(&options.from, false).map_err(Error)?, given(&options.to, true).map_err(Error)?);
+    let (from, to) = (given(&options.from, false)?, given(&options.to, true)?);
     let found = if paths.is_empty() { usual::found() } else { paths.to_vec() };
     if found.is_empty() {
-        let places = usual::places();
-        return Err(Error(format!(
-            "no archives of a collector are here: looked for {places}. Name a file, a folder, a tar or a sosreport"
-        )));
+        return Err(Error::NoArchives(usual::places()));
     }
     let places = places::find(&found);
     let scratch = Scratch::default();
@@ -73,7 +70,7 @@ pub(crate) fn gather(
     let Reading { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
     let mut hosts = hosts::sort(pieces, setups, zone.as_ref());
-    let bounds = bounds(&hosts, from, to).map_err(Error)?;
+    let bounds = bounds(&hosts, from, to)?;
     sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
     let sources = in_order(sources, &jobs, &found);
     if sources.iter().all(|source| source.samples == 0) {
@@ -82,9 +79,9 @@ pub(crate) fn gather(
         for packed in packed(&passed) {
             why.push_str(&format!("; {packed}"));
         }
-        return Err(Error(why));
+        return Err(Error::Nothing(why));
     }
-    within(&hosts, &bounds).map_err(Error)?;
+    within(&hosts, &bounds)?;
     // A collector that ran without a sample is a source, and no host's history.
     hosts.retain(|host| host.facts.is_some() || host.pieces.iter().any(|placed| placed.span.is_some()));
     let hosts = hosts.into_iter().zip(bounds).collect();
@@ -234,7 +231,7 @@ impl Files {
 }
 
 /// What is looked at of each host.
-fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, String> {
+fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, Error> {
     fn offsets(host: &Host) -> Option<&[crate::series::Offset]> {
         match &host.clock {
             Clock::Utc { offsets } => Some(offsets),
@@ -248,13 +245,12 @@ fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) 
     let last = hosts.iter().filter_map(last).max().unwrap_or_default();
     let of = |host: &Host, given: Option<clock::Given>| {
         let Some(given) = given else { return Ok(None) };
-        let wrong = || "a time that no clock shows".to_owned();
-        given.moment(offsets(host), last).map(Some).ok_or_else(wrong)
+        given.moment(offsets(host), last).map(Some).ok_or(Error::NoClock)
     };
     let all = hosts.iter().map(|host| {
         let bounds = Bounds { from: of(host, from)?, to: of(host, to)? };
         if bounds.from.zip(bounds.to).is_some_and(|(from, to)| from >= to) {
-            return Err("--from is not before --to".to_owned());
+            return Err(Error::Backwards);
         }
         Ok(bounds)
     });
@@ -262,7 +258,7 @@ fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) 
 }
 
 /// That anything is left within the bounds.
-fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
+fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), Error> {
     let left = |(host, bounds): (&Host, &Bounds)| {
         host.pieces
             .iter()
@@ -278,8 +274,8 @@ fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
     let first = spans().min_by_key(|(_, span)| span.0).map(|(host, span)| clock::shown(span.0, &host.clock));
     let last = spans().max_by_key(|(_, span)| span.1).map(|(host, span)| clock::shown(span.1, &host.clock));
     Err(match first.zip(last) {
-        Some((first, last)) => format!("no sample lies between --from and --to: they are of {first} to {last}"),
-        None => "no sample is in there".into(),
+        Some((first, last)) => Error::Outside(first, last),
+        None => Error::NoSample,
     })
 }
 
