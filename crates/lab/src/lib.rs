@@ -26,4 +26,4 @@ pub mod thp;
 pub mod touch;
 mod values;
 pub mod variant;
-mod warden;
+mod watchdog;
