@@ -1,7 +1,7 @@
 //! Time in the kernel far above what the archive has otherwise.
 
+use super::observations::Observations;
 use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart};
-use super::sight::Sight;
 use super::{hides, weaker};
 use crate::baseline::Baseline;
 use crate::page::bytes;
@@ -38,8 +38,8 @@ pub(crate) fn usual(signature: &Signature) -> Option<f64> {
     words.filter_map(|(_, usual)| usual.parse().ok()).next()
 }
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
