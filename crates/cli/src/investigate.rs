@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(path) => return run_with(arguments, &options, path),
     };
     terminal::done();
-    told(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
+    report(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
 /// With the rows of all series in a file beside.
@@ -77,10 +77,10 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
         Some(error) => return Err(failed(error)),
         None => file.finish().map_err(failed)?,
     }
-    told(arguments, &investigation)
+    report(arguments, &investigation)
 }
 
-fn told(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
+fn report(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let written = match arguments.format {
         Format::Text => text::investigate::write(investigation, &mut text, terminal::layout(arguments.color, false)),

@@ -19,7 +19,7 @@ pub(crate) fn by_mount(source: &dyn Source, mounts: &Observed<Vec<Mount>>) -> Op
     let let_through = !matches!(hides, "4" | "ptraceable")
         && group.is_some_and(|group: u32| own.gid == group || own.groups.contains(&group));
     (!own.ptrace.get().unwrap_or_default() && !let_through)
-        .then(|| told(&format!("/proc is mounted with hidepid={hides}")))
+        .then(|| hidden_because(&format!("/proc is mounted with hidepid={hides}")))
 }
 
 /// The same of the running host by what is seen: the reader, and the first process, which every pid namespace has.
@@ -27,7 +27,7 @@ pub(crate) fn by_sight(sees_itself: bool, sees_first: bool) -> Option<String> {
     if !sees_itself {
         return Some("it is that of another pid namespace, and servers of this one are not in it".to_owned());
     }
-    (!sees_first).then(|| told("process 1 is not shown"))
+    (!sees_first).then(|| hidden_because("process 1 is not shown"))
 }
 
 /// What is said of processes of which nothing could be read.
@@ -39,7 +39,7 @@ pub(crate) fn by_number(unseen: u64) -> Option<String> {
     }
 }
 
-fn told(why: &str) -> String {
+fn hidden_because(why: &str) -> String {
     format!("processes of other users are hidden, and servers may be among them: {why}")
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use hugewise_model::{Observed, Unread};
 
 use super::captured::{Captured, Files};
-use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, ends_after, entry_path, is_refusal, told};
+use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, ends_after, entry_path, is_refusal, reason};
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 use crate::compressed;
@@ -70,7 +70,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         let mut entry = match entry {
             Err(error) if is_refusal(&error) => return Err(OpenError::io(path, error)),
             Ok(entry) => entry,
-            Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {}", told(&error)))),
+            Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {}", reason(&error)))),
             Err(error) => {
                 torn = Some(ends_after(count, &error));
                 break;

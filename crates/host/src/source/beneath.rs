@@ -82,7 +82,7 @@ impl std::fmt::Display for NotOpened {
 impl std::error::Error for NotOpened {}
 
 impl NotOpened {
-    fn told<T>(self) -> Observed<T> {
+    fn into_observed<T>(self) -> Observed<T> {
         match self {
             Self::Kernel(error) => not_known(error),
             other => Observed::Malformed(other.to_string()),
@@ -190,7 +190,7 @@ pub(super) fn read_located_up_to(file: &Located, most: u64) -> Observed<Vec<u8>>
         if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
             return too_large(most);
         }
-        file.open().map_or_else(NotOpened::told, |opened| read_up_to(&opened, most).unwrap_or_else(not_known))
+        file.open().map_or_else(NotOpened::into_observed, |opened| read_up_to(&opened, most).unwrap_or_else(not_known))
     })
 }
 
@@ -200,7 +200,7 @@ pub(super) fn read_part_located(file: &Located, before: Option<u64>, max: u64) -
         let total = u64::try_from(stat.st_size).unwrap_or(0);
         let end = before.unwrap_or(total).min(total);
         let offset = end.saturating_sub(max);
-        let opened = file.open().map_or_else(NotOpened::told, Observed::Known);
+        let opened = file.open().map_or_else(NotOpened::into_observed, Observed::Known);
         let bytes = opened.and_then(|opened| observed(read_at(&opened, offset, end)));
         bytes.map(|bytes| Part { bytes, offset, total, identity: Some((stat.st_dev, stat.st_ino)) })
     })

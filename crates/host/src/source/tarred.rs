@@ -41,12 +41,12 @@ pub struct Tarred {
 
 /// What is said of an archive that ends before its end.
 pub(super) fn ends_after(count: u64, error: &io::Error) -> String {
-    format!("truncated after {count} entries: {}", told(error))
+    format!("truncated after {count} entries: {}", reason(error))
 }
 
 /// What is said of an error of the tar's reader: its own words about a header hold what stands in its place, and that
 /// can be anybody's secret.
-pub(super) fn told(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::Other => "what stands there is no entry of a tar".into(),
         _ => error.to_string(),
@@ -73,7 +73,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) if is_refusal(&error) => return Err(error.to_string()),
-            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {}", told(&error))),
+            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {}", reason(&error))),
             Err(error) => {
                 tarred.torn = torn(tarred.entries, &error);
                 break;

@@ -223,7 +223,7 @@ mod tests {
         sort(pieces.collect(), Vec::new(), None).remove(0)
     }
 
-    fn told(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
+    fn history(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
         let load = |wanted: &[&Placed]| {
             let number = |placed: &Placed| i64::try_from(placed.piece.key.0).unwrap();
             wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
@@ -236,12 +236,12 @@ mod tests {
 
     #[test]
     fn windows_tell_the_same_as_the_whole() {
-        let whole = told(8, usize::MAX, true, None);
+        let whole = history(8, usize::MAX, true, None);
         assert_eq!(whole.incidents.len(), 1, "{:?}", whole.signatures);
         assert_eq!(whole.series[0].samples().len(), 8 * 1440);
         let one = day(0, 9).weight();
         for most in [1, one, 3 * one] {
-            let parts = told(8, most, false, None);
+            let parts = history(8, most, false, None);
             let span = |history: &History| {
                 history.incidents.iter().map(|one| (one.from, one.to, one.verdict, one.confidence)).collect::<Vec<_>>()
             };
@@ -262,7 +262,7 @@ mod tests {
                 assert_eq!(host, Some("db1"));
                 seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
             });
-            told(5, day(0, 9).weight(), false, Some(&rows));
+            history(5, day(0, 9).weight(), false, Some(&rows));
         }
         assert_eq!(seen.len(), 5 * 1440);
         assert!(seen.is_sorted());
