@@ -7,7 +7,7 @@
 
 pub mod budget;
 pub mod cancel;
-pub mod chase;
+pub(crate) mod chase;
 pub mod counters;
 pub mod experiment;
 pub mod experiments;

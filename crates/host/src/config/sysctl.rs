@@ -87,7 +87,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Vec<SysctlAssignment> {
 }
 
 /// Lines of one file. What is neither an assignment nor `-key` is skipped, as systemd-sysctl does after a warning.
-pub fn parse_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
+pub(crate) fn parse_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
     let parsed = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
         if text.starts_with(['#', ';']) {
             return None;

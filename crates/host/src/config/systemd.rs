@@ -167,7 +167,7 @@ fn replace_or_add(list: &mut Vec<String>, value: &str) {
 }
 
 /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit.
-pub fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
+pub(crate) fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
     let main = ["/etc/systemd/system.conf", "/run/systemd/system.conf", "/usr/lib/systemd/system.conf"]
         .iter()
         .find(|path| !door.source.read(path).is_absent());

@@ -12,7 +12,8 @@ use hugewise_model::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::order::{Random, shuffled};
+pub use self::order::Random;
+pub(crate) use self::order::shuffled;
 pub use self::plan::{Plan, Planned, plan};
 use self::runner::Runner;
 use crate::budget::{Gauge, NotTold, Watch};
@@ -100,7 +101,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// Where they cannot.
-    pub fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
+    pub(crate) fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
         let room = self.gauge.read()?;
         if bytes > room.available.saturating_sub(self.floor) {
             let reason = format!("{bytes} wanted, {} available, of which {} stay free", room.available, self.floor);

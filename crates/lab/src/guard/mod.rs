@@ -67,7 +67,7 @@ impl PoolGuard {
     ///
     /// # Errors
     /// Where this is no root, a kernel without huge pages, or where another process changes this host.
-    pub fn beside_others() -> Result<Self, Skip> {
+    pub(crate) fn beside_others() -> Result<Self, Skip> {
         may_write()?;
         let live = live()?;
         let lock = hugewise_system::take(&live).map_err(|why| Skip(why.to_string()))?;
@@ -114,7 +114,7 @@ impl PoolGuard {
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+    pub(crate) fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
         let mut got = self.ask_once(page_size, pages)?;
         if got < pages {
             // Memory may be fragmented: once more after compaction.

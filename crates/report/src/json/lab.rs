@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::LabReport;
 
 /// Name and version of the format.
-pub const LAB_SCHEMA: &str = "hugewise.lab/1";
+pub(crate) const LAB_SCHEMA: &str = "hugewise.lab/1";
 
 /// What `hugewise lab --format json` prints.
 #[derive(Serialize, JsonSchema)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::RunReport;
 
 /// Name and version of the format.
-pub const RUN_SCHEMA: &str = "hugewise.run/1";
+pub(crate) const RUN_SCHEMA: &str = "hugewise.run/1";
 
 /// What `hugewise run` reports with `--format json`.
 #[derive(Serialize, JsonSchema)]
