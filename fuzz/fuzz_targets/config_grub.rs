@@ -1,8 +1,8 @@
 #![no_main]
 
-use hugewise_host::config::{boot, grub};
+use hugewise_host::config::grub;
 
-hugewise_fuzz::target!(walk, grub::parse_environment, boot::parse_grub_defaults);
+hugewise_fuzz::target!(walk, grub::parse_environment);
 
 fn walk(bytes: &[u8]) {
     let menu = grub::parse(bytes);

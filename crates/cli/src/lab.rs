@@ -10,7 +10,8 @@ use hugewise_lab::experiment::{self, Experiment, Options, Outcome as Found, Plan
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, Host, Observed};
 use hugewise_report::LabReport;
-use hugewise_report::lab::{Forecast, write_plan};
+use hugewise_report::lab::Forecast;
+use hugewise_report::text::lab::write_plan;
 
 use crate::described::size;
 use crate::format::PageFormat;

@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     clippy::disallowed_methods,
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]

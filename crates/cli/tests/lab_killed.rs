@@ -48,7 +48,7 @@ fn a_killed_lab_leaves_neither_sessions_nor_pages() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The warden, the server, and sessions.
+    // The watchdog, the server, and sessions.
     wait_until("sessions on a grown pool", || {
         assert_eq!(lab.try_wait().unwrap(), None, "the lab ended by itself");
         pool() > before && below(lab.id()).len() > 3

@@ -5,8 +5,7 @@ use hugewise_host::capture::Rewrite;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
-use crate::connect::Question;
-use crate::connect::Sockets;
+use crate::connect::{Answer, Ask};
 use crate::description::{DescribeError, Described, Description};
 use crate::logs::Format;
 use crate::start::{Start, Starter};
@@ -126,10 +125,6 @@ pub enum By {
 
 /// How a server is described that does not run; with the last argument its own program may be asked.
 pub type Describe = fn(&Host, &dyn Source, &Description, bool) -> Result<Described, DescribeError>;
-/// How a running server is asked.
-pub(crate) type Ask = fn(&Instance, &Sockets<'_>) -> Result<Question, String>;
-/// How its answer is taken in.
-pub(crate) type Answer = fn(&Host, &mut Instance, &str) -> Result<(), String>;
 
 /// What an engine makes of THP set to `always`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -195,7 +195,6 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String, u64)>, ParseError> {
 mod tests {
     use hugewise_host::source::map::MapSource;
     use hugewise_model::{Host, PageSize};
-    use proptest::prelude::*;
 
     use super::*;
     use crate::testing;
@@ -296,14 +295,5 @@ mod tests {
         let found = found(vec![server(1, "redis-server", &["redis-server *:6379"])], &source);
         assert_eq!(found.unread[0].what, "/etc/redis/redis.conf");
         assert_eq!(found.instances[0].name, "6379");
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_bring_it_down(bytes: Vec<u8>, words: Vec<String>) {
-            let _ = parse(&bytes);
-            let words: Vec<_> = words.iter().map(String::as_str).collect();
-            let _ = Title::of(&server(1, "redis-server", &words));
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! Saves what was read, so that a reader elsewhere gets the same answers; secrets stay behind.
 //!
 //! Only kinds of files that are known here get in, and of those that people write only the lines and words that
-//! are known to be harmless: see `redact` for files and `words` for command lines.
+//! are known to be harmless: see `redact` for files and `arguments` for command lines.
 
 mod arguments;
 mod boot_loader;
+mod lines;
 mod processes;
 mod redact;
 mod settings;

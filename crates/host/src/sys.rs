@@ -100,7 +100,7 @@ pub struct Bounds {
 /// within bounds, with no descriptor but its standard ones, and killed when the thread that starts it ends. With a `user`,
 /// which takes root, it runs as that user and group alone; if `offline`, without a network where the kernel can do that.
 /// What cannot be done but for the network fails the start.
-pub fn without_rights(command: &mut std::process::Command, user: Option<u32>, offline: bool, bounds: Bounds) {
+pub(crate) fn without_rights(command: &mut std::process::Command, user: Option<u32>, offline: bool, bounds: Bounds) {
     use std::os::unix::process::CommandExt;
     let setup = move || {
         rustix::process::setsid()?;
@@ -186,7 +186,7 @@ fn bound(bounds: &Bounds) -> std::io::Result<()> {
 }
 
 /// EAX, EBX, ECX, EDX of one CPUID leaf; `None` above the highest leaf, and on other architectures.
-pub fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__cpuid_count, __get_cpuid_max};

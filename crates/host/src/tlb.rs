@@ -150,7 +150,7 @@ mod tests {
     const INTEL: [u32; 3] = [0x756e_6547, 0x6c65_746e, 0x4965_6e69];
     const AMD: [u32; 3] = [0x6874_7541, 0x444d_4163, 0x6974_6e65];
 
-    fn told(leaves: &[(u32, u32, Registers)]) -> Observed<Vec<TlbLevel>> {
+    fn decoded(leaves: &[(u32, u32, Registers)]) -> Observed<Vec<TlbLevel>> {
         decode(&|leaf, subleaf| {
             leaves.iter().find(|(a, c, _)| (*a, *c) == (leaf, subleaf)).map(|(.., registers)| *registers)
         })
@@ -164,8 +164,10 @@ mod tests {
 
     #[test]
     fn skylake_sp_by_descriptors() {
-        let levels =
-            told(&[(0, 0, [0x16, INTEL[0], INTEL[1], INTEL[2]]), (2, 0, [0x7603_6301, 0x00f0_b5ff, 0, 0x00c3_0000])]);
+        let levels = decoded(&[
+            (0, 0, [0x16, INTEL[0], INTEL[1], INTEL[2]]),
+            (2, 0, [0x7603_6301, 0x00f0_b5ff, 0, 0x00c3_0000]),
+        ]);
         // L1D 64 x 4K, 32 x 2M, 4 x 1G; L2 1536 for 4K and 2M, 16 x 1G.
         let expected = [(1, 4, 64), (1, 2048, 32), (1, 1 << 20, 4), (2, 4, 1536), (2, 2048, 1536), (2, 1 << 20, 16)];
         assert_eq!(data(&levels), expected);
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn leaf_2_points_to_leaf_0x18() {
-        let levels = told(&[
+        let levels = decoded(&[
             (0, 0, [0x1b, INTEL[0], INTEL[1], INTEL[2]]),
             (2, 0, [0x00fe_ff01, 0xf0, 0, 0]),
             // Subleaf 0 is not valid; then loads 4K 16 ways x 4, 2M and 4M 32 x 1; stores; unified 4K and 2M 8 x 128.
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn zen_2_by_its_three_leaves() {
-        let levels = told(&[
+        let levels = decoded(&[
             (0, 0, [0x10, AMD[0], AMD[1], AMD[2]]),
             (0x8000_0000, 0, [0x8000_0020, 0, 0, 0]),
             (0x8000_0005, 0, [0xff40_ff40, 0xff40_ff40, 0, 0]),
@@ -202,10 +204,10 @@ mod tests {
 
     #[test]
     fn a_virtual_machine_that_tells_nothing_is_not_zero_entries() {
-        assert_eq!(told(&[(0, 0, [0x20, INTEL[0], INTEL[1], INTEL[2]])]), Observed::Absent);
+        assert_eq!(decoded(&[(0, 0, [0x20, INTEL[0], INTEL[1], INTEL[2]])]), Observed::Absent);
         let zeros = [(0, 0, [0x10, AMD[0], AMD[1], AMD[2]]), (0x8000_0000, 0, [0x8000_0020, 0, 0, 0])];
-        assert_eq!(told(&zeros), Observed::Absent);
-        assert_eq!(told(&[]), Observed::Absent);
+        assert_eq!(decoded(&zeros), Observed::Absent);
+        assert_eq!(decoded(&[]), Observed::Absent);
     }
 
     proptest! {

@@ -1,7 +1,5 @@
 //! What an investigation is asked, how far it is, and why there is none.
 
-use std::fmt;
-
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -23,13 +21,33 @@ pub struct Progress {
 }
 
 /// Why nothing could be investigated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(pub String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A zone that this machine does not have.
+    #[error("{0}: no zone of that name in /usr/share/zoneinfo; an offset such as +02:00 will do as well")]
+    Zone(String),
+    /// An offset that no zone has.
+    #[error("{0}: {1}")]
+    Offset(String, String),
+    /// What is no time.
+    #[error("{0}: no time such as 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00")]
+    Time(String),
+    /// A time that clocks pass over, or that is beyond them.
+    #[error("a time that no clock shows")]
+    NoClock,
+    /// The end of what is asked is not behind its beginning.
+    #[error("--from is not before --to")]
+    Backwards,
+    /// Nothing was sampled in what is asked: the first and the last sample that there is.
+    #[error("no sample lies between --from and --to: they are of {0} to {1}")]
+    Outside(String, String),
+    /// Nothing was sampled at all.
+    #[error("no sample is in there")]
+    NoSample,
+    /// Where this host's collectors usually write there is nothing: these places.
+    #[error("no archives of a collector are here: looked for {0}. Name a file, a folder, a tar or a sosreport")]
+    NoArchives(String),
+    /// Nothing could be read of what was given or found, and why.
+    #[error("{0}")]
+    Nothing(String),
 }
-
-impl std::error::Error for Error {}

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 pub use crate::asked::{Error, Options, Progress};
-use crate::gather::{self, Gathered, Rows};
-use crate::{History, Investigation, Source, join, signatures};
+use crate::gather::{self, Gathered};
+use crate::windows::{self, Rows};
+use crate::{History, Investigation, Source, join};
 
 /// Reads what is at the paths (files, folders, tars, sosreports; where collectors of this host usually write, without
 /// any), and tells what happened.
@@ -18,7 +19,7 @@ pub fn investigate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Investigation, Error> {
-    Ok(told(gather::gather(paths, options, progress, &signatures::find, None)?))
+    Ok(investigated(gather::gather(paths, options, progress)?, None))
 }
 
 /// The same, and hands on all rows on the way, a host's in the order of time: the investigation keeps a part of them where
@@ -32,7 +33,7 @@ pub fn with_rows(
     progress: &(dyn Fn(Progress) + Sync),
     rows: &Mutex<Rows<'_>>,
 ) -> Result<Investigation, Error> {
-    Ok(told(gather::gather(paths, options, progress, &signatures::find, Some(rows))?))
+    Ok(investigated(gather::gather(paths, options, progress)?, Some(rows)))
 }
 
 /// Names in each row of evidence the file that it is in, where its series is of several.
@@ -54,8 +55,9 @@ fn files(host: &mut History, sources: &[Source]) {
     }
 }
 
-fn told(gathered: Gathered) -> Investigation {
-    let Gathered { sources, mut hosts, passed_over, unknown } = gathered;
+fn investigated(gathered: Gathered, rows: Option<&Mutex<Rows<'_>>>) -> Investigation {
+    let Gathered { sources, hosts, files: read, passed_over } = gathered;
+    let mut hosts = windows::histories(hosts, &|wanted| read.again(wanted), rows);
     for host in &mut hosts {
         // What was said of how the sources were put together stays before what they cannot tell.
         if host.series.is_empty() {
@@ -66,5 +68,5 @@ fn told(gathered: Gathered) -> Investigation {
         host.unknown.splice(0..0, notes);
         files(host, &sources);
     }
-    Investigation { sources, hosts, passed_over, unknown }
+    Investigation { sources, hosts, passed_over, unknown: Vec::new() }
 }

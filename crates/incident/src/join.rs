@@ -11,8 +11,8 @@ mod standing;
 mod summary;
 
 use self::facts::Facts;
+use crate::signatures::observations::Observations;
 use crate::signatures::rows::apart;
-use crate::signatures::sight::Sight;
 use crate::{History, Incident, Kind, Moment, Signature, Strength};
 
 /// Signatures of one second's samples still belong together when they are this far apart, in milliseconds: free memory
@@ -27,22 +27,22 @@ pub fn incidents(history: &mut History) {
     let mut signatures = std::mem::take(&mut history.signatures);
     signatures.sort_by_key(|signature| (signature.from, signature.kind));
     let (lasting, moments): (Vec<_>, Vec<_>) = signatures.into_iter().partition(|signature| lasts(signature.kind));
-    let sight = Sight::of(history);
-    let paces: Vec<(&str, i64)> = sight.rows.iter().map(|rows| (rows.source(), rows.usual)).collect();
+    let observations = Observations::of(history);
+    let paces: Vec<(&str, i64)> = observations.rows.iter().map(|rows| (rows.source(), rows.usual)).collect();
     let (clusters, mut left) = clusters(moments, &paces);
     let mut found = Vec::new();
     for cluster in clusters {
-        match incident(&sight, &cluster, &lasting) {
+        match incident(&observations, &cluster, &lasting) {
             Some(incident) => found.push(incident),
             None => left.extend(cluster.signatures),
         }
     }
-    let (standing, rest) = standing::findings(&sight, &lasting, &found);
+    let (standing, rest) = standing::findings(&observations, &lasting, &found);
     found.extend(standing);
     left.extend(rest);
     left.sort_by_key(|signature| (signature.from, signature.kind));
     found.sort_by_key(|incident| (incident.from, incident.to));
-    let (looked, unknown) = (scope::looked(&sight), scope::unknown(&sight));
+    let (looked, unknown) = (scope::looked(&observations), scope::unknown(&observations));
     history.looked = looked;
     history.unknown.extend(unknown);
     history.incidents = found;
@@ -97,8 +97,8 @@ fn clusters(moments: Vec<Signature>, paces: &[(&str, i64)]) -> (Vec<Cluster>, Ve
     (clusters.into_iter().map(|(cluster, _)| cluster).collect(), left)
 }
 
-fn incident(sight: &Sight<'_>, cluster: &Cluster, lasting: &[Signature]) -> Option<Incident> {
-    let facts = Facts::of(sight, cluster.from, cluster.to, &cluster.signatures);
+fn incident(observations: &Observations<'_>, cluster: &Cluster, lasting: &[Signature]) -> Option<Incident> {
+    let facts = Facts::of(observations, cluster.from, cluster.to, &cluster.signatures);
     let decision = decide::decide(&facts)?;
     let mut signatures = cluster.signatures.clone();
     signatures.extend(lasting.iter().filter(|signature| decision.tells(signature, &facts)).cloned());

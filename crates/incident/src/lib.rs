@@ -15,9 +15,9 @@ pub mod rotation;
 pub mod series;
 pub mod signatures;
 pub mod verdict;
+mod windows;
 
 pub use asked::{Error, Options, Progress};
-pub use gather::Rows;
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
@@ -26,3 +26,4 @@ pub use verdict::{
     Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
     Strength, Verdict,
 };
+pub use windows::Rows;

@@ -2,7 +2,6 @@
 
 use hugewise_model::{Bytes, PageSize};
 
-use crate::signatures::rows::bytes;
 use crate::{History, Series};
 
 /// The smallest base page of any kernel that runs databases: where the page is not known, an amount is at least so many.
@@ -17,13 +16,13 @@ pub(crate) struct Page(Option<PageSize>);
 impl Page {
     /// The page that the counters of a series count: as the source says it, or as it has to be on the host.
     pub(crate) fn of(series: &Series, host: Self) -> Self {
-        Self(series.counted_in.or_else(|| told(series)).or(host.0))
+        Self(series.counted_in.or_else(|| of_source(series)).or(host.0))
     }
 
     /// The page of a host: as it was captured, or as one of its sources tells.
     pub(crate) fn of_host(history: &History) -> Self {
         let captured = history.facts.as_ref().and_then(|facts| facts.base_page);
-        Self(captured.or_else(|| history.series.iter().find_map(told)))
+        Self(captured.or_else(|| history.series.iter().find_map(of_source)))
     }
 
     /// Whether it is known.
@@ -59,8 +58,14 @@ impl Page {
     }
 }
 
+/// An amount that was reckoned with fractions.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount of memory below 2^53")]
+pub(crate) fn bytes(amount: f64) -> Bytes {
+    Bytes(amount.max(0.0) as u64)
+}
+
 /// What a source says, or its architecture and kernel tell.
-fn told(series: &Series) -> Option<PageSize> {
+fn of_source(series: &Series) -> Option<PageSize> {
     let of_kernel = || of_kernel(series.architecture.as_deref(), series.kernel.as_deref(), series.huge_page);
     series.base_page.or_else(of_kernel)
 }

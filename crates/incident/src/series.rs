@@ -263,7 +263,7 @@ impl Series {
 
     /// Sets how many processes run a command in the row begun last. A command that comes when there are many already is
     /// left out.
-    pub fn set_command(&mut self, command: &str, processes: u32) {
+    pub(crate) fn set_command(&mut self, command: &str, processes: u32) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
         let known = self.commands.get(command);
         if known.is_none() && self.commands.len() >= MOST_COMMANDS {
@@ -333,7 +333,7 @@ impl Series {
     }
 
     /// Empties a column that is known to be false, and says why.
-    pub fn distrust(&mut self, metric: Metric, why: impl Into<String>) {
+    pub(crate) fn distrust(&mut self, metric: Metric, why: impl Into<String>) {
         if let Some(column) = self.columns.get_mut(metric.index()) {
             *column = Column::default();
         }
@@ -357,7 +357,7 @@ impl Series {
     }
 
     /// Notes what is wrong at one moment.
-    pub fn problem_at(&mut self, at: Moment, what: impl Into<String>) {
+    pub(crate) fn problem_at(&mut self, at: Moment, what: impl Into<String>) {
         self.problems.push(Problem { at: Some(at), what: what.into() });
     }
 

@@ -162,7 +162,7 @@ impl Gauge {
 
     /// Memory in free blocks of at least one page of `page`, all zones together; `None` where the kernel keeps no
     /// lists of blocks so large, or does not tell.
-    pub fn free_in_blocks(&self, page: PageSize, base: PageSize) -> Option<Bytes> {
+    pub(crate) fn free_in_blocks(&self, page: PageSize, base: PageSize) -> Option<Bytes> {
         let order = usize::try_from(page.bytes().get().checked_div(base.bytes().get())?.checked_ilog2()?).ok()?;
         let mut door = Door::new(&self.source);
         let zones = door.parse("/proc/buddyinfo", hugewise_host::kernel::buddyinfo::parse).into_known()?;
@@ -188,7 +188,7 @@ impl Gauge {
     ///
     /// # Errors
     /// Where it is gone, or the kernel does not tell.
-    pub fn process_page_tables(&self, pid: u32) -> Result<Bytes, NotTold> {
+    pub(crate) fn process_page_tables(&self, pid: u32) -> Result<Bytes, NotTold> {
         let path = format!("/proc/{pid}/status");
         let mut door = Door::new(&self.source);
         let status = door.parse(&path, hugewise_host::process::status::parse).into_known();

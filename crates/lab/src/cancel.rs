@@ -49,7 +49,7 @@ impl Cancel {
     }
 
     /// Whether it has ended.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.check().is_err()
     }
 

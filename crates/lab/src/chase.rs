@@ -50,7 +50,7 @@ fn inverse(odd: u64) -> u64 {
 
 /// A chain through the first bytes of a segment.
 #[derive(Debug)]
-pub struct Chain<'a> {
+pub(crate) struct Chain<'a> {
     segment: &'a Segment,
     /// Where the next step begins.
     offset: usize,
@@ -59,7 +59,7 @@ pub struct Chain<'a> {
 impl<'a> Chain<'a> {
     /// Links the lines of the first `bytes`, a power of two of at least 256, into one ring. `None` where the segment
     /// is shorter, and where `go_on` says no.
-    pub fn link(segment: &'a Segment, bytes: usize, go_on: impl Fn() -> bool) -> Option<Self> {
+    pub(crate) fn link(segment: &'a Segment, bytes: usize, go_on: impl Fn() -> bool) -> Option<Self> {
         if !bytes.is_power_of_two() || bytes < 4 * LINE || bytes > segment.length() {
             return None;
         }
@@ -81,7 +81,7 @@ impl<'a> Chain<'a> {
 
     /// Follows the chain for so many steps, from where it was left: the same way twice would find much of it in the
     /// caches.
-    pub fn follow(&mut self, steps: u32) -> Duration {
+    pub(crate) fn follow(&mut self, steps: u32) -> Duration {
         let start = self.segment.start().as_ptr();
         let mut offset = self.offset;
         let begun = Instant::now();

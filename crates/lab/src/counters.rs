@@ -93,7 +93,7 @@ impl TlbMisses {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn during(&mut self, work: impl FnOnce()) -> io::Result<u64> {
+    pub(crate) fn during(&mut self, work: impl FnOnce()) -> io::Result<u64> {
         self.control(RESET)?;
         self.control(ENABLE)?;
         work();

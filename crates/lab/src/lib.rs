@@ -7,7 +7,7 @@
 
 pub mod budget;
 pub mod cancel;
-pub mod chase;
+pub(crate) mod chase;
 pub mod counters;
 pub mod experiment;
 pub mod experiments;
@@ -26,4 +26,4 @@ pub mod thp;
 pub mod touch;
 mod values;
 pub mod variant;
-mod warden;
+mod watchdog;

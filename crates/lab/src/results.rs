@@ -35,7 +35,7 @@ pub struct Reading {
 }
 
 /// The metric: how much of a segment is on huge pages.
-pub const ON_HUGE_PAGES: &str = "segment_on_huge_pages";
+pub(crate) const ON_HUGE_PAGES: &str = "segment_on_huge_pages";
 
 impl Reading {
     /// One value of a metric that is better the lower it is.
@@ -45,7 +45,7 @@ impl Reading {
     }
 
     /// One value of a metric that is better the higher it is.
-    pub fn higher(metric: &'static str, unit: &'static str, value: f64) -> Self {
+    pub(crate) fn higher(metric: &'static str, unit: &'static str, value: f64) -> Self {
         Self { better: Better::Higher, ..Self::lower(metric, unit, value) }
     }
 

@@ -206,7 +206,7 @@ impl Segment {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn attach_again(&mut self) -> io::Result<()> {
+    pub(crate) fn attach_again(&mut self) -> io::Result<()> {
         match &self.holds {
             Holds::SystemV { id, .. } => *self = attach_system_v(*id, false)?,
             Holds::Descriptor(file) => {
@@ -349,7 +349,7 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
 }
 
 /// Names this thread as `ps` and /proc/PID/comm show it; the kernel keeps the first 15 bytes.
-pub fn set_process_name(name: &str) {
+pub(crate) fn set_process_name(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: the name is a C string that lives through the call, and the kernel copies it.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };

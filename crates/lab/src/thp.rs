@@ -72,7 +72,7 @@ pub fn sizes(memory: Memory) -> Vec<PageSize> {
 }
 
 /// The size of [`Variant::Thp`].
-pub fn large_size() -> PageSize {
+pub(crate) fn large_size() -> PageSize {
     value(&format!("{FOLDER}/hpage_pmd_size"))
         .ok()
         .and_then(|text| text.parse().ok())

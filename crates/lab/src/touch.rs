@@ -95,7 +95,7 @@ impl Segment {
 
     /// Fills it with zeros a base page at a time, as Linux 6.18 clears a huge page (`folio_zero_user` in
     /// mm/memory.c): processors zero a longer stretch quicker than as many short ones.
-    pub fn fill_by_pages(&self, threads: usize) {
+    pub(crate) fn fill_by_pages(&self, threads: usize) {
         self.zero(threads, rustix::param::page_size());
     }
 

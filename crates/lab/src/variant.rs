@@ -37,7 +37,7 @@ impl Variant {
     }
 
     /// Whether it asks for transparent huge pages, of whichever size.
-    pub const fn is_transparent(self) -> bool {
+    pub(crate) const fn is_transparent(self) -> bool {
         matches!(self, Self::Thp | Self::Mthp(_))
     }
 }

@@ -22,7 +22,7 @@ pub fn moment(at: Moment, clock: &Clock) -> String {
 }
 
 /// The same; `None` outside of the years that it can write.
-pub fn known_moment(at: Moment, clock: &Clock) -> Option<String> {
+pub(crate) fn known_moment(at: Moment, clock: &Clock) -> Option<String> {
     match clock {
         Clock::Wall { .. } => wall(at).map(|time| time.to_string()),
         Clock::Utc { .. } => zoned(at, clock.offset_at(at)),

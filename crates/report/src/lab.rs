@@ -1,14 +1,11 @@
 //! An experiment of the lab: what the renderers show.
 
-use std::io;
-
-use hugewise_lab::experiment::{Outcome, Plan};
+use hugewise_lab::experiment::Outcome;
 use hugewise_lab::results::{Ratio, Run};
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, Host};
 
-use crate::chart::{Svg, Unit};
-use crate::{Layout, html, json, text};
+use crate::chart::Unit;
 
 /// What an experiment found, on which host, beside what was forecast.
 pub struct LabReport<'a> {
@@ -42,45 +39,6 @@ impl Forecast {
     }
 }
 
-impl LabReport<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::lab::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.lab/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::lab::write(self, out)
-    }
-
-    /// Writes the report as a page with plots.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(html::lab::page(self).as_bytes())
-    }
-
-    /// Its plots.
-    pub fn charts(&self) -> Vec<Svg> {
-        html::lab::charts(self)
-    }
-}
-
-/// Writes what an experiment is going to do and to take.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn write_plan(plan: &Plan, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-    text::lab::plan(plan, out, layout)
-}
-
 /// The ratio that belongs to a run.
 pub(crate) fn ratio_of<'a>(outcome: &'a Outcome, run: &Run) -> Option<&'a Ratio> {
     outcome.ratios.iter().find(|ratio| {
@@ -111,6 +69,15 @@ pub(crate) fn value(run: &Run, value: f64) -> String {
     unit.show(value)
 }
 
+/// `1.23`, `18.4`, `196`.
+pub(crate) fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
+        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
+        ratio => format!("{ratio:.2}"),
+    }
+}
+
 /// `page_tables` as people say it.
 pub(crate) fn name(metric: &str) -> String {
     metric.replace('_', " ")
@@ -138,7 +105,7 @@ pub(crate) fn groups(outcome: &Outcome) -> Vec<Vec<&Run>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use hugewise_advice::forecast::of_forked;
-    use hugewise_lab::experiment::Planned;
+    use hugewise_lab::experiment::{Plan, Planned};
     use hugewise_lab::results::Better;
     use hugewise_model::{Engine, PageSize};
 

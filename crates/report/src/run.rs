@@ -1,6 +1,5 @@
 //! A program that was started with its memory on huge pages: what the renderers show.
 
-use std::io;
 use std::time::Duration;
 
 use hugewise_lab::results::median;
@@ -8,24 +7,12 @@ use hugewise_lab::run::compare::{self, Gain};
 use hugewise_lab::run::launch::Watched;
 use hugewise_lab::run::memory::Memory;
 
-use crate::{Layout, json, text};
-
 /// How a program is started.
 pub struct Started<'a> {
     /// What is done for it.
     pub done: &'a [String],
     /// What is not, and what to know.
     pub caveats: &'a [String],
-}
-
-impl Started<'_> {
-    /// Writes it for whoever started the program.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::run::how(self, out, layout)
-    }
 }
 
 /// How a program ran.
@@ -53,22 +40,6 @@ impl RunReport<'_> {
     pub fn gain(&self) -> Option<Gain> {
         let times = |runs: &[Watched]| runs.iter().map(|run| run.wall).collect::<Vec<Duration>>();
         compare::gain(&times(self.without), &times(self.with))
-    }
-
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::run::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.run/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::run::write(self, out)
     }
 }
 

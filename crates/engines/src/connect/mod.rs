@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use hugewise_model::{Host, Instance, Process, Unread};
 
-use crate::kind::{Answer, Ask};
 use crate::{Kind, options};
 use client::{Account, Client};
 
@@ -24,6 +23,11 @@ pub(crate) struct Question {
     /// Its arguments.
     pub(crate) arguments: Vec<String>,
 }
+
+/// How a running server is asked.
+pub(crate) type Ask = fn(&Instance, &Sockets<'_>) -> Result<Question, String>;
+/// How its answer is taken in.
+pub(crate) type Answer = fn(&Host, &mut Instance, &str) -> Result<(), String>;
 
 /// Asks each instance that has a client program for what it knows better than its files. What it
 /// answers replaces what was read; an instance that does not answer is left as it is, and named.

@@ -166,8 +166,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_release_file_brings_it_down(bytes: Vec<u8>) {
-            let _ = parse_release(&bytes);
+        fn the_version_is_what_stands_in_quotes(version in "[0-9]{1,2}(\\.[0-9]{1,3}){0,3}(\\+[0-9]{1,2})?", before in "([A-Z]{1,8}_[A-Z]{1,8}=\"[a-z ]{0,9}\"\n){0,3}") {
+            let file = format!("{before}JAVA_VERSION=\"{version}\"\nOS_ARCH=\"x86_64\"\n");
+            prop_assert_eq!(parse_release(file.as_bytes()), Ok(version));
+            prop_assert!(parse_release(before.as_bytes()).is_err());
         }
     }
 }

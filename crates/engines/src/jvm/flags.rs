@@ -290,7 +290,6 @@ pub fn argument_file(bytes: &[u8]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -351,14 +350,5 @@ mod tests {
     fn an_argument_file_is_words_with_quotes_and_comments() {
         let file = b"# heap\n-Xmx1g -Xms1g # both\n-cp \"/a b/c\"\n\n'-Dx=y z'\n";
         assert_eq!(argument_file(file), ["-Xmx1g", "-Xms1g", "-cp", "/a b/c", "-Dx=y z"]);
-    }
-
-    proptest! {
-        #[test]
-        fn no_words_bring_it_down(words: Vec<String>, bytes: Vec<u8>) {
-            let _ = Flags::read(own_words(&words).iter().map(String::as_str)).size("MaxHeapSize");
-            let _ = program(&words);
-            let _ = argument_file(&bytes);
-        }
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-mod any_bytes;
+mod any_log;
 mod oracle;
 mod real;
 

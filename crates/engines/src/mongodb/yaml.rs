@@ -170,12 +170,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_bring_it_down(bytes: Vec<u8>, text in "[ a-z:#'\"{},\\n\\t\u{e9}]{0,200}") {
-            let _ = parse(&bytes);
-            let _ = parse(text.as_bytes());
-        }
-
-        #[test]
         fn what_was_written_is_read(keys in prop::collection::vec("[a-zA-Z][a-zA-Z0-9]{0,8}", 1..6), scalar in "[a-zA-Z0-9/][a-zA-Z0-9/._]{0,20}", step in 1..5_usize) {
             let mut file = String::new();
             for (depth, key) in keys.iter().enumerate() {

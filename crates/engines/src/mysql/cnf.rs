@@ -173,10 +173,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_at_all_is_parsed_or_refused(input: Vec<u8>, text: String) {
-            let _ = parse(&input);
-            let _ = bytes(&text);
-            let _ = plain_name(&text);
+        fn an_amount_is_its_number_times_its_unit(number in 0..1_u64 << 23) {
+            for (unit, shift) in [("", 0), ("K", 10), ("m", 20), ("G", 30), ("T", 40)] {
+                prop_assert_eq!(bytes(&format!("{number}{unit}")), Some(number << shift));
+            }
         }
 
         #[test]
@@ -186,9 +186,14 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_file_never_brings_it_down(cut in 0_usize..100) {
+        fn lines_before_a_cut_are_what_they_were(cut in 0_usize..100) {
             let whole = b"[mysqld]\nlarge-pages=on\n!includedir /etc/d/\nsocket='a # b' # c\n[mariadb]\nport=3306\n";
-            let _ = parse(&whole[..cut.min(whole.len())]);
+            let lines = parse(whole).unwrap();
+            if let Ok(torn) = parse(&whole[..cut.min(whole.len())]) {
+                prop_assert!(torn.len() <= lines.len());
+                let sound = torn.len().saturating_sub(1);
+                prop_assert_eq!(&torn[..sound], &lines[..sound]);
+            }
         }
     }
 }

@@ -183,8 +183,8 @@ fn endpoints_and_names_come_from_the_settings() {
 
 proptest::proptest! {
     #[test]
-    fn no_version_file_brings_it_down(bytes: Vec<u8>) {
-        let _ = parse_version(&bytes);
+    fn a_version_is_read_from_the_first_line(version in "(5|8|10|11)\\.[0-9]{1,2}\\.[0-9]{1,2}", rest in "(\\n[a-z ]{0,9}|\\x00|[ \\t]{0,3}\\n)?") {
+        proptest::prop_assert_eq!(parse_version(format!("{version}{rest}").as_bytes()), Ok(version));
     }
 }
 

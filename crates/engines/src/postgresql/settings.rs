@@ -280,8 +280,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_command_line_brings_it_down(arguments: Vec<String>) {
-            let _ = command_line(&arguments);
+        fn what_follows_c_and_two_dashes_is_set(names in proptest::collection::vec("[a-z]{1,8}_[a-z]{1,8}", 1..6), value in "[a-z0-9]{1,9}") {
+            let words = std::iter::once(vec!["postgres".to_owned()]).chain(names.iter().enumerate().map(|(at, name)| match at % 3 {
+                0 => vec!["-c".to_owned(), format!("{name}={value}")],
+                1 => vec![format!("-c{name}={value}")],
+                _ => vec![format!("--{}={value}", name.replace('_', "-"))],
+            }));
+            let read = command_line(&words.flatten().collect::<Vec<_>>());
+            let expected: Vec<_> = names.into_iter().map(|name| (name, value.clone())).collect();
+            prop_assert_eq!(read, expected);
         }
     }
 }

@@ -400,8 +400,9 @@ fn versions_and_names_come_from_paths_too() {
 
 proptest::proptest! {
     #[test]
-    fn no_lock_or_version_brings_it_down(bytes: Vec<u8>) {
-        let _ = parse_lock(&bytes);
-        let _ = parse_version(&bytes);
+    fn locks_and_versions_are_read_back(pid in 1..4_194_304_u32, port in 1..65_536_u32, major in 10..19_u32) {
+        let lock = parse_lock(format!("{pid}\n/data\n1700000000\n{port}\n/run/postgresql\n*\n").as_bytes()).unwrap();
+        proptest::prop_assert_eq!((lock.pid, lock.port, lock.socket_folder.as_str(), lock.listens), (pid, port.to_string(), "/run/postgresql", true));
+        proptest::prop_assert_eq!(parse_version(format!("{major}\n").as_bytes()), Ok(major.to_string()));
     }
 }

@@ -149,10 +149,10 @@ fn sizes_are_qemus() {
 
 proptest! {
     #[test]
-    fn no_words_bring_it_down(words: Vec<String>, text in "[{}a-z,=\":0-9\u{e9}]{0,60}") {
-        let _ = Memory::of(&words);
-        let _ = object(&text);
-        let _ = memory_size(&text);
-        let _ = guest_name(&text);
+    fn memory_is_in_mebibytes_unless_it_has_a_unit(number in 1..1_u64 << 20) {
+        for (unit, shift) in [("", 20), ("M", 20), ("G", 30), ("K", 10)] {
+            prop_assert_eq!(memory_size(&format!("{number}{unit}")), Some(Bytes(number << shift)));
+            prop_assert_eq!(memory_size(&format!("size={number}{unit},slots=2")), Some(Bytes(number << shift)));
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! Kernel command lines and boot loaders' files: the words about memory, and what chooses an entry.
 
-use super::arguments::harmless;
-use super::redact::lines;
-use super::shape::{NO_VALUE, Shape};
+use super::lines::lines;
+use super::shape::{NO_VALUE, Shape, harmless};
 
 /// Keys of the kernel's command line that bear on memory.
 const KERNEL_WORDS: [&str; 17] = [

@@ -2,7 +2,7 @@
 
 use super::arguments::command_line;
 use super::shape::Shape;
-use super::{Keeps, redact};
+use super::{Keeps, lines};
 use crate::process::{maps, status};
 
 /// Stands for a name that was taken out.
@@ -15,16 +15,16 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
         ["cmdline"] if server => Some(command_line(bytes, keeps)),
         // One that has none is none.
         ["cmdline"] => Some(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { b"-\0".to_vec() }),
-        ["status"] => Some(redact::lines(bytes, |line| status_line(line, server))),
-        ["limits"] => Some(redact::lines(bytes, limits_line)),
+        ["status"] => Some(lines::lines(bytes, |line| status_line(line, server))),
+        ["limits"] => Some(lines::lines(bytes, limits_line)),
         ["cgroup"] if server => Some(bytes.to_vec()),
-        ["cgroup"] if keeps.servers.is_neighbour(process) => Some(redact::lines(bytes, service_line)),
+        ["cgroup"] if keeps.servers.is_neighbour(process) => Some(lines::lines(bytes, service_line)),
         ["cgroup"] => Some(b"0::/\n".to_vec()),
         ["comm"] => Some(if bytes.trim_ascii() == b"systemd" { b"systemd\n".to_vec() } else { b"-\n".to_vec() }),
-        ["mounts" | "mountinfo"] => Some(redact::mounts(bytes)),
-        ["maps"] => Some(redact::lines(bytes, |line| maps_line(line, keeps))),
-        ["numa_maps"] => Some(redact::lines(bytes, numa_maps_line)),
-        ["smaps"] => Some(redact::lines(bytes, |line| smaps_line(line, keeps))),
+        ["mounts" | "mountinfo"] => Some(lines::mounts(bytes)),
+        ["maps"] => Some(lines::lines(bytes, |line| maps_line(line, keeps))),
+        ["numa_maps"] => Some(lines::lines(bytes, numa_maps_line)),
+        ["smaps"] => Some(lines::lines(bytes, |line| smaps_line(line, keeps))),
         _ => None,
     }
 }

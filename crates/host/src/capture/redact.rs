@@ -3,6 +3,7 @@
 use super::Keeps;
 use super::arguments::filter_arguments;
 use super::boot_loader::{boot, kernel_words, words_of};
+use super::lines::{lines, mounts, section};
 use super::processes::process_file;
 use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
@@ -79,26 +80,6 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
         _ => Some(lines(bytes, |line| setting(line, keeps))),
     }
-}
-
-/// Filters a text line by line; a line that is taken out leaves its number behind.
-pub(super) fn lines(bytes: &[u8], keep: impl Fn(&str) -> Option<String>) -> Vec<u8> {
-    let text = String::from_utf8_lossy(bytes);
-    let kept: Vec<String> =
-        text.split('\n').map(|line| keep(line.trim_end_matches('\r')).unwrap_or_default()).collect();
-    kept.join("\n").into_bytes()
-}
-
-/// Mounts of the kernel's own file systems: others bear servers, users and now and then a password in their options.
-pub(super) fn mounts(bytes: &[u8]) -> Vec<u8> {
-    const KINDS: [&str; 6] = ["hugetlbfs", "tmpfs", "cgroup", "cgroup2", "proc", "sysfs"];
-    lines(bytes, |line| {
-        let kind = match line.split_once(" - ") {
-            Some((_, after)) => after.split(' ').next(),
-            None => line.split(' ').nth(2),
-        };
-        kind.filter(|kind| KINDS.contains(kind)).map(|_| line.to_owned())
-    })
 }
 
 /// A mount of a hugetlbfs: others bear servers, users and now and then a password.
@@ -247,7 +228,7 @@ fn is_variable(word: &str) -> bool {
 /// Words and numbers, with what joins them.
 fn is_words(text: &str) -> bool {
     let sign = |sign: char| sign.is_ascii_alphanumeric() || " \t_.,:@%/+*?[]|^$(){}\\-~".contains(sign);
-    text.len() <= 512 && text.chars().all(sign) && super::arguments::harmless(text)
+    text.len() <= 512 && text.chars().all(sign) && shape::harmless(text)
 }
 
 /// `DOMAIN TYPE memlock VALUE`.
@@ -345,14 +326,6 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     }
     let ours = key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);
     ours.then(|| if is_words(value) { trimmed.to_owned() } else { format!("{key}=?") })
-}
-
-/// `[Service]`; what is written like one and is none has another's name.
-pub(super) fn section(line: &str) -> Option<String> {
-    let (name, _) = line.strip_prefix('[')?.split_once(']')?;
-    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"_.-@ ".contains(&sign);
-    let plain = name.len() <= 64 && name.bytes().all(sign) && super::arguments::harmless(name);
-    Some(if plain { format!("[{name}]") } else { "[-]".to_owned() })
 }
 
 /// A command line as text: `/usr/sbin/mysqld $OPTS "--x=y"`.

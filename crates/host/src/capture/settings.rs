@@ -2,7 +2,7 @@
 
 use super::Keeps;
 use super::arguments::filter_arguments;
-use super::redact::section;
+use super::lines::section;
 use super::shape::{self, NO_VALUE};
 
 /// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
@@ -64,7 +64,7 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     }
     // `*.sga_target`, `PROD1.sga_target`, `storage.dbPath`.
     let plain = |sign: u8| sign.is_ascii_alphanumeric() || b"*_$#+-.".contains(&sign);
-    if prefix.len() > 64 || !prefix.bytes().all(plain) || !super::arguments::harmless(prefix) {
+    if prefix.len() > 64 || !prefix.bytes().all(plain) || !shape::harmless(prefix) {
         return None;
     }
     let between =

@@ -1,9 +1,10 @@
 //! What the value of a setting can be: whatever else stands in its place is none, and may be anything.
 
-use super::arguments::harmless;
-
 /// Stands for a value that is none.
 pub const NO_VALUE: &str = "?";
+
+/// Words in a value that make it a secret, whatever option it belongs to.
+const SUSPECT: [&str; 7] = ["passw", "secret", "token", "credential", "apikey", "private", "auth="];
 
 /// Longer values are none, paths aside.
 const LONGEST: usize = 64;
@@ -132,6 +133,17 @@ fn is_names(value: &str) -> bool {
 pub fn is_version(text: &str) -> bool {
     let sign = |sign: u8| sign.is_ascii_alphanumeric() || b".-+~_".contains(&sign);
     text.starts_with(|first: char| first.is_ascii_digit()) && text.len() <= 40 && text.bytes().all(sign)
+}
+
+/// Whether a value shows none of the signs of a secret.
+pub(super) fn harmless(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let url_with_user = lower.contains('@') && lower.contains("://");
+    !url_with_user
+        && !lower.starts_with("-xx:on")
+        && !lower.starts_with("secret,")
+        && !lower.contains("data=")
+        && !SUSPECT.iter().any(|word| lower.contains(word))
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The command line that the boot loader will pass to the kernel at the next boot.
 //!
 //! In effect is what the loader reads: grub.cfg or the entries of the Boot Loader Specification.
-//! /etc/default/grub and /etc/kernel/cmdline only feed the tools that write those, see [`pending_words`].
+//! /etc/default/grub and /etc/kernel/cmdline only feed the tools that write those.
 
 use hugewise_model::{Observed, configuration::BootEntry};
 
 use super::bls::{self, Entry};
-use super::files::{lines, overlaid, place};
+use super::files::place;
 use super::grub::{self, Variables};
-use super::identity::unquoted;
 use crate::Door;
 
 /// Where the entries of the Boot Loader Specification lie.
@@ -138,37 +137,10 @@ fn read_unified(door: &mut Door<'_>) -> Observed<BootEntry> {
     })
 }
 
-/// Words that the next run of update-grub or grub2-mkconfig would bring and that the entry in effect lacks:
-/// an edit that nobody has carried over.
-pub fn pending_words(door: &mut Door<'_>, in_effect: &BootEntry) -> Observed<Vec<String>> {
-    let more = overlaid(door, &["/etc/default/grub.d"], ".cfg").or_else_absent(|| Observed::Known(Vec::new()));
-    let found = more.and_then(|more| {
-        let paths: Vec<String> = std::iter::once("/etc/default/grub".to_owned()).chain(more).collect();
-        super::files::joined(door, &paths, |_, bytes| parse_grub_defaults(bytes))
-    });
-    found.map(|assignments| {
-        let value =
-            |name: &str| assignments.iter().rfind(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
-        let words = [value("GRUB_CMDLINE_LINUX"), value("GRUB_CMDLINE_LINUX_DEFAULT")];
-        let all = words.iter().flat_map(|value| value.split_whitespace());
-        all.filter(|word| !in_effect.command_line.iter().any(|other| other == word)).map(str::to_owned).collect()
-    })
-}
-
-/// Assignments of /etc/default/grub, a shell script: those without substitution.
-pub fn parse_grub_defaults(bytes: &[u8]) -> Vec<(String, String)> {
-    let assignment = |(_, line): (u64, std::borrow::Cow<'_, str>)| {
-        let (key, value) = line.trim().split_once('=')?;
-        (key.starts_with("GRUB_") && !value.contains('$')).then(|| (key.to_owned(), unquoted(value)))
-    };
-    lines(bytes).filter_map(assignment).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::source::map::MapSource;
-    use proptest::prelude::*;
 
     fn boot(source: &MapSource) -> (String, String, String) {
         match read(&mut Door::new(source)) {
@@ -245,26 +217,5 @@ mod tests {
         assert_eq!(door.unread.len(), 1);
         let empty = MapSource::new().file("/boot/grub/grub.cfg", b"\xff\0");
         assert!(matches!(read(&mut Door::new(&empty)), Observed::Malformed(_)));
-    }
-
-    #[test]
-    fn an_edit_that_waits_for_update_grub() {
-        let source = MapSource::new()
-            .file("/boot/grub/grub.cfg", "menuentry 'x' {\n linux /k root=1 quiet\n}\n")
-            .file(
-                "/etc/default/grub",
-                "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n",
-            )
-            .file("/etc/default/grub.d/hp.cfg", "GRUB_CMDLINE_LINUX=\"hugepages=64\"\n");
-        let mut door = Door::new(&source);
-        let entry = read(&mut door).into_known().unwrap();
-        assert_eq!(pending_words(&mut door, &entry), Observed::Known(vec!["hugepages=64".to_owned()]));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse_grub_defaults(&bytes);
-        }
     }
 }

@@ -269,7 +269,6 @@ fn leading_number(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn pools(line: &str) -> Vec<(Option<u64>, Option<u32>, u64)> {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -309,12 +308,5 @@ mod tests {
         assert_eq!(parse_size("0"), None);
         assert_eq!(parse_size(""), None);
         assert_eq!(parse_size("99999999999999T"), None);
-    }
-
-    proptest! {
-        #[test]
-        fn any_words_are_survived(words in proptest::collection::vec("(hugepages=|hugepagesz=|default_hugepagesz=|)[0-9:,KMGxé]{0,9}", 0..9)) {
-            huge_page_words(&words);
-        }
     }
 }

@@ -23,7 +23,7 @@ pub fn place(file: &str, line: u64) -> Place {
 /// Paths of the files that end in `suffix` in all `folders`, sorted by their bare name; of those with
 /// one name the first folder's counts. A link to /dev/null hides the name (`systemd.unit(5)`, `sysctl.d(5)`).
 /// Absent where none of the folders is there.
-pub fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str) -> Observed<Vec<String>> {
+pub(crate) fn overlaid<S: AsRef<str>>(door: &mut Door<'_>, folders: &[S], suffix: &str) -> Observed<Vec<String>> {
     stacked(door, folders, suffix, Names::default())
 }
 

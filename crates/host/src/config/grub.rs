@@ -208,7 +208,6 @@ fn find<'a>(entries: &'a [MenuEntry], wanted: &str) -> Option<&'a MenuEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const DEBIAN: &str = r#"
 set have_grubenv=true
@@ -272,24 +271,5 @@ menuentry "Memory test" {
         assert_eq!(variables.get("saved_entry").map(String::as_str), Some("abc-5.14"));
         assert_eq!(variables.len(), 2);
         assert_eq!(expand("$kernelopts ${none}-$saved_entry $", &variables), "root=/dev/sda1 ro \\x -abc-5.14 $");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse(&bytes);
-            parse_environment(&bytes);
-        }
-
-        #[test]
-        fn any_menu_is_survived(text in "(menuentry '[ab]' \\{\n|submenu b \\{\n|\\}\n|linux /k [a$\"' {}]{0,6}\n|set default=[01>]{0,3}\n){0,40}", default in "[01>ab]{0,6}") {
-            let menu = parse(text.as_bytes());
-            menu.entry(&default);
-        }
-
-        #[test]
-        fn a_cut_menu_is_survived(at in 0..DEBIAN.len()) {
-            parse(&DEBIAN.as_bytes()[..at]);
-        }
     }
 }

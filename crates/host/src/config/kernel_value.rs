@@ -133,10 +133,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "[0-9a-fxX+ \\t\\n-]{0,30}|\\PC{0,9}") {
-            sysctl_count(&text);
-            sysctl_int(&text);
-            sysfs_count(&text);
+        fn numbers_read_back(number: u32, signed: i32, zeros in 0..20_usize) {
+            let number = u64::from(number);
+            for text in [format!("{number}"), format!("{number}\n"), format!("+{number}"), format!("{}{number}", "0".repeat(zeros))] {
+                prop_assert_eq!(sysfs_count(&text), Some(number), "{:?}", text);
+            }
+            for text in [format!("{number} x"), format!(" {number}"), format!("{number:#x}"), format!("0{number:o}\n")] {
+                prop_assert_eq!(sysctl_count(&text), Some(number), "{:?}", text);
+            }
+            prop_assert_eq!(sysctl_int(&signed.to_string()), Some(i64::from(signed)));
         }
     }
 }

@@ -254,11 +254,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            for_user(&parse("/f", &bytes), "oracle", 54321, &[]);
-        }
-
-        #[test]
         fn any_rules_are_survived(text in "(([@%*a-z:0-9]{1,8}) (soft|hard|-) memlock [-a-z0-9]{1,22}\n){0,8}", uid: u32) {
             let rules = parse("/f", text.as_bytes());
             let found = for_user(&rules, "u", uid, &[(uid, "g".to_owned())]);

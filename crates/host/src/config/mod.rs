@@ -21,7 +21,7 @@ pub mod systemd;
 pub mod tmpfiles;
 pub mod tuned;
 pub mod unit;
-pub mod unit_values;
+pub(crate) mod unit_values;
 
 use hugewise_model::Host;
 

@@ -235,9 +235,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_pattern_is_survived(pattern in "[\\]\\[*?{},\\\\!^a-c:/é\\-]{0,30}", name in "[abc/.é]{0,20}") {
-            for one in alternatives(&pattern) {
-                covers(&one, &name);
+        fn alternatives_are_bounded_and_cover_themselves(pattern in "[\\]\\[*?{},\\\\!^a-c:/é\\-]{0,30}") {
+            let all = alternatives(&pattern);
+            prop_assert!((1..=MOST_ALTERNATIVES).contains(&all.len()));
+            for one in &all {
+                prop_assert!(covers(one, one));
             }
         }
 

@@ -33,7 +33,7 @@ impl Ends {
 /// Lines with their numbers from 1, without blanks around them. A line ends with a line feed, a carriage return or a
 /// zero byte, and with both of the first two in any order once. Bytes that are not UTF-8 become the replacement
 /// character.
-pub fn read_lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Cow<'_, str>)> {
+pub(crate) fn read_lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Cow<'_, str>)> {
     let mut rest = bytes;
     let lines = std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -68,7 +68,7 @@ fn trimmed(line: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// Without systemd's white space around it.
-pub fn strip(text: &str) -> &str {
+pub(crate) fn strip(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 

@@ -167,7 +167,7 @@ fn replace_or_add(list: &mut Vec<String>, value: &str) {
 }
 
 /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit.
-pub fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
+pub(crate) fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
     let main = ["/etc/systemd/system.conf", "/run/systemd/system.conf", "/usr/lib/systemd/system.conf"]
         .iter()
         .find(|path| !door.source.read(path).is_absent());
@@ -308,13 +308,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_survived(path in "(/|\\.slice|\\.service|[a-z@.]){0,20}") {
-            service_of_path(&path);
-        }
-
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            default_memlocks("/f", &bytes);
+        fn a_service_is_found_wherever_it_stands(slices in "(/[a-z]{1,5}\\.slice){0,3}", name in "[a-z]{1,6}(@[a-z0-9]{1,3})?", below in "(/[a-z]{1,5}){0,2}") {
+            let (service, path) = (format!("{name}.service"), format!("{slices}/{name}.service{below}"));
+            prop_assert_eq!(service_of_path(&path), Some(service.as_str()));
+            prop_assert_eq!(service_of_path(&slices), None);
         }
     }
 }

@@ -137,7 +137,6 @@ fn leads_to_the_kernel(path: &str) -> bool {
 mod tests {
     use super::*;
     use crate::source::map::MapSource;
-    use proptest::prelude::*;
 
     const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
@@ -200,17 +199,5 @@ mod tests {
         let both = "w /sys/y - - - - 1\nw+ /sys/y - - - - more\nw+ /sys/z - - - - a\nw+ /sys/z - - - - b\n";
         let values: Vec<_> = writes(both).into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, ["1", "a", "b"]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse("/f", &bytes);
-        }
-
-        #[test]
-        fn any_fields_are_survived(text in "w[+!~-]? ([/sysproc\"'\\\\ x0-9-]{0,40})") {
-            parse("/f", text.as_bytes());
-        }
     }
 }

@@ -323,7 +323,6 @@ fn apply_words(value: &str, words: &mut Vec<String>) {
 mod tests {
     use super::*;
     use crate::source::{Machine, MapSource};
-    use proptest::prelude::*;
 
     fn active(profile: &str) -> MapSource {
         MapSource::new().file("/etc/tuned/active_profile", profile)
@@ -433,21 +432,5 @@ mod tests {
             .file("/usr/lib/tuned/b/tuned.conf", "[main]\ninclude=base\n")
             .file("/usr/lib/tuned/base/tuned.conf", "[sysctl]\na.b=1\n");
         assert_eq!(tuned(&source).sysctl.len(), 1);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            if let Ok(sections) = parse("/f", &bytes) {
-                describe(String::new(), &sections, &Here::default());
-            }
-        }
-
-        #[test]
-        fn any_profile_is_survived(text in "(\\[(main|vm|sysctl|variables|bootloader)\\]\n|(uname|cpuinfo)_regex=[$a-c{}()?*+|\\[\\]^-]{0,8}\n|[a-c]=[$a-c{}+-]{0,8}\n|cmdline=[+-]?[ab ]{0,4}\n){0,20}") {
-            if let Ok(sections) = parse("/f", text.as_bytes()) {
-                describe(String::new(), &sections, &Here::default());
-            }
-        }
     }
 }

@@ -165,11 +165,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            parse(&bytes);
-        }
-
-        #[test]
         fn any_name_is_survived(name in "[a@.-]{0,12}") {
             if let Some(name) = UnitName::parse(&name) {
                 prop_assert!(!name.drop_in_names().is_empty());

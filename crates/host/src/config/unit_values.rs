@@ -90,7 +90,7 @@ const CAPABILITIES: [&str; 41] = [
 ];
 
 /// `infinity`, `64M`, or `soft:hard`.
-pub fn parse_limit(value: &str) -> Option<(Limit, Limit)> {
+pub(crate) fn parse_limit(value: &str) -> Option<(Limit, Limit)> {
     let (soft, hard) = match value.split_once(':') {
         Some((soft, hard)) => (parse_bytes(soft)?, parse_bytes(hard)?),
         None => (parse_bytes(value)?, parse_bytes(value)?),

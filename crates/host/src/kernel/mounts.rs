@@ -7,9 +7,9 @@ use super::text::{digits, lines, unescape};
 use crate::{Door, ParseError};
 
 /// With the root of each mount.
-pub const MOUNTINFO: &str = "/proc/self/mountinfo";
+pub(crate) const MOUNTINFO: &str = "/proc/self/mountinfo";
 /// Without it.
-pub const MOUNTS: &str = "/proc/mounts";
+pub(crate) const MOUNTS: &str = "/proc/mounts";
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use hugewise_model::{Mapping, Observed};
 use crate::ParseError;
 
 /// A private mapping from this size on can matter: below it, huge pages save nothing worth a word.
-pub const LARGE_PRIVATE: u64 = 16 << 20;
+pub(crate) const LARGE_PRIVATE: u64 = 16 << 20;
 
 /// The smallest huge page of any architecture; hugetlb mappings are whole multiples of their page.
 const SMALLEST_HUGE: u64 = 64 << 10;
@@ -49,7 +49,7 @@ impl Line<'_> {
     }
 
     /// Whether it could be hugetlb by its place: only to be asked for processes that map such pages.
-    pub const fn could_be_hugetlb(&self) -> bool {
+    pub(crate) const fn could_be_hugetlb(&self) -> bool {
         self.inode != 0 && self.start.is_multiple_of(SMALLEST_HUGE) && self.size().is_multiple_of(SMALLEST_HUGE)
     }
 
@@ -70,7 +70,7 @@ impl Line<'_> {
 }
 
 /// Whether the name says, or nearly says, that the memory is hugetlb.
-pub fn is_hugetlb_name(name: &[u8]) -> bool {
+pub(crate) fn is_hugetlb_name(name: &[u8]) -> bool {
     name.starts_with(b"/anon_hugepage") || name.starts_with(b"/memfd:") || name.windows(4).any(|part| part == b"huge")
 }
 
@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
 ///
 /// # Errors
 /// A line that is no mapping.
-pub fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<Mapping>, ParseError> {
+pub(crate) fn parse_kept(bytes: &[u8], keep: impl Fn(&Line<'_>) -> bool) -> Result<Vec<Mapping>, ParseError> {
     let mut mappings = Vec::new();
     for (number, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if text.is_empty() {

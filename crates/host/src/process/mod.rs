@@ -18,8 +18,9 @@ use hugewise_model::process::{CgroupMembership, Namespaces};
 use hugewise_model::{Bytes, Observed, PageSize, Process, Unread};
 
 pub use earlier::Earlier;
+pub(crate) use page_size::BUDGET;
+pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
-pub use page_size::{BUDGET, Facts};
 
 use crate::{Door, Source};
 
@@ -43,7 +44,7 @@ pub fn read(door: &mut Door<'_>, facts: Facts<'_>, earlier: Option<Earlier<'_>>)
 }
 
 /// The same with a clock of one's own: `elapsed` says how long the reading has taken so far.
-pub fn read_timed(
+pub(crate) fn read_timed(
     door: &mut Door<'_>,
     facts: Facts<'_>,
     earlier: Option<Earlier<'_>>,

@@ -12,7 +12,7 @@ use super::{numa_maps, smaps};
 use crate::Source;
 
 /// How long numa_maps and smaps may be read in all: the kernel walks the page tables of the whole process for each.
-pub const BUDGET: Duration = Duration::from_secs(2);
+pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 
 /// What else decides a page size.
 #[derive(Clone, Copy, Debug, Default)]

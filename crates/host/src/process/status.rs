@@ -244,6 +244,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "beside the kernel's own words")]
     fn the_kernel_counts_every_mapping_of_every_process_here() {
         let mut asleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let least = Bytes::from_mib(2);

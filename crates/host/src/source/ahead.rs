@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::beneath::{open_to_read, read_into, read_link};
-use super::live::kernels_not_known;
+use super::errno::kernels_not_known;
 use super::patient::Patient;
 use crate::process::status;
 

@@ -10,35 +10,13 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
+use super::errno::{is_absence, not_known, observed};
+use super::kernel_systems::is_kernels;
 use super::owned::{name_length, too_large};
-use super::owner::is_kernels;
 use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
 pub(super) const MAX_LINKS: u32 = 40;
-
-/// Whether an error number says that nothing is there. Whatever else keeps a file from being read is no proof of that.
-const fn is_absence(error: Errno) -> bool {
-    matches!(error, Errno::NOENT | Errno::NOTDIR)
-}
-
-/// What an error number says of a fact.
-pub(super) fn not_known<T>(error: Errno) -> Observed<T> {
-    match error {
-        error if is_absence(error) => Observed::Absent,
-        Errno::ACCESS | Errno::PERM => Observed::Denied,
-        Errno::LOOP => Observed::Malformed("too many links".into()),
-        other => Observed::Malformed(std::io::Error::from(other).to_string()),
-    }
-}
-
-/// Turns a result into a fact.
-pub(super) fn observed<T>(result: Result<T>) -> Observed<T> {
-    match result {
-        Ok(value) => Observed::Known(value),
-        Err(error) => not_known(error),
-    }
-}
 
 /// What stands at the end of a way: found, and not opened (`O_PATH`).
 #[derive(Debug)]
@@ -104,7 +82,7 @@ impl std::fmt::Display for NotOpened {
 impl std::error::Error for NotOpened {}
 
 impl NotOpened {
-    fn told<T>(self) -> Observed<T> {
+    fn into_observed<T>(self) -> Observed<T> {
         match self {
             Self::Kernel(error) => not_known(error),
             other => Observed::Malformed(other.to_string()),
@@ -212,7 +190,7 @@ pub(super) fn read_located_up_to(file: &Located, most: u64) -> Observed<Vec<u8>>
         if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
             return too_large(most);
         }
-        file.open().map_or_else(NotOpened::told, |opened| read_up_to(&opened, most).unwrap_or_else(not_known))
+        file.open().map_or_else(NotOpened::into_observed, |opened| read_up_to(&opened, most).unwrap_or_else(not_known))
     })
 }
 
@@ -222,7 +200,7 @@ pub(super) fn read_part_located(file: &Located, before: Option<u64>, max: u64) -
         let total = u64::try_from(stat.st_size).unwrap_or(0);
         let end = before.unwrap_or(total).min(total);
         let offset = end.saturating_sub(max);
-        let opened = file.open().map_or_else(NotOpened::told, Observed::Known);
+        let opened = file.open().map_or_else(NotOpened::into_observed, Observed::Known);
         let bytes = opened.and_then(|opened| observed(read_at(&opened, offset, end)));
         bytes.map(|bytes| Part { bytes, offset, total, identity: Some((stat.st_dev, stat.st_ino)) })
     })

@@ -187,7 +187,8 @@ impl<F: Files> Captured<F> {
 
     fn derive_machine(&self) -> Machine {
         let note = &self.note;
-        let architecture = note.architecture.clone().or_else(|| sosreport::architecture(&self.files));
+        let architecture =
+            note.architecture.clone().or_else(|| sosreport::architecture(|path| self.files.read(path).into_known()));
         let base_page = note.base_page_bytes.or_else(|| self.derive_base_page(architecture.as_deref()));
         let read_at = note.read_at.or_else(|| {
             ["/date", "/sos_commands/date/date", "/sos_commands/date/date_--utc"].iter().find_map(|path| {

@@ -6,8 +6,9 @@ use std::path::Path;
 use hugewise_model::Observed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::beneath::{link_beneath, list_located, locate, observed, read_located, read_part_located};
+use super::beneath::{link_beneath, list_located, locate, read_located, read_part_located};
 use super::captured::{Captured, Files};
+use super::errno::observed;
 use super::{OpenError, Part, looks_like_a_host, split_process_root};
 
 /// A folder that looks like a host's root.

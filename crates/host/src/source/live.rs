@@ -5,15 +5,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hugewise_model::{Bytes, Observed, PageSize};
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat, stat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
 
 use super::ahead::Ahead;
 use super::beneath::{
-    Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, not_known, observed,
-    open_to_read, read_link, read_located, read_located_up_to, read_open, read_part_located, walk,
+    Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, open_to_read,
+    read_link, read_located, read_located_up_to, read_open, read_part_located, walk,
 };
-use super::owner::{Found, is_kernels, kernels, link_as, locate_as, own_root};
+use super::errno::{kernels_not_known, not_known, observed};
+use super::kernel_systems::{is_kernels, kernels};
+use super::owner::{Found, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
 use super::{Machine, Owner, Part, Source, split_process_root};
 use crate::process::status;
@@ -35,30 +37,6 @@ pub struct Live {
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
     open_to_read(CWD, path).and_then(|file| read_open(&file)).unwrap_or_else(|error| kernels_not_known(path, error))
-}
-
-/// What an error number says of one of the kernel's own files. Of a process that ended meanwhile it says ESRCH, and of a
-/// device or cgroup that was removed ENODEV. Where the whole file system is not mounted, nothing is told of the file.
-pub(super) fn kernels_not_known<T>(path: &str, error: Errno) -> Observed<T> {
-    match error {
-        Errno::SRCH if path.starts_with("/proc/") => Observed::Absent,
-        Errno::NODEV if path.starts_with("/sys/") => Observed::Absent,
-        Errno::NOENT | Errno::NOTDIR => unmounted(path).map_or(Observed::Absent, |why| Observed::Malformed(why.into())),
-        other => not_known(other),
-    }
-}
-
-/// Why a file of the kernel is not there whatever the kernel has.
-fn unmounted(path: &str) -> Option<&'static str> {
-    let gone = |path: &str| matches!(stat(path), Err(Errno::NOENT | Errno::NOTDIR));
-    // The link itself is there even where it leads nowhere.
-    if path.starts_with("/proc/self/") && gone("/proc/self") {
-        Some("this program is not in /proc, which is that of another pid namespace")
-    } else if path.starts_with("/sys/") && gone("/sys/kernel") {
-        Some("/sys is not mounted")
-    } else {
-        None
-    }
 }
 
 impl Live {

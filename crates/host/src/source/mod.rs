@@ -48,9 +48,11 @@ mod ahead;
 pub mod archive;
 mod beneath;
 pub(crate) mod captured;
+mod errno;
 pub mod files;
 pub mod folder;
 pub(crate) mod kernel_files;
+mod kernel_systems;
 pub mod live;
 pub mod map;
 pub mod overlay;
@@ -201,7 +203,7 @@ pub(crate) fn split_process_root(path: &str) -> Option<(&str, &str)> {
 }
 
 /// The largest file that is read: none of those read here comes near it.
-pub const MAX_FILE: u64 = 16 << 20;
+pub(crate) const MAX_FILE: u64 = 16 << 20;
 
 /// Facts that are in no file. A capture keeps them in `/hugewise/capture.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,10 +8,12 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use hugewise_model::{Observed, Process};
-use rustix::fs::{CWD, FileType, FsWord, Mode, OFlags, Stat, fstat, fstatfs, getxattr, openat, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::beneath::{Located, MAX_LINKS, link_in, names, not_known, observed};
+use super::beneath::{Located, MAX_LINKS, link_in, names};
+use super::errno::{not_known, observed};
+use super::kernel_systems::{is_kernels, kernels};
 
 /// To go through a folder; to read a file or a folder's names.
 const SEARCH: u32 = 1;
@@ -91,40 +93,6 @@ impl Owner {
         const EVERYBODYS: u32 = 0o1002;
         folder.st_mode & EVERYBODYS != EVERYBODYS || link.st_uid == self.uid || link.st_uid == folder.st_uid
     }
-}
-
-/// A file system of the kernel's own: reading a file in it may spend something, and its links lead anywhere.
-///
-/// From linux/magic.h: proc, sysfs, debugfs, tracefs, configfs, securityfs, cgroup, cgroup2, bpf, efivarfs, pstore, selinuxfs,
-/// binfmt_misc, devpts, mqueue, fusectl, nsfs.
-const KERNELS: [FsWord; 17] = [
-    0x9fa0,
-    0x6265_6572,
-    0x6462_6720,
-    0x7472_6163,
-    0x6265_6570,
-    0x7363_6673,
-    0x0027_e0eb,
-    0x6367_7270,
-    0xcafe_4a11,
-    0xde5e_81e4,
-    0x6165_676c,
-    0xf97c_ff8c,
-    0x4249_4e4d,
-    0x1cd1,
-    0x1980_0202,
-    0x6573_5543,
-    0x6e73_6673,
-];
-
-/// Whether a file lies in one of them.
-pub(super) fn is_kernels(file: &OwnedFd) -> Result<bool, Errno> {
-    Ok(KERNELS.contains(&fstatfs(file)?.f_type))
-}
-
-/// What is said of a path into one of them.
-pub(super) fn kernels<T>() -> Observed<T> {
-    Observed::Malformed("the kernel's own, and not read".into())
 }
 
 /// A file, a folder or what else is there, that the owner has a way to.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::captured::Files;
-
 /// One process as `ps` lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
@@ -111,11 +109,11 @@ pub(super) fn accounts(rows: &BTreeMap<u32, Row>, status: impl Fn(u32) -> Option
 const NO_GROUP: u32 = u32::MAX;
 
 /// The machine as `uname -a` or the running kernel's release names it.
-pub(super) fn architecture(files: &impl Files) -> Option<String> {
+pub(super) fn architecture(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<String> {
     const KNOWN: [&str; 8] = ["x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "i686", "loongarch64"];
     let paths = ["/uname", "/sos_commands/kernel/uname_-a", "/sos_commands/host/uname_-a", "/proc/version"];
     paths.iter().find_map(|path| {
-        let bytes = files.read(path).into_known()?;
+        let bytes = read(path)?;
         let text = String::from_utf8_lossy(&bytes);
         let word =
             text.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').find(|word| KNOWN.contains(word));

@@ -10,6 +10,13 @@ use crate::series::Offset;
 use crate::verdict::Facts;
 use crate::{Clock, Moment, Series};
 
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) from: Option<Moment>,
+    pub(crate) to: Option<Moment>,
+}
+
 /// Names that are no host's own.
 const NOBODY: [&str; 4] = ["localhost", "localhost.localdomain", "(none)", ""];
 /// How far from what a source with a known offset covers that offset is taken to hold.

@@ -1,43 +1,43 @@
 //! What is given or found, up to one history a host: files, folders, tars, captures and sosreports.
 
-mod clock;
-mod hosts;
+pub(crate) mod clock;
+pub(crate) mod hosts;
 mod places;
 mod reading;
 mod scratch;
 mod setup;
 mod usual;
-mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use self::hosts::{Host, Piece, Placed};
+use self::hosts::{Bounds, Host, Piece, Placed};
 use self::places::Job;
 use self::reading::{Found, What};
 use self::scratch::Scratch;
 use self::setup::Setup;
-use self::windows::Bounds;
-pub(crate) use self::windows::Look;
 use crate::asked::{Error, Options, Progress};
 use crate::verdict::Source;
-use crate::{Clock, History, Series};
+use crate::{Clock, Series};
 
 /// Rows that are kept when files are read, in bytes; those of files beyond are read anew when they are looked at.
 const MOST_KEPT: usize = 96 << 20;
 
-/// Takes the rows of a host as they are looked at: its name, and its series of a stretch of time.
-pub type Rows<'a> = dyn FnMut(Option<&str>, &[Series]) + Send + 'a;
-
 /// All that was gathered.
-#[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) sources: Vec<Source>,
-    /// With their signatures.
-    pub(crate) hosts: Vec<History>,
+    /// Hosts, and what is looked at of each.
+    pub(crate) hosts: Vec<(Host, Bounds)>,
+    /// Where rows come from that were not kept.
+    pub(crate) files: Files,
     pub(crate) passed_over: Vec<String>,
-    pub(crate) unknown: Vec<String>,
+}
+
+/// The files that were found, for whoever needs their rows once more.
+pub(crate) struct Files {
+    jobs: Vec<Job>,
+    scratch: Scratch,
 }
 
 /// Files in one folder or tar that are of nobody.
@@ -47,23 +47,18 @@ struct Passed {
     packed: usize,
 }
 
-/// Reads everything, and looks through it window by window with `look`.
+/// Reads everything, and sorts it by hosts.
 pub(crate) fn gather(
     paths: &[PathBuf],
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
-    look: Look<'_>,
-    rows: Option<&Mutex<Rows<'_>>>,
 ) -> Result<Gathered, Error> {
-    let zone = options.zone.as_deref().map(clock::zone).transpose().map_err(Error)?;
+    let zone = options.zone.as_deref().map(clock::zone).transpose()?;
     let given = |text: &Option<String>, end| text.as_deref().map(|text| clock::Given::parse(text, end)).transpose();
-    let (from, to) = (given(&options.from, false).map_err(Error)?, given(&options.to, true).map_err(Error)?);
+    let (from, to) = (given(&options.from, false)?, given(&options.to, true)?);
     let found = if paths.is_empty() { usual::found() } else { paths.to_vec() };
     if found.is_empty() {
-        let places = usual::places();
-        return Err(Error(format!(
-            "no archives of a collector are here: looked for {places}. Name a file, a folder, a tar or a sosreport"
-        )));
+        return Err(Error::NoArchives(usual::places()));
     }
     let places = places::find(&found);
     let scratch = Scratch::default();
@@ -75,7 +70,7 @@ pub(crate) fn gather(
     let Reading { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
     let mut hosts = hosts::sort(pieces, setups, zone.as_ref());
-    let bounds = bounds(&hosts, from, to).map_err(Error)?;
+    let bounds = bounds(&hosts, from, to)?;
     sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
     let sources = in_order(sources, &jobs, &found);
     if sources.iter().all(|source| source.samples == 0) {
@@ -84,14 +79,14 @@ pub(crate) fn gather(
         for packed in packed(&passed) {
             why.push_str(&format!("; {packed}"));
         }
-        return Err(Error(why));
+        return Err(Error::Nothing(why));
     }
-    within(&hosts, &bounds).map_err(Error)?;
+    within(&hosts, &bounds)?;
     // A collector that ran without a sample is a source, and no host's history.
     hosts.retain(|host| host.facts.is_some() || host.pieces.iter().any(|placed| placed.span.is_some()));
-    let load = |wanted: &[&Placed]| again(wanted, &jobs, &scratch);
-    let hosts = windows::histories(hosts.into_iter().zip(bounds).collect(), &load, look, rows);
-    Ok(Gathered { sources, hosts, passed_over: passed_over(&passed, &places.links), unknown: Vec::new() })
+    let hosts = hosts.into_iter().zip(bounds).collect();
+    let passed_over = passed_over(&passed, &places.links);
+    Ok(Gathered { sources, hosts, files: Files { jobs, scratch }, passed_over })
 }
 
 /// What came of the files.
@@ -204,36 +199,39 @@ fn cut_up(mut found: Found, mut pieces: Vec<Piece>, jobs: &[Job]) -> (Found, Vec
     (found, pieces)
 }
 
-/// Reads the rows of pieces again, each with its place in the list.
-fn again(wanted: &[&Placed], jobs: &[Job], scratch: &Scratch) -> Vec<(usize, Series)> {
-    let mut entries: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    for placed in wanted {
-        let (job, entry, _) = &placed.piece.key;
-        entries.entry(*job).or_default().insert(entry.clone());
-    }
-    let mut read = Vec::new();
-    for (at, entries) in entries {
-        let Some(job) = jobs.get(at) else { continue };
-        let only = Some(entries);
-        let found = Mutex::new(Vec::new());
-        reading::one(at, job, only.as_ref(), scratch, &|one| lock(&found).push(one));
-        for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            let What::Series(all) = one.what else { continue };
-            for (nth, series) in all.into_iter().enumerate() {
-                let key = (at, one.entry.clone(), nth);
-                if let Some(place) = wanted.iter().position(|placed| placed.piece.key == key) {
-                    read.push((place, series));
+impl Files {
+    /// Reads the rows of pieces again, each with its place in the list.
+    pub(crate) fn again(&self, wanted: &[&Placed]) -> Vec<(usize, Series)> {
+        let Self { jobs, scratch } = self;
+        let mut entries: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for placed in wanted {
+            let (job, entry, _) = &placed.piece.key;
+            entries.entry(*job).or_default().insert(entry.clone());
+        }
+        let mut read = Vec::new();
+        for (at, entries) in entries {
+            let Some(job) = jobs.get(at) else { continue };
+            let only = Some(entries);
+            let found = Mutex::new(Vec::new());
+            reading::one(at, job, only.as_ref(), scratch, &|one| lock(&found).push(one));
+            for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                let What::Series(all) = one.what else { continue };
+                for (nth, series) in all.into_iter().enumerate() {
+                    let key = (at, one.entry.clone(), nth);
+                    if let Some(place) = wanted.iter().position(|placed| placed.piece.key == key) {
+                        read.push((place, series));
+                    }
                 }
             }
         }
+        // One that has gone or changed meanwhile is not there; the others are in the order asked for.
+        read.sort_by_key(|(place, _)| *place);
+        read
     }
-    // One that has gone or changed meanwhile is not there; the others are in the order asked for.
-    read.sort_by_key(|(place, _)| *place);
-    read
 }
 
 /// What is looked at of each host.
-fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, String> {
+fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, Error> {
     fn offsets(host: &Host) -> Option<&[crate::series::Offset]> {
         match &host.clock {
             Clock::Utc { offsets } => Some(offsets),
@@ -247,13 +245,12 @@ fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) 
     let last = hosts.iter().filter_map(last).max().unwrap_or_default();
     let of = |host: &Host, given: Option<clock::Given>| {
         let Some(given) = given else { return Ok(None) };
-        let wrong = || "a time that no clock shows".to_owned();
-        given.moment(offsets(host), last).map(Some).ok_or_else(wrong)
+        given.moment(offsets(host), last).map(Some).ok_or(Error::NoClock)
     };
     let all = hosts.iter().map(|host| {
         let bounds = Bounds { from: of(host, from)?, to: of(host, to)? };
         if bounds.from.zip(bounds.to).is_some_and(|(from, to)| from >= to) {
-            return Err("--from is not before --to".to_owned());
+            return Err(Error::Backwards);
         }
         Ok(bounds)
     });
@@ -261,7 +258,7 @@ fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) 
 }
 
 /// That anything is left within the bounds.
-fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
+fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), Error> {
     let left = |(host, bounds): (&Host, &Bounds)| {
         host.pieces
             .iter()
@@ -277,8 +274,8 @@ fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), String> {
     let first = spans().min_by_key(|(_, span)| span.0).map(|(host, span)| clock::shown(span.0, &host.clock));
     let last = spans().max_by_key(|(_, span)| span.1).map(|(host, span)| clock::shown(span.1, &host.clock));
     Err(match first.zip(last) {
-        Some((first, last)) => format!("no sample lies between --from and --to: they are of {first} to {last}"),
-        None => "no sample is in there".into(),
+        Some((first, last)) => Error::Outside(first, last),
+        None => Error::NoSample,
     })
 }
 

@@ -1,7 +1,7 @@
 //! What an incident is taken for, and how sure that is.
 
 use super::facts::{Facts, Scans};
-use crate::signatures::rows::bytes;
+use crate::page::bytes;
 use crate::{Confidence, Kind, Signature, Strength, Verdict};
 
 /// %idle and %iowait together above which the processors were not the matter on average.

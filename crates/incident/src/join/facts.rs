@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::page::Page;
+use crate::signatures::observations::Observations;
 use crate::signatures::rows::{MINUTE, Rows, apart};
-use crate::signatures::sight::Sight;
 use crate::signatures::{kernel_cpu, page_tables};
 use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 
@@ -111,7 +111,7 @@ fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
 
 #[derive(Clone, Copy)]
 struct Window<'a> {
-    sight: &'a Sight<'a>,
+    observations: &'a Observations<'a>,
     history: &'a History,
     from: Moment,
     to: Moment,
@@ -137,7 +137,7 @@ impl Window<'_> {
     /// The highest rate of a counter of pages.
     fn rate(&self, metric: Metric) -> Option<Rate> {
         let (series, _, pages) = self.highest(metric)?;
-        Some(Rate { pages, page: Page::of(series, self.sight.page) })
+        Some(Rate { pages, page: Page::of(series, self.observations.page) })
     }
 
     fn system(&self) -> Option<(f64, Option<f64>)> {
@@ -160,7 +160,7 @@ impl Window<'_> {
     }
 
     fn tables(&self) -> Option<Tables> {
-        let total = self.sight.memory?;
+        let total = self.observations.memory?;
         if let Some((.., bytes)) = self.values(Metric::PageTables).max_by(|one, other| one.2.total_cmp(&other.2)) {
             return Some(Tables { bytes, total, then: true });
         }
@@ -238,9 +238,9 @@ impl Window<'_> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(sight: &Sight<'_>, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
-        let history = sight.history;
-        let window = Window { sight, history, from, to };
+    pub(super) fn of(observations: &Observations<'_>, from: Moment, to: Moment, signatures: &'a [Signature]) -> Self {
+        let history = observations.history;
+        let window = Window { observations, history, from, to };
         let wider =
             Window { from: Moment(from.0.saturating_sub(AROUND)), to: Moment(to.0.saturating_add(AROUND)), ..window };
         let captured = || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some());
@@ -249,10 +249,10 @@ impl<'a> Facts<'a> {
             let mut sources = signatures.iter().flat_map(|signature| &signature.evidence);
             sources.any(|evidence| evidence.source == rows.source())
         };
-        let involved = sight.rows.iter().filter(shows);
+        let involved = observations.rows.iter().filter(shows);
         // Around these all rows are there, even where others were thinned away.
         let starved = signatures.iter().filter(|one| one.kind == Kind::Starved);
-        let late = starved.filter_map(|one| sight.latest(one.from, one.to));
+        let late = starved.filter_map(|one| observations.latest(one.from, one.to));
         Self {
             signatures,
             system: system.map(|(peak, _)| peak),

@@ -1,8 +1,8 @@
 //! What was looked at, and what the sources of a host cannot tell.
 
 use crate::baseline::FEWEST;
+use crate::signatures::observations::Observations;
 use crate::signatures::rows::Rows;
-use crate::signatures::sight::Sight;
 use crate::{History, Metric};
 
 /// Samples farther apart than this hide much, in milliseconds.
@@ -24,13 +24,13 @@ const LOOKED: &[(&str, &[Metric])] = &[
 ];
 
 /// What was looked at: for a quiet archive that is the whole answer.
-pub(super) fn looked(sight: &Sight<'_>) -> Vec<String> {
-    sight.rows.iter().filter(|rows| !rows.samples().is_empty()).map(of_series).collect()
+pub(super) fn looked(observations: &Observations<'_>) -> Vec<String> {
+    observations.rows.iter().filter(|rows| !rows.samples().is_empty()).map(of_series).collect()
 }
 
 /// What the sources cannot tell.
-pub(super) fn unknown(sight: &Sight<'_>) -> Vec<String> {
-    let history = sight.history;
+pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
+    let history = observations.history;
     let mut unknown = Vec::new();
     let has = |metrics: &[Metric]| {
         history.series.iter().any(|series| metrics.iter().any(|metric| series.column(*metric).is_some()))
@@ -63,7 +63,7 @@ pub(super) fn unknown(sight: &Sight<'_>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for (series, pace) in history.series.iter().zip(sight.rows.iter().map(|rows| rows.usual)) {
+    for (series, pace) in history.series.iter().zip(observations.rows.iter().map(|rows| rows.usual)) {
         let rows = series.rows();
         if rows > 0 && rows < FEWEST {
             unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));

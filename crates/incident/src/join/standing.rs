@@ -2,9 +2,10 @@
 
 use super::facts::Facts;
 use super::summary;
+use crate::page::bytes;
+use crate::signatures::observations::Observations;
 use crate::signatures::page_tables;
-use crate::signatures::rows::{apart, bytes};
-use crate::signatures::sight::Sight;
+use crate::signatures::rows::apart;
 use crate::{Confidence, History, Incident, Kind, Metric, Signature, Strength, Verdict};
 
 /// Page tables that were large for less than this, in milliseconds, in an archive that is longer do not stand.
@@ -12,7 +13,7 @@ const STANDS: i64 = 30 * 60_000;
 
 /// Findings, and the signatures that make none and are told by no incident.
 pub(super) fn findings(
-    sight: &Sight<'_>,
+    observations: &Observations<'_>,
     lasting: &[Signature],
     found: &[Incident],
 ) -> (Vec<Incident>, Vec<Signature>) {
@@ -22,19 +23,19 @@ pub(super) fn findings(
     let tables = lasting.iter().filter(|one| one.kind == Kind::PageTables && one.strength >= Strength::Clear);
     let pools = || lasting.iter().filter(|one| one.kind == Kind::Pool && one.strength >= Strength::Clear);
     if !told(Kind::PageTables) {
-        for signature in tables.filter(|signature| stands(sight.history, signature)) {
+        for signature in tables.filter(|signature| stands(observations.history, signature)) {
             let mut signatures = vec![signature.clone()];
             signatures.extend(pools().cloned());
             used.extend(signatures.iter().map(|one| (one.kind, one.from)));
-            incidents.push(large(sight, signatures));
+            incidents.push(large(observations, signatures));
         }
     }
     if incidents.is_empty() && !told(Kind::Pool) {
         for signature in pools() {
-            let facts = Facts::of(sight, signature.from, signature.to, std::slice::from_ref(signature));
+            let facts = Facts::of(observations, signature.from, signature.to, std::slice::from_ref(signature));
             if facts.pool.is_some_and(|pool| pool.total > 0.0) {
                 used.push((signature.kind, signature.from));
-                incidents.push(unused(sight, signature));
+                incidents.push(unused(observations, signature));
             }
         }
     }
@@ -53,10 +54,10 @@ fn stands(history: &History, signature: &Signature) -> bool {
     stood >= STANDS || longest.max().unwrap_or(0) <= 2 * stood
 }
 
-fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
+fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Incident {
     let from = signatures.iter().map(|one| one.from).min().unwrap_or_default();
     let to = signatures.iter().map(|one| one.to).max().unwrap_or_default();
-    let facts = Facts::of(sight, from, to, &signatures);
+    let facts = Facts::of(observations, from, to, &signatures);
     // Without the memory they are of, there is the amount.
     let amount =
         || signatures.iter().flat_map(|one| &one.evidence).next().map_or_else(String::new, |row| row.what.clone());
@@ -64,11 +65,11 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     if let Some(pool) = facts.pool {
         summary = format!("{summary}; {}", summary::pool(pool));
     }
-    let slope = sight.rows.iter().find_map(|rows| page_tables::growth(rows, rows.column(Metric::PageTables)?));
+    let slope = observations.rows.iter().find_map(|rows| page_tables::growth(rows, rows.column(Metric::PageTables)?));
     if let Some((by, slope)) = slope {
-        summary = format!("{summary}; {}", page_tables::slope_words(sight, by, slope));
+        summary = format!("{summary}; {}", page_tables::slope_words(observations, by, slope));
     }
-    let readings = sight.history.series.iter().filter_map(|series| series.column(Metric::PageTables));
+    let readings = observations.history.series.iter().filter_map(|series| series.column(Metric::PageTables));
     let readings = readings.map(|column| column.iter().count()).sum::<usize>();
     let used = facts.pool.filter(|pool| pool.total > 0.0 && pool.available < 0.1 * pool.total);
     let against: Vec<String> = used
@@ -95,10 +96,10 @@ fn large(sight: &Sight<'_>, signatures: Vec<Signature>) -> Incident {
     }
 }
 
-fn unused(sight: &Sight<'_>, signature: &Signature) -> Incident {
+fn unused(observations: &Observations<'_>, signature: &Signature) -> Incident {
     let signatures = vec![signature.clone()];
-    let facts = Facts::of(sight, signature.from, signature.to, &signatures);
-    let reserved = sight.history.series.iter().any(|series| series.column(Metric::HugeReserved).is_some());
+    let facts = Facts::of(observations, signature.from, signature.to, &signatures);
+    let reserved = observations.history.series.iter().any(|series| series.column(Metric::HugeReserved).is_some());
     let raised = "how many pages are reserved: sysstat 12.1.1 and later, or a log of /proc/meminfo";
     Incident {
         from: signature.from,

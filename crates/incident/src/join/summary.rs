@@ -2,7 +2,7 @@
 
 use super::decide::Decision;
 use super::facts::{Facts, Pool, Scans, Tables};
-use crate::signatures::rows::bytes;
+use crate::page::bytes;
 use crate::{Kind, Verdict};
 
 /// Part of a pool from which on it is called unused.

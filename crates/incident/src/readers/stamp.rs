@@ -249,8 +249,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_brings_it_down(line in "(zzz )?(\\*\\*\\*)?([A-Z][a-z]{2} )?.{0,60}") {
-            let _ = Stamp::parse(&line);
+        fn a_moment_reads_back_as_date_prints_it(seconds in 1_000_000_000..2_524_608_000_i64) {
+            let at = jiff::Timestamp::from_second(seconds).unwrap().to_zoned(jiff::tz::TimeZone::UTC);
+            for format in ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S+00:00", "%a %b %e %H:%M:%S UTC %Y", "%s"] {
+                let line = at.strftime(format).to_string();
+                let read = Stamp::parse(&line).map(|stamp| stamp.at);
+                prop_assert_eq!(read, Some(Moment::from_seconds(seconds)), "{}", line);
+            }
         }
     }
 }

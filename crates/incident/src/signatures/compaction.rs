@@ -2,8 +2,8 @@
 //! /proc/vmstat, top and ps have.
 
 use super::hides;
+use super::observations::Observations;
 use super::rows::{Rows, Spike};
-use super::sight::Sight;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// Allocations a second that waited for compaction and stand out; each takes milliseconds, so ten are some percent of a
@@ -21,8 +21,8 @@ const THREADS: f64 = 20.0;
 /// And for how long, times that: half a minute.
 const THREADS_EXCESS: f64 = 600.0;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

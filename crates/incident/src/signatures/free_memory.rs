@@ -1,9 +1,10 @@
 //! Free memory low, then leaping: the kernel took back far more than was asked for, or something large ended.
 
-use super::rows::{MINUTE, Rows, SECOND, apart, bytes};
-use super::sight::Sight;
+use super::observations::Observations;
+use super::rows::{MINUTE, Rows, SECOND, apart};
 use super::{MOST_EVIDENCE, weaker};
 use crate::baseline::percentile;
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// Parts of memory below which free memory is low, whatever is usual. kswapd's watermarks are some tenths of a percent;
@@ -24,9 +25,10 @@ const LONG: i64 = 60 * MINUTE;
 /// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
 const FROM_CACHE: f64 = 0.7;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    let reserve = sight.history.facts.as_ref().and_then(|facts| facts.min_free).map_or(0.0, |reserve| reserve.as_f64());
-    sight.rows.iter().flat_map(|rows| of(rows, reserve)).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    let reserve =
+        observations.history.facts.as_ref().and_then(|facts| facts.min_free).map_or(0.0, |reserve| reserve.as_f64());
+    observations.rows.iter().flat_map(|rows| of(rows, reserve)).collect()
 }
 
 fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {

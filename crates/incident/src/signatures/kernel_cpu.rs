@@ -1,9 +1,10 @@
 //! Time in the kernel far above what the archive has otherwise.
 
-use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart, bytes};
-use super::sight::Sight;
+use super::observations::Observations;
+use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart};
 use super::{hides, weaker};
 use crate::baseline::Baseline;
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// %system below this is no trouble, whatever is usual. Of five quiet series, 453 intervals, none had this and stood out
@@ -37,8 +38,8 @@ pub(crate) fn usual(signature: &Signature) -> Option<f64> {
     words.filter_map(|(_, usual)| usual.parse().ok()).next()
 }
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -1,9 +1,10 @@
 //! Many processes or connections began or ended within an interval.
 
-use super::rows::{MINUTE, Rows, Spike, apart, bytes};
-use super::sight::Sight;
+use super::observations::Observations;
+use super::rows::{MINUTE, Rows, Spike, apart};
 use super::{hides, stronger};
 use crate::baseline::Baseline;
+use crate::page::bytes;
 use crate::series::Column;
 use crate::{Kind, Metric, Signature, Strength};
 
@@ -30,8 +31,8 @@ const QUEUE: f64 = 4.0;
 /// Page tables that came with a step: what 26 sessions of a 5 GB segment take, and this part of what there was.
 const TABLES: f64 = 256.0 * 1_048_576.0;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -8,18 +8,18 @@ mod free_memory;
 pub(crate) mod kernel_cpu;
 mod late;
 mod logins;
+pub(crate) mod observations;
 pub(crate) mod page_tables;
 mod pool;
 mod reclaim;
 mod restart;
 pub(crate) mod rows;
-pub(crate) mod sight;
 mod starved;
 mod swap;
 
 use std::cmp::Reverse;
 
-use self::sight::Sight;
+use self::observations::Observations;
 use crate::{Evidence, History, Moment, Signature, Strength};
 
 /// Signatures of one kind that are kept.
@@ -42,8 +42,8 @@ pub fn find(history: &History) -> Vec<Signature> {
         starved::find,
         restart::find,
     ];
-    let sight = Sight::of(history);
-    let mut all: Vec<Signature> = finders.iter().flat_map(|find| foremost(merged(find(&sight)))).collect();
+    let observations = Observations::of(history);
+    let mut all: Vec<Signature> = finders.iter().flat_map(|find| foremost(merged(find(&observations)))).collect();
     all.sort_by_key(|signature| (signature.from, signature.kind));
     all
 }
@@ -83,13 +83,13 @@ fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
         }
     }
     for signature in &mut all {
-        told(&mut signature.evidence);
+        tidy(&mut signature.evidence);
     }
     all
 }
 
 /// Puts evidence in the order of time, each once, and keeps the first and the last where it is too much.
-fn told(evidence: &mut Vec<Evidence>) {
+fn tidy(evidence: &mut Vec<Evidence>) {
     evidence.sort_by(|one, other| (one.at, &one.source, &one.what).cmp(&(other.at, &other.source, &other.what)));
     evidence.dedup();
     if evidence.len() > MOST_EVIDENCE {

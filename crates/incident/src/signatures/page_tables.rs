@@ -3,9 +3,10 @@
 use hugewise_model::page_tables;
 
 use super::later;
-use super::rows::{Rows, bytes};
-use super::sight::Sight;
+use super::observations::Observations;
+use super::rows::Rows;
 use crate::baseline::{MOST_POINTS, Slope, median, slope};
+use crate::page::bytes;
 use crate::series::Column;
 use crate::{Evidence, History, Kind, Metric, Signature, Strength};
 
@@ -23,9 +24,9 @@ const EXPLAINS: f64 = 0.8;
 const LEAST_SLOPE: f64 = 512.0 * 1024.0;
 const ONE_READING: &str = "one reading: whether it is so always is not told";
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    let told = sight.rows.iter().filter_map(|rows| of(sight, rows));
-    told.chain(captured(sight.history, sight.memory)).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    let told = observations.rows.iter().filter_map(|rows| of(observations, rows));
+    told.chain(captured(observations.history, observations.memory)).collect()
 }
 
 /// What was read when the host was captured, where no collector has it.
@@ -68,8 +69,8 @@ fn words(tables: f64, total: Option<f64>) -> String {
     }
 }
 
-fn of(sight: &Sight<'_>, rows: &Rows<'_>) -> Option<Signature> {
-    let total = sight.memory;
+fn of(observations: &Observations<'_>, rows: &Rows<'_>) -> Option<Signature> {
+    let total = observations.memory;
     let tables = rows.column(Metric::PageTables)?;
     let (mut first, mut last, mut largest, mut many) = (None, (0, 0.0), (0, 0.0), 0usize);
     for (row, value) in tables.iter().filter(|(_, value)| strength(*value, total).is_some()) {
@@ -91,7 +92,7 @@ fn of(sight: &Sight<'_>, rows: &Rows<'_>) -> Option<Signature> {
         caveats.push(format!("{many} of {readings} readings are as large as that"));
     }
     if let Some((by, slope)) = growth(rows, tables) {
-        evidence.push(rows.evidence(last.0, slope_words(sight, by, slope)));
+        evidence.push(rows.evidence(last.0, slope_words(observations, by, slope)));
     }
     Some(Signature {
         kind: Kind::PageTables,
@@ -116,19 +117,19 @@ pub(crate) fn growth(rows: &Rows<'_>, tables: &Column) -> Option<(Metric, Slope)
 }
 
 /// What a slope means: the segment that each session would have touched, and the one there is.
-pub(crate) fn slope_words(sight: &Sight<'_>, by: Metric, slope: Slope) -> String {
+pub(crate) fn slope_words(observations: &Observations<'_>, by: Metric, slope: Slope) -> String {
     let each = match by {
         Metric::Sessions => "a session",
         Metric::Processes => "a process",
         _ => "a task",
     };
     let mut words = format!("page tables grow by {} {each}", bytes(slope.each));
-    let (page, touched) = sight.page.mapped_by(slope.each);
+    let (page, touched) = observations.page.mapped_by(slope.each);
     words += &format!(", what {} of memory on {page} pages take", bytes(touched));
-    if !sight.page.known() {
+    if !observations.page.known() {
         words += ", if those are its pages: the archive does not tell";
     }
-    if let Some((name, segment)) = segment(sight.history) {
+    if let Some((name, segment)) = segment(observations.history) {
         let part = touched / segment * 100.0;
         words += &format!("; {name} {}, of which each touched about {part:.0} %", bytes(segment));
     }

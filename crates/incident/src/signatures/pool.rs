@@ -1,9 +1,10 @@
 //! A pool that is unused, too small, or missing while page tables are large.
 
+use super::observations::Observations;
 use super::page_tables::{CLEAR, NOTICE};
-use super::rows::{MINUTE, Rows, apart, bytes};
-use super::sight::Sight;
+use super::rows::{MINUTE, Rows, apart};
 use crate::baseline::percentile;
+use crate::page::bytes;
 use crate::{History, Kind, Metric, Signature, Strength};
 
 /// Part of a pool that is spoken for by nobody from which it is called unused.
@@ -17,10 +18,10 @@ const USED_UP: f64 = 0.02;
 const READINGS: usize = 3;
 const LONG: i64 = 30 * MINUTE;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    let total = sight.memory;
-    let tables = largest(sight.history, Metric::PageTables).zip(total).map(|(tables, total)| tables / total);
-    sight.rows.iter().filter_map(|rows| of(rows, total, tables)).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    let total = observations.memory;
+    let tables = largest(observations.history, Metric::PageTables).zip(total).map(|(tables, total)| tables / total);
+    observations.rows.iter().filter_map(|rows| of(rows, total, tables)).collect()
 }
 
 fn largest(history: &History, metric: Metric) -> Option<f64> {

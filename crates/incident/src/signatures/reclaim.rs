@@ -6,8 +6,8 @@
 use hugewise_model::Bytes;
 
 use super::hides;
+use super::observations::Observations;
 use super::rows::{Rows, whole};
-use super::sight::Sight;
 use crate::page::Page;
 use crate::{Kind, Metric, Signature, Strength};
 
@@ -35,8 +35,8 @@ const PRESSURE_EXCESS: f64 = 300.0;
 const STALLS: f64 = 10.0;
 const STALLED: f64 = 1000.0;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 /// `1536 pages a second (6.0 MiB/s)`

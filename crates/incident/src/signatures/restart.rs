@@ -1,11 +1,11 @@
 //! The host or the collector began anew.
 
+use super::observations::Observations;
 use super::rows::Rows;
-use super::sight::Sight;
 use crate::{Evidence, Kind, Signature, Strength};
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use hugewise_model::Bytes;
-
 use crate::baseline::{Baseline, median};
 use crate::page::Page;
 use crate::series::{Column, MarkKind, Sample};
@@ -242,12 +240,6 @@ impl Spikes {
             _ => self.0.push(Spike { first: row, last: row, peak: value, peak_row: row, usual, excess }),
         }
     }
-}
-
-/// An amount that was reckoned with fractions.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount of memory below 2^53")]
-pub(crate) fn bytes(amount: f64) -> Bytes {
-    Bytes(amount.max(0.0) as u64)
 }
 
 /// Milliseconds from one moment to another; negative where that is earlier.

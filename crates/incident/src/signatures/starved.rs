@@ -1,8 +1,8 @@
 //! The collector itself came late, left holes, or wrote empty blocks.
 
 use super::late::{Late, late};
+use super::observations::Observations;
 use super::rows::{Rows, whole};
-use super::sight::Sight;
 use super::{stronger, weaker};
 use crate::baseline::FEWEST;
 use crate::{Kind, Metric, Moment, Signature, Strength};
@@ -13,9 +13,9 @@ const STEAL: f64 = 20.0;
 const OFTEN: f64 = 0.05;
 const FEW: usize = 5;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
     let all: Vec<(String, Vec<Signature>)> =
-        sight.rows.iter().map(|rows| (family(rows.series.format).to_owned(), of(rows))).collect();
+        observations.rows.iter().map(|rows| (family(rows.series.format).to_owned(), of(rows))).collect();
     let mut found = Vec::new();
     for (family, own) in &all {
         let others = || all.iter().filter(|(other, _)| other != family).flat_map(|(_, theirs)| theirs);

@@ -3,8 +3,9 @@
 use hugewise_model::Bytes;
 
 use super::hides;
-use super::rows::{MINUTE, Rows, Spike, apart, bytes};
-use super::sight::Sight;
+use super::observations::Observations;
+use super::rows::{MINUTE, Rows, Spike, apart};
+use crate::page::bytes;
 use crate::{Kind, Metric, Signature, Strength};
 
 /// A second, in one direction, that is clear: what kswapd moves of idle programs at leisure is less.
@@ -19,8 +20,8 @@ const MOVED: Bytes = Bytes::from_mib(64);
 const GROWN: f64 = 0.05;
 const SOON: i64 = 10 * MINUTE;
 
-pub(super) fn find(sight: &Sight<'_>) -> Vec<Signature> {
-    sight.rows.iter().flat_map(of).collect()
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

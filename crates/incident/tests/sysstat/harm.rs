@@ -182,26 +182,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn changed_bytes_bring_nothing_down(
-        bytes in any_fixture(),
-        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..40),
-        near in any::<bool>(),
-    ) {
-        let mut bytes = bytes;
-        let length = if near { 1500.min(bytes.len()) } else { bytes.len() };
-        for (place, byte) in changes {
-            bytes[place.index(length)] = byte;
-        }
-        let _ = read(&bytes);
-    }
-
-    #[test]
-    fn no_bytes_bring_it_down(format in 0x2170..0x2176_u16, rest in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        let head = [&0xd596_u16.to_le_bytes()[..], &format.to_le_bytes()].concat();
-        let _ = read(&[head, rest].concat());
-    }
-
     /// A stream may come in pieces of any size.
     #[test]
     fn pieces_make_no_difference(bytes in any_fixture(), size in 1..5000_usize) {

@@ -180,21 +180,3 @@ fn what_is_no_sar_is_refused() {
         assert!(sar(text).is_err(), "{text}");
     }
 }
-
-proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config::with_cases(32))]
-
-    #[test]
-    fn any_cut_of_a_text_is_read(part in 0.0..1.0_f64, junk in ".{0,80}") {
-        let text = String::from_utf8(fixture("12.7.9.sar.xz")).unwrap();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let cut = (text.len() as f64 * part) as usize;
-        let _ = sar(&text[..cut]);
-        let _ = sar(&format!("{}{junk}\n{}", &text[..cut], &text[cut..]));
-    }
-
-    #[test]
-    fn no_text_brings_it_down(text in "(Linux 5 \\(a\\) 01/02/26\n)?([0-9]{2}:[0-9]{2}:[0-9]{2} (AM|PM)? ?[A-Za-z%/0-9. ]{0,30}\n){0,30}") {
-        let _ = sar(&text);
-    }
-}

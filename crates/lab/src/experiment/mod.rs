@@ -1,9 +1,9 @@
 //! What all experiments have in common: a plan that is stated before anything happens, variants in random order
 //! within each round, warm-up, raw samples, progress, an end at any moment, and a host that is left as it was.
 
-mod course;
 mod order;
 mod plan;
+mod runner;
 
 use std::io;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use hugewise_model::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::course::Course;
-pub use self::order::{Random, shuffled};
+pub use self::order::Random;
+pub(crate) use self::order::shuffled;
 pub use self::plan::{Plan, Planned, plan};
+use self::runner::Runner;
 use crate::budget::{Gauge, NotTold, Watch};
 use crate::cancel::{Cancel, Stopped};
 use crate::guard::{PoolGuard, Skip};
@@ -100,7 +101,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// Where they cannot.
-    pub fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
+    pub(crate) fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
         let room = self.gauge.read()?;
         if bytes > room.available.saturating_sub(self.floor) {
             let reason = format!("{bytes} wanted, {} available, of which {} stay free", room.available, self.floor);
@@ -235,9 +236,9 @@ pub fn run(
     let swapped = gauge.counter("pswpout");
     let context = Context { cancel, gauge: &gauge, guard: guard.as_ref(), floor };
 
-    let mut course = Course::new(experiment, options, &plan, &context);
-    let ended = course.go(progress);
-    let Course { collector, mut notes, begun, .. } = course;
+    let mut runner = Runner::new(experiment, options, &plan, &context);
+    let ended = runner.go(progress);
+    let Runner { collector, mut notes, begun, .. } = runner;
     if ended.is_err() && collector.is_empty() && !matches!(ended, Err(Failure::Stopped(_))) {
         ended.clone()?;
     }

@@ -3,7 +3,7 @@
 use crate::variant::Variant;
 
 /// The variants in an order that follows from the seed and the round alone (Fisher and Yates).
-pub fn shuffled(variants: &[Variant], seed: u64, round: u32) -> Vec<Variant> {
+pub(crate) fn shuffled(variants: &[Variant], seed: u64, round: u32) -> Vec<Variant> {
     let mut order = variants.to_vec();
     let mut random = Random::new(seed ^ u64::from(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     for at in (1..order.len()).rev() {

@@ -21,7 +21,7 @@ use crate::budget::Gauge;
 use crate::thp;
 pub use crate::values::available;
 use crate::values::{POOLS, is_there, number, pool_file, value};
-use crate::warden::Warden;
+use crate::watchdog::Watchdog;
 
 /// How long others may take to give their pages back, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ pub struct PoolGuard {
     saved: String,
     scope: Scope,
     /// Declared before the locks, so that it is gone when they are free.
-    warden: Option<Warden>,
+    watchdog: Option<Watchdog>,
     lock: Option<Held>,
     tests: Option<File>,
 }
@@ -67,12 +67,12 @@ impl PoolGuard {
     ///
     /// # Errors
     /// Where this is no root, a kernel without huge pages, or where another process changes this host.
-    pub fn beside_others() -> Result<Self, Skip> {
+    pub(crate) fn beside_others() -> Result<Self, Skip> {
         may_write()?;
         let live = live()?;
         let lock = hugewise_system::take(&live).map_err(|why| Skip(why.to_string()))?;
         let guard = Self::with(live, SAVED, Scope::Ours, Some(lock), None)?;
-        // Where there can be no warden, the next one to take the guard puts right what a kill has left.
+        // Where there can be no watchdog, the next one to take the guard puts right what a kill has left.
         Ok(guard.watched())
     }
 
@@ -82,7 +82,7 @@ impl PoolGuard {
     pub fn watched(mut self) -> Self {
         // Nothing is left to do after an ordinary end, which leaves no saved state.
         let work = || drop(Live::new().and_then(|live| put_right(&live, &self.saved, Scope::Ours)));
-        self.warden = Warden::start(work).ok();
+        self.watchdog = Watchdog::start(work).ok();
         self
     }
 
@@ -96,7 +96,7 @@ impl PoolGuard {
         put_right(&live, saved, scope)?;
         let kept = state()?;
         save(&live, saved, &kept)?;
-        Ok(Self { live, kept: Mutex::new(kept), saved: saved.to_owned(), scope, warden: None, lock, tests })
+        Ok(Self { live, kept: Mutex::new(kept), saved: saved.to_owned(), scope, watchdog: None, lock, tests })
     }
 
     /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
@@ -114,7 +114,7 @@ impl PoolGuard {
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+    pub(crate) fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
         let mut got = self.ask_once(page_size, pages)?;
         if got < pages {
             // Memory may be fragmented: once more after compaction.
@@ -319,7 +319,7 @@ impl Drop for PoolGuard {
     fn drop(&mut self) {
         let restored = restore(&self.live, &mut self.lock(), self.scope);
         let finish = |guard: &mut Self| {
-            guard.warden = None;
+            guard.watchdog = None;
             // A process that was forked meanwhile and has not ended yet has these files open too: closing ours would
             // leave them locked.
             if let Some(tests) = &guard.tests {

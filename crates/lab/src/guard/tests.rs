@@ -79,12 +79,12 @@ fn what_a_killed_experiment_has_left_is_put_right_before_a_test() {
     let before = pages();
     let mut guard = require!(PoolGuard::beside_others());
     guard.set_pool(PageSize::MIB_2, PageCount(before + 1)).unwrap();
-    // As a killed run leaves it whose warden was killed, too.
+    // As a killed run leaves it whose watchdog was killed, too.
     guard.lock().clear();
     guard.saved = "/run/hugewise/lab.none".to_owned();
-    let warden = guard.warden.take();
+    let watchdog = guard.watchdog.take();
     fs::copy(SAVED, "/run/hugewise/lab.copy").unwrap();
-    drop(warden);
+    drop(watchdog);
     fs::rename("/run/hugewise/lab.copy", SAVED).unwrap();
     fs::write(pool_file(PageSize::MIB_2, "nr_hugepages"), (before + 1).to_string()).unwrap();
     drop(guard);

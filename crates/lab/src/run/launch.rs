@@ -72,7 +72,7 @@ pub fn raise_memlock() -> (Memlock, Memlock) {
 ///
 /// # Errors
 /// The kernel's.
-pub fn set_memlock(limit: Memlock) -> io::Result<()> {
+pub(crate) fn set_memlock(limit: Memlock) -> io::Result<()> {
     Ok(setrlimit(Resource::Memlock, Rlimit { current: limit.0, maximum: limit.1 })?)
 }
 

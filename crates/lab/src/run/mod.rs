@@ -5,4 +5,5 @@ pub mod launch;
 pub mod memory;
 pub mod plan;
 pub mod program;
+pub mod refusal;
 mod thp;

@@ -4,6 +4,7 @@ use hugewise_model::host::Thp;
 use hugewise_model::{Bytes, PageCount, PageSize, Pool};
 
 use super::program::{Allocator, CLibrary, Program, Runtime};
+use super::refusal::Refusal;
 use super::thp;
 
 /// The pages that are wished for.
@@ -51,11 +52,6 @@ pub struct Plan {
     /// What was set may be ignored by chance, at each start anew.
     pub by_chance: bool,
 }
-
-/// Why it cannot be done, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
 
 /// Works out how `program` is told. `variable` reads its environment.
 ///

@@ -4,7 +4,7 @@
 use hugewise_model::Observed;
 use hugewise_model::host::Thp;
 
-use super::plan::Refusal;
+use super::refusal::Refusal;
 use crate::thp::FOLDER;
 
 /// What programs that ask get.

@@ -57,7 +57,7 @@ struct Waiting {
 
 impl Server {
     /// Where this program stands, however it was found and whatever has become of the file since.
-    pub fn this_program() -> PathBuf {
+    pub(crate) fn this_program() -> PathBuf {
         PathBuf::from("/proc/self/exe")
     }
 

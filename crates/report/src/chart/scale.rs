@@ -112,7 +112,7 @@ pub fn ticks(most: f64, unit: Unit, wanted: u32) -> Vec<f64> {
 }
 
 /// Powers of ten (of two, for bytes) that enclose `least` to `most`, at most about `wanted` of them.
-pub fn log_ticks(least: f64, most: f64, unit: Unit, wanted: u32) -> Vec<f64> {
+pub(crate) fn log_ticks(least: f64, most: f64, unit: Unit, wanted: u32) -> Vec<f64> {
     if !(least.is_finite() && most.is_finite()) || least <= 0.0 || most < least {
         return vec![1.0, 10.0];
     }

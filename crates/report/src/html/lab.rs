@@ -1,5 +1,7 @@
 //! An experiment as a page: plots first, then every number.
 
+use std::io;
+
 use hugewise_lab::results::Run;
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, PageSize};
@@ -10,11 +12,25 @@ use crate::LabReport;
 use crate::chart::dots::{DotChart, Dots};
 use crate::chart::line::{Axis, LineChart, Point, Series};
 use crate::chart::{Caption, Spacing, Svg, Unit};
-use crate::lab::{groups, name, ratio_of, shown, value};
-use crate::text::lab::times;
+use crate::lab::{groups, name, ratio_of, shown, times, value};
+
+impl LabReport<'_> {
+    /// Writes the report as a page with plots.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(page(self).as_bytes())
+    }
+
+    /// Its plots.
+    pub fn charts(&self) -> Vec<Svg> {
+        charts(self)
+    }
+}
 
 /// The whole page.
-pub(crate) fn page(report: &LabReport<'_>) -> String {
+fn page(report: &LabReport<'_>) -> String {
     let outcome = report.outcome;
     let plan = &outcome.plan;
     let title = format!("hugewise lab {} on {}", plan.experiment, plan.engine);
@@ -62,7 +78,7 @@ fn look(pages: Variant) -> usize {
 }
 
 /// One plot for each metric, the cases of a metric in one where they are single values.
-pub(crate) fn charts(report: &LabReport<'_>) -> Vec<Svg> {
+fn charts(report: &LabReport<'_>) -> Vec<Svg> {
     let mut charts = Vec::new();
     let mut single: Vec<Vec<&Run>> = Vec::new();
     for group in groups(report.outcome) {

@@ -52,7 +52,7 @@ pub struct Extra<'a> {
 }
 
 /// A whole page with something besides.
-pub fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String {
+pub(crate) fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String {
     let policy = match extra.script {
         Some(script) => {
             let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(script));

@@ -12,9 +12,9 @@ use super::{Check, size::Size};
 use crate::Checked;
 
 /// Name and version of the format.
-pub const ERROR_SCHEMA: &str = "hugewise.error/1";
+pub(crate) const ERROR_SCHEMA: &str = "hugewise.error/1";
 /// Name and version of the format.
-pub const EVENT_SCHEMA: &str = "hugewise.event/1";
+pub(crate) const EVENT_SCHEMA: &str = "hugewise.event/1";
 
 /// Why there is no answer.
 #[derive(Serialize, JsonSchema)]

@@ -15,11 +15,11 @@ use super::UnreadFact;
 use crate::{AppliedReport, Kept, date};
 
 /// Name and version of the format.
-pub const APPLIED_SCHEMA: &str = "hugewise.applied/1";
+pub(crate) const APPLIED_SCHEMA: &str = "hugewise.applied/1";
 /// Name and version of the format.
-pub const UNDONE_SCHEMA: &str = "hugewise.undone/1";
+pub(crate) const UNDONE_SCHEMA: &str = "hugewise.undone/1";
 /// Name and version of the format.
-pub const JOURNALS_SCHEMA: &str = "hugewise.journals/1";
+pub(crate) const JOURNALS_SCHEMA: &str = "hugewise.journals/1";
 
 /// What `hugewise apply --format json` prints.
 #[derive(Serialize, JsonSchema)]

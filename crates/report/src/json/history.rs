@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::date::rfc3339;
 
 /// Name and version of the format.
-pub const HISTORY_SCHEMA: &str = "hugewise.history/1";
+pub(crate) const HISTORY_SCHEMA: &str = "hugewise.history/1";
 
 /// How a host's memory went over the last hours, oldest point first.
 #[derive(Serialize, JsonSchema)]

@@ -11,7 +11,7 @@ use super::Reasons;
 use crate::date;
 
 /// Name and version of the format.
-pub const INVESTIGATE_SCHEMA: &str = "hugewise.investigate/1";
+pub(crate) const INVESTIGATE_SCHEMA: &str = "hugewise.investigate/1";
 
 /// What `hugewise investigate --format json` prints.
 ///

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::LabReport;
 
 /// Name and version of the format.
-pub const LAB_SCHEMA: &str = "hugewise.lab/1";
+pub(crate) const LAB_SCHEMA: &str = "hugewise.lab/1";
 
 /// What `hugewise lab --format json` prints.
 #[derive(Serialize, JsonSchema)]
@@ -75,7 +75,17 @@ pub fn lab_schema() -> String {
     super::schema_of::<Lab<'static>>()
 }
 
-pub(crate) fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+impl LabReport<'_> {
+    /// Writes the report that programs read, schema `hugewise.lab/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write(self, out)
+    }
+}
+
+fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
     let Outcome { plan, runs, ratios, notes, stopped, seconds, lowest_available_bytes } = report.outcome;
     let lab = Lab {
         schema: LAB_SCHEMA,

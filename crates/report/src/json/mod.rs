@@ -32,7 +32,7 @@ pub use host::{Host, Node, Pool, Thp, TlbBuffer};
 pub use instance::{Demand, Instance, Segment};
 
 /// Name and version of the format.
-pub const CHECK_SCHEMA: &str = "hugewise.check/1";
+pub(crate) const CHECK_SCHEMA: &str = "hugewise.check/1";
 
 /// What `hugewise check --format json` prints.
 #[derive(Serialize, JsonSchema)]

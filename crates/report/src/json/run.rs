@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::RunReport;
 
 /// Name and version of the format.
-pub const RUN_SCHEMA: &str = "hugewise.run/1";
+pub(crate) const RUN_SCHEMA: &str = "hugewise.run/1";
 
 /// What `hugewise run` reports with `--format json`.
 #[derive(Serialize, JsonSchema)]
@@ -105,7 +105,17 @@ pub fn run_schema() -> String {
     super::schema_of::<Run<'static>>()
 }
 
-pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+impl RunReport<'_> {
+    /// Writes the report that programs read, schema `hugewise.run/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write(self, out)
+    }
+}
+
+fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
     let run = Run {
         schema: RUN_SCHEMA,
         command: report.command,

@@ -13,7 +13,7 @@ use super::{Reasons, UnreadFact};
 use crate::SizeReport;
 
 /// Name and version of the format.
-pub const SIZE_SCHEMA: &str = "hugewise.size/1";
+pub(crate) const SIZE_SCHEMA: &str = "hugewise.size/1";
 
 /// What `hugewise size --format json` prints.
 #[derive(Serialize, JsonSchema)]

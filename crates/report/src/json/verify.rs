@@ -11,7 +11,7 @@ use super::{Instance, Reasons, UnreadFact};
 use crate::{Checked, Verified, started};
 
 /// Name and version of the format.
-pub const VERIFY_SCHEMA: &str = "hugewise.verify/1";
+pub(crate) const VERIFY_SCHEMA: &str = "hugewise.verify/1";
 
 /// What `hugewise verify --format json` prints.
 #[derive(Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ use hugewise_lab::results::Run;
 use hugewise_model::Bytes;
 
 use crate::chart::Unit;
-use crate::lab::{groups, name, ratio_of, value};
+use crate::lab::{groups, name, ratio_of, times, value};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
@@ -19,8 +19,11 @@ fn labelled(label: &str) -> Spans {
     Spans::new().add(Role::Quiet, &format!("{label:<HANG$}"))
 }
 
-/// What will be done and taken, in a few lines.
-pub(crate) fn plan(plan: &Plan, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+/// Writes what an experiment is going to do and to take, in a few lines.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_plan(plan: &Plan, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let mut title = Spans::new().add(Role::Strong, &format!("lab {}", plan.experiment));
     title.push(Role::Text, &format!("  on {}", plan.engine));
@@ -68,7 +71,17 @@ pub(crate) fn plan(plan: &Plan, out: &mut dyn io::Write, layout: Layout) -> io::
     Ok(())
 }
 
-pub(crate) fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+impl LabReport<'_> {
+    /// Writes the report that people read.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        write(self, out, layout)
+    }
+}
+
+fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let outcome = report.outcome;
     let mut title = Spans::new().add(Role::Strong, &format!("lab {}", outcome.plan.experiment));
@@ -177,15 +190,6 @@ fn row(report: &LabReport<'_>, run: &Run, first: bool, [sessions, segments, spre
     cells
 }
 
-/// `1.23`, `18.4`, `196`.
-pub(crate) fn times(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
-        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
-        ratio => format!("{ratio:.2}"),
-    }
-}
-
 fn forecasts(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
     let columns = [
         left("forecast"),
@@ -224,7 +228,7 @@ mod tests {
         let (host, outcome) = (samples::prod().host, outcome(hostile));
         let forecasts = forecasts(&outcome);
         let mut out = Vec::new();
-        super::plan(&outcome.plan, &mut out, Layout::plain(80)).unwrap();
+        super::write_plan(&outcome.plan, &mut out, Layout::plain(80)).unwrap();
         let report = LabReport { host: &host, outcome: &outcome, forecasts: &forecasts };
         report.write_text(&mut out, Layout::plain(100)).unwrap();
         String::from_utf8(out).unwrap()

@@ -14,7 +14,7 @@ mod closing;
 mod host;
 mod instances;
 pub mod investigate;
-pub(crate) mod lab;
+pub mod lab;
 mod labels;
 mod nothing;
 pub(crate) mod plan;

@@ -15,15 +15,20 @@ use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
 use crate::{Layout, RunReport};
 
-/// What is done to the program, and what is not.
-pub(crate) fn how(started: &Started<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-    let screen = &mut Screen::new(out, layout);
-    for (role, lines) in [(Role::Quiet, started.done), (Role::Warn, started.caveats)] {
-        for line in lines {
-            screen.flow(10, &Spans::new().add(role, "hugewise: ").add(Role::Text, line))?;
+impl Started<'_> {
+    /// Writes it for whoever started the program.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        let screen = &mut Screen::new(out, layout);
+        for (role, lines) in [(Role::Quiet, self.done), (Role::Warn, self.caveats)] {
+            for line in lines {
+                screen.flow(10, &Spans::new().add(role, "hugewise: ").add(Role::Text, line))?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 const COLUMNS: [Column; 3] = [
@@ -32,7 +37,17 @@ const COLUMNS: [Column; 3] = [
     Column { heading: "with huge pages", short: "with", right: true, least: None },
 ];
 
-pub(crate) fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+impl RunReport<'_> {
+    /// Writes the report that people read.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        write(self, out, layout)
+    }
+}
+
+fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let with = Side::new(report.with);
     let without = Side::new(report.without);

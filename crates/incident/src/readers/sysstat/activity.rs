@@ -1,7 +1,7 @@
 //! Activities: which of their fields are read, and where these are in each layout.
 
 use super::bytes::{u32_at, u64_at};
-use super::header::Version;
+use super::version::Version;
 use crate::Metric;
 
 /// sysstat's own bounds for what a file may claim.

@@ -2,8 +2,8 @@
 
 use hugewise_model::KernelRelease;
 
-use super::header::Version;
 use super::trust;
+use super::version::Version;
 use crate::{Metric, Series};
 
 /// What one sample says: sar's column headings with their numbers.

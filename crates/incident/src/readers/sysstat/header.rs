@@ -12,6 +12,7 @@
 use super::activity::{Activity, Shape};
 use super::bytes::{text_at, u8_at, u16_at, u32_at, u64_at};
 use super::record::RecordLayout;
+use super::version::Version;
 use super::window::Window;
 use crate::Refused;
 
@@ -30,18 +31,6 @@ const LONGEST_HEADER: usize = 8192;
 const MOST_ACTIVITIES: u32 = 256;
 const LONGEST_ACTIVITY: usize = 1024;
 const LONGEST_RECORD_HEADER: usize = 512;
-
-/// A sysstat version, as far as it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(pub(super) u8, pub(super) u8, pub(super) u8, pub(super) u8);
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self(version, patch, sub, extra) = self;
-        write!(f, "{version}.{patch}.{sub}")?;
-        if *extra > 0 { write!(f, ".{extra}") } else { Ok(()) }
-    }
-}
 
 /// The head of a file.
 #[derive(Debug)]

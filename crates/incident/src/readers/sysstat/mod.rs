@@ -16,6 +16,7 @@ mod record;
 pub mod sadf;
 pub mod text;
 mod trust;
+mod version;
 mod window;
 
 use std::io::Read;

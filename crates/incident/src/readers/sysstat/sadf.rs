@@ -12,7 +12,13 @@ use super::columns::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
 
-mod tokens;
+mod json;
+mod xml;
+
+/// No tag, text or string of sadf is longer.
+const LONGEST: usize = 1 << 20;
+/// Elements in elements: sadf's are at most eight.
+const DEEPEST: usize = 64;
 
 /// Reads what sadf printed as XML or JSON; a series for each host in it.
 ///
@@ -24,8 +30,8 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
     let first = stream.fill_buf().map_err(|error| Refused(error.to_string()))?;
     let first = first.iter().find(|byte| !byte.is_ascii_whitespace() && **byte < 0x80);
     let ended = match first {
-        Some(b'<') => tokens::xml(&mut stream, &mut |element| hosts.element(element)),
-        Some(b'{') => tokens::json(&mut stream, &mut |element| hosts.element(element)),
+        Some(b'<') => xml::read(&mut stream, &mut |element| hosts.element(element)),
+        Some(b'{') => json::read(&mut stream, &mut |element| hosts.element(element)),
         _ => return Err(Refused("is neither XML nor JSON".into())),
     };
     if hosts.hosts.is_empty() {

@@ -2,7 +2,7 @@
 
 use hugewise_model::KernelRelease;
 
-use super::header::Version;
+use super::version::Version;
 use crate::Metric;
 
 /// What is known to be false, with the reason.

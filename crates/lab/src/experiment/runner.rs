@@ -10,7 +10,7 @@ use crate::results::{Collector, ON_HUGE_PAGES, Reading};
 use crate::variant::Variant;
 
 /// An experiment on its way.
-pub(super) struct Course<'a> {
+pub(super) struct Runner<'a> {
     experiment: &'a mut dyn Experiment,
     options: &'a Options,
     context: &'a Context<'a>,
@@ -21,7 +21,7 @@ pub(super) struct Course<'a> {
     pub(super) begun: Instant,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Runner<'a> {
     pub(super) fn new(
         experiment: &'a mut dyn Experiment,
         options: &'a Options,

@@ -11,7 +11,7 @@ use crate::series::Column;
 use crate::{History, Metric, Moment};
 
 /// All that is known of a host, made ready.
-pub(crate) struct Sight<'a> {
+pub(crate) struct Observations<'a> {
     pub(crate) history: &'a History,
     /// Of each series.
     pub(crate) rows: Vec<Rows<'a>>,
@@ -22,7 +22,7 @@ pub(crate) struct Sight<'a> {
     late: OnceCell<Vec<(Moment, i64)>>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> Observations<'a> {
     pub(crate) fn of(history: &'a History) -> Self {
         let page = Page::of_host(history);
         Self {

@@ -1,76 +1,11 @@
-//! XML and JSON, as far as sadf writes them, an element at a time and never more than one in memory.
+//! JSON as far as sadf writes it, an object at a time and never more than one in memory.
 
 use std::io::{BufRead, ErrorKind, Read, Result};
 
-use super::Element;
+use super::{DEEPEST, Element, LONGEST};
 
-/// No tag or string of sadf is longer.
-const LONGEST: u64 = 1 << 20;
 /// Members that are kept of an object: that of interrupts has one a processor.
 const MOST_MEMBERS: usize = 1000;
-/// Elements in elements: sadf's are at most eight.
-const DEEPEST: usize = 64;
-
-/// Calls back for every tag with its attributes, and for every element that holds but text as an attribute of the one
-/// around it.
-///
-/// # Errors
-/// The stream's, or its end within a tag.
-pub(super) fn xml(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) -> Result<()> {
-    let mut open: Vec<String> = Vec::new();
-    let mut piece = Vec::new();
-    loop {
-        piece.clear();
-        if stream.take(LONGEST).read_until(b'>', &mut piece)? == 0 {
-            return if open.is_empty() { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) };
-        }
-        let piece = String::from_utf8_lossy(&piece);
-        let Some((text, tag)) = piece.split_once('<') else { continue };
-        let Some(tag) = tag.strip_suffix('>') else { continue };
-        if tag.starts_with(['?', '!']) {
-            continue;
-        }
-        if let Some(name) = tag.strip_prefix('/') {
-            if open.last().is_some_and(|last| last == name.trim()) {
-                open.pop();
-            }
-            let text = text.trim();
-            if !text.is_empty() {
-                let around = open.last().cloned().unwrap_or_default();
-                found(&Element { name: around, attributes: vec![(name.trim().to_owned(), plain(text))] });
-            }
-            continue;
-        }
-        let (tag, closed) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
-        let name = tag.split_ascii_whitespace().next().unwrap_or_default();
-        let element =
-            Element { name: name.to_owned(), attributes: attributes(tag.get(name.len()..).unwrap_or_default()) };
-        found(&element);
-        if !closed && open.len() < DEEPEST {
-            open.push(element.name);
-        }
-    }
-}
-
-/// `name="value"` and so on.
-fn attributes(mut rest: &str) -> Vec<(String, String)> {
-    let mut attributes = Vec::new();
-    while let Some((name, after)) = rest.split_once("=\"") {
-        let Some((value, after)) = after.split_once('"') else { break };
-        attributes.push((name.trim().to_owned(), plain(value)));
-        rest = after;
-    }
-    attributes
-}
-
-/// Text without XML's five names for characters.
-fn plain(text: &str) -> String {
-    if !text.contains('&') {
-        return text.to_owned();
-    }
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
-    text.replace("&amp;", "&")
-}
 
 /// What the bytes at hand are part of.
 enum At {
@@ -86,7 +21,7 @@ enum At {
 ///
 /// # Errors
 /// The stream's, or its end within an object.
-pub(super) fn json(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) -> Result<()> {
+pub(super) fn read(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) -> Result<()> {
     let mut open: Vec<Element> = Vec::new();
     let mut key = None;
     let mut at = At::Between;
@@ -150,7 +85,7 @@ pub(super) fn json(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) ->
 }
 
 fn push(bytes: &mut Vec<u8>, byte: u8) {
-    if u64::try_from(bytes.len()).is_ok_and(|length| length < LONGEST) {
+    if bytes.len() < LONGEST {
         bytes.push(byte);
     }
 }

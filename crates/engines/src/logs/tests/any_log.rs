@@ -1,38 +1,6 @@
 use super::*;
 
-fn logs() -> Vec<String> {
-    let mut logs = partly();
-    logs.extend(real::SAMPLES.iter().map(|(name, _)| real::sample(name)));
-    logs
-}
-
-#[test]
-fn no_cut_of_a_log_panics() {
-    for text in logs() {
-        let step = (text.len() / 60).max(1);
-        for at in (0..text.len()).step_by(step) {
-            let _ = (log(&text.as_bytes()[..at], None), log(&text.as_bytes()[at..], None));
-        }
-    }
-}
-
 proptest! {
-    #[test]
-    fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-        for engine in [None, Some(Engine::Oracle), Some(Engine::PostgreSql), Some(Engine::MariaDb), Some(Engine::Jvm)] {
-            let _ = log(&bytes, engine);
-        }
-    }
-
-    #[test]
-    fn damaged_logs_never_panic(which in 0..40_usize, at in any::<prop::sample::Index>(), with: Vec<u8>) {
-        let logs = logs();
-        let mut bytes = logs[which % logs.len()].clone().into_bytes();
-        let at = at.index(bytes.len());
-        bytes.splice(at..(at + with.len()).min(bytes.len()), with);
-        let _ = log(&bytes, None);
-    }
-
     #[test]
     fn what_a_busy_server_writes_later_changes_nothing(lines in 0..700_usize) {
         let text = partly().remove(0);

@@ -1,4 +1,4 @@
-//! The history of a host, whole where it fits in memory, and otherwise window of time by window of time.
+//! Looks through the history of a host, whole where it fits in memory, and otherwise window of time by window of time.
 //!
 //! A window reaches over its ends into its neighbours, so that what lies on an end is seen with what is before and behind
 //! it; what both of two neighbours see there is one.
@@ -6,51 +6,39 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Rows;
-use super::hosts::{Host, Placed};
-use crate::{History, Moment, Problem, Series, Signature, rotation};
+use self::cut::{Window, overlaps, windows};
+use self::merge::{join, joined, sources, whole};
+use crate::gather::clock;
+use crate::gather::hosts::{Bounds, Host, Placed};
+use crate::{History, Moment, Series, Signature, signatures};
+
+mod cut;
+mod merge;
+
+/// Takes the rows of a host as they are looked at: its name, and its series of a stretch of time.
+pub type Rows<'a> = dyn FnMut(Option<&str>, &[Series]) + Send + 'a;
 
 /// Rows of a window, in bytes.
 const WINDOW: usize = 40 << 20;
-/// How far a window reaches into its neighbours.
-const OVERLAP: i64 = 12 * 3_600_000;
 /// Windows at once: each is held in memory.
 const AT_ONCE: usize = 8;
 /// Rows of a series that was thinned.
 const THINNED: usize = 8192;
 /// A signature longer than this keeps no rows of its own when its series is thinned.
 const LONGEST_KEPT: i64 = 6 * 3_600_000;
-/// Rows of evidence of a signature that was joined.
-const MOST_EVIDENCE: usize = 12;
-
-/// What is looked at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bounds {
-    pub(crate) from: Option<Moment>,
-    pub(crate) to: Option<Moment>,
-}
 
 /// Where rows come from that were not kept.
 pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
 
-/// Looks for signatures in a window of a host: what does not fit in memory is never there at once.
-pub(crate) type Look<'a> = &'a (dyn Fn(&History) -> Vec<Signature> + Sync);
-
-/// Makes the histories, with the signatures that `look` finds; thinned where not all rows could be kept.
-pub(crate) fn histories(
-    hosts: Vec<(Host, Bounds)>,
-    load: Load<'_>,
-    look: Look<'_>,
-    rows: Option<&Mutex<Rows<'_>>>,
-) -> Vec<History> {
-    of_windows(hosts, WINDOW, load, look, rows)
+/// Makes the histories, with the signatures that are found in them; thinned where not all rows could be kept.
+pub(crate) fn histories(hosts: Vec<(Host, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
+    of_windows(hosts, WINDOW, load, rows)
 }
 
 fn of_windows(
     mut hosts: Vec<(Host, Bounds)>,
     most: usize,
     load: Load<'_>,
-    look: Look<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
 ) -> Vec<History> {
     // A host that does not fit is read window by window; what was kept of it would only be in the way.
@@ -79,7 +67,7 @@ fn of_windows(
                 // Evidence of all windows is of one series.
                 whole.iter_mut().for_each(|series| series.source = sources(host, series));
             }
-            let last = seen(host, whole, window, thin, look, rows);
+            let last = seen(host, whole, window, thin, rows);
             found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
         }
     };
@@ -123,102 +111,6 @@ fn empty(host: &Host) -> History {
     }
 }
 
-/// Series of all windows, one behind the other.
-fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
-    let mut problems: Vec<(&'static str, Problem)> = Vec::new();
-    for part in &mut all {
-        for problem in std::mem::take(&mut part.problems) {
-            if !problems.iter().any(|(format, known)| *format == part.format && *known == problem) {
-                problems.push((part.format, problem));
-            }
-        }
-    }
-    let mut all = join(all);
-    for series in &mut all {
-        series.source = sources(host, series);
-        let (own, others): (Vec<_>, Vec<_>) = problems.into_iter().partition(|(format, _)| *format == series.format);
-        series.problems = own.into_iter().map(|(_, problem)| problem).collect();
-        problems = others;
-    }
-    all
-}
-
-/// The files of a series, the first and the last.
-fn sources(host: &Host, series: &Series) -> String {
-    let mut files: Vec<(Moment, &str)> = host
-        .pieces
-        .iter()
-        .filter(|placed| placed.piece.hull.format == series.format && placed.copy_of.is_none())
-        .filter_map(|placed| Some((placed.span?.0, placed.piece.hull.source.as_str())))
-        .collect();
-    files.sort_unstable();
-    match (files.first(), files.last()) {
-        (Some((_, first)), Some((_, last))) if first != last => format!("{first} to {last}"),
-        _ => series.source.clone(),
-    }
-}
-
-/// A stretch of time of one host: its own, and what is seen of its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
-    own: (Option<Moment>, Option<Moment>),
-    seen: (Option<Moment>, Option<Moment>),
-}
-
-impl Window {
-    /// Whether it has no neighbours.
-    fn is_all(&self) -> bool {
-        self.own == self.seen
-    }
-}
-
-/// Cuts a host's time so that each window's rows fit.
-fn windows(host: &Host, bounds: Bounds, most: usize) -> Vec<Window> {
-    let mut pieces: Vec<(Moment, usize)> = host
-        .pieces
-        .iter()
-        .filter(|placed| overlaps(placed, bounds.from, bounds.to))
-        .filter_map(|placed| Some((placed.span?.0, placed.piece.weight)))
-        .collect();
-    pieces.sort_unstable();
-    let mut ends = Vec::new();
-    let mut filled = 0_usize;
-    for (from, weight) in pieces {
-        if filled > 0 && filled.saturating_add(weight) > most && ends.last() != Some(&from) {
-            ends.push(from);
-            filled = 0;
-        }
-        filled = filled.saturating_add(weight);
-    }
-    let mut from = bounds.from;
-    let mut windows = Vec::new();
-    for to in ends.into_iter().map(Some).chain([bounds.to]) {
-        let last = windows.len();
-        let first = last == 0;
-        let more = |at: Option<Moment>, by: i64| at.map(|at| Moment(at.0.saturating_add(by)));
-        let seen_from = if first { from } else { more(from, -OVERLAP).max(bounds.from) };
-        windows.push(Window { own: (from, to), seen: (seen_from, more(to, OVERLAP)) });
-        from = to;
-    }
-    if let Some(last) = windows.last_mut() {
-        last.seen.1 = bounds.to;
-    }
-    for window in &mut windows {
-        window.seen.1 = match (window.seen.1, bounds.to) {
-            (Some(seen), Some(to)) => Some(seen.min(to)),
-            (seen, to) => seen.or(to),
-        };
-    }
-    windows
-}
-
-fn overlaps(placed: &Placed, from: Option<Moment>, to: Option<Moment>) -> bool {
-    placed.copy_of.is_none()
-        && placed
-            .span
-            .is_some_and(|(first, last)| from.is_none_or(|from| last >= from) && to.is_none_or(|to| first <= to))
-}
-
 /// The series of a host within a window, on its clock.
 fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
     let (from, to) = window.seen;
@@ -239,7 +131,7 @@ fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Lo
     }
     let on_clock = |(placed, mut series): (&Placed, Series)| {
         if let Some(offsets) = &placed.shift {
-            series.moved(|at, after| super::clock::utc(offsets, at, after));
+            series.moved(|at, after| clock::utc(offsets, at, after));
         }
         series.clock = host.clock.clone();
         series.host = host.name.clone();
@@ -249,35 +141,16 @@ fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Lo
     join(parts.into_iter().map(on_clock).collect())
 }
 
-/// One series a collector, those without a host's name too: here all are of one host.
-fn join(mut parts: Vec<Series>) -> Vec<Series> {
-    parts.retain(|part| !part.samples().is_empty() || !part.marks.is_empty());
-    let name = parts.iter().find_map(|part| part.host.clone());
-    for part in &mut parts {
-        part.host.get_or_insert_default();
-    }
-    let mut series = rotation::join(parts);
-    series.iter_mut().for_each(|series| series.host.clone_from(&name));
-    series
-}
-
 #[derive(Debug)]
 struct Found {
     series: Vec<Series>,
     signatures: Vec<Signature>,
 }
 
-fn seen(
-    host: &Host,
-    series: Vec<Series>,
-    window: &Window,
-    thin: bool,
-    look: Look<'_>,
-    rows: Option<&Mutex<Rows<'_>>>,
-) -> Found {
+fn seen(host: &Host, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
     let mut history = empty(host);
     history.series = series;
-    let mut signatures = look(&history);
+    let mut signatures = signatures::find(&history);
     let mut series = history.series;
     let (from, to) = window.own;
     signatures.retain(|found| from.is_none_or(|from| found.to >= from) && to.is_none_or(|to| found.from < to));
@@ -300,43 +173,15 @@ fn seen(
     Found { series, signatures }
 }
 
-/// The signatures of two neighbours: those of one kind that overlap are one.
-fn joined(mut before: Vec<Signature>, after: Vec<Signature>) -> Vec<Signature> {
-    let seen = before.len();
-    for next in after {
-        let earlier = before.iter_mut().take(seen);
-        let same = earlier.rev().find(|one| one.kind == next.kind && one.from <= next.to && next.from <= one.to);
-        let Some(one) = same else {
-            before.push(next);
-            continue;
-        };
-        one.from = one.from.min(next.from);
-        one.to = one.to.max(next.to);
-        one.strength = one.strength.max(next.strength);
-        for row in next.evidence {
-            if one.evidence.len() < MOST_EVIDENCE && !one.evidence.contains(&row) {
-                one.evidence.push(row);
-            }
-        }
-        one.evidence.sort_by_key(|row| row.at);
-        for caveat in next.caveats {
-            if !one.caveats.contains(&caveat) {
-                one.caveats.push(caveat);
-            }
-        }
-    }
-    before
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::hosts::{Piece, sort};
     use super::*;
+    use crate::gather::hosts::{Piece, sort};
     use crate::series::Offset;
-    use crate::{Clock, Evidence, Kind, Metric, Strength, join, signatures};
+    use crate::{Clock, Metric, join};
 
     const DAY: i64 = 86_400_000;
     /// 2026-11-01T00:00:00Z.
@@ -378,25 +223,25 @@ mod tests {
         sort(pieces.collect(), Vec::new(), None).remove(0)
     }
 
-    fn told(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
+    fn history(days: i64, most: usize, keep: bool, rows: Option<&Mutex<Rows<'_>>>) -> History {
         let load = |wanted: &[&Placed]| {
             let number = |placed: &Placed| i64::try_from(placed.piece.key.0).unwrap();
             wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
         };
         let bounds = Bounds::default();
-        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, &signatures::find, rows).remove(0);
+        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, rows).remove(0);
         join::incidents(&mut history);
         history
     }
 
     #[test]
     fn windows_tell_the_same_as_the_whole() {
-        let whole = told(8, usize::MAX, true, None);
+        let whole = history(8, usize::MAX, true, None);
         assert_eq!(whole.incidents.len(), 1, "{:?}", whole.signatures);
         assert_eq!(whole.series[0].samples().len(), 8 * 1440);
         let one = day(0, 9).weight();
         for most in [1, one, 3 * one] {
-            let parts = told(8, most, false, None);
+            let parts = history(8, most, false, None);
             let span = |history: &History| {
                 history.incidents.iter().map(|one| (one.from, one.to, one.verdict, one.confidence)).collect::<Vec<_>>()
             };
@@ -417,31 +262,9 @@ mod tests {
                 assert_eq!(host, Some("db1"));
                 seen.extend(all.iter().flat_map(|series| series.samples().iter().map(|sample| sample.at)));
             });
-            told(5, day(0, 9).weight(), false, Some(&rows));
+            history(5, day(0, 9).weight(), false, Some(&rows));
         }
         assert_eq!(seen.len(), 5 * 1440);
         assert!(seen.is_sorted());
-    }
-
-    #[test]
-    fn what_two_windows_see_is_one() {
-        let signature = |from: i64, to: i64, kind| Signature {
-            kind,
-            from: Moment(from),
-            to: Moment(to),
-            strength: Strength::Clear,
-            evidence: vec![Evidence { source: "sa".into(), at: Moment(from), what: "x".into() }],
-            caveats: vec!["c".into()],
-        };
-        let before = vec![signature(0, 10, Kind::Swap), signature(20, 40, Kind::Reclaim)];
-        let after =
-            vec![signature(30, 50, Kind::Reclaim), signature(60, 70, Kind::Reclaim), signature(35, 36, Kind::Swap)];
-        let all = joined(before, after);
-        let spans: Vec<_> = all.iter().map(|one| (one.kind, one.from.0, one.to.0, one.evidence.len())).collect();
-        assert_eq!(
-            spans,
-            [(Kind::Swap, 0, 10, 1), (Kind::Reclaim, 20, 50, 2), (Kind::Reclaim, 60, 70, 1), (Kind::Swap, 35, 36, 1)]
-        );
-        assert_eq!(all[1].caveats.len(), 1);
     }
 }

@@ -8,13 +8,13 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 /// Dropping it lets the waiting process go, and waits for it.
 #[derive(Debug)]
-pub(crate) struct Warden {
+pub(crate) struct Watchdog {
     life: Option<PipeWriter>,
     process: Option<Pid>,
 }
 
-impl Warden {
-    /// Forks the process that does `work` when this one has ended or dropped its warden. It inherits what this process
+impl Watchdog {
+    /// Forks the process that does `work` when this one has ended or dropped its watchdog. It inherits what this process
     /// has open, locks among it, and holds it until the work is done.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Warden {
                 drop(life);
                 // A signal from the keyboard is for the others.
                 let _ = rustix::process::setsid();
-                crate::segment::set_process_name("hugewise warden");
+                crate::segment::set_process_name("hugewise watchdog");
                 while !matches!(end.read(&mut [0]), Ok(0)) {}
                 work();
                 // SAFETY: ends the process at once: what is set up to run at exit belongs to the parent.
@@ -40,7 +40,7 @@ impl Warden {
     }
 }
 
-impl Drop for Warden {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         self.life = None;
         while let Err(rustix::io::Errno::INTR) = waitpid(self.process, WaitOptions::empty()) {}
@@ -58,11 +58,11 @@ mod tests {
     fn it_works_after_its_parent_was_killed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("done");
-        // SAFETY: the child calls nothing but what the warden itself may call, and waits.
+        // SAFETY: the child calls nothing but what the watchdog itself may call, and waits.
         let parent = unsafe { libc::fork() };
         if parent == 0 {
-            let warden = Warden::start(|| drop(std::fs::write(&path, "x")));
-            std::mem::forget(warden);
+            let watchdog = Watchdog::start(|| drop(std::fs::write(&path, "x")));
+            std::mem::forget(watchdog);
             let _ = std::fs::write(path.with_extension("started"), "x");
             std::thread::sleep(Duration::from_secs(600));
         }
@@ -85,7 +85,7 @@ mod tests {
     fn dropping_it_waits_until_the_work_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("done");
-        drop(Warden::start(|| drop(std::fs::write(&path, "x"))).unwrap());
+        drop(Watchdog::start(|| drop(std::fs::write(&path, "x"))).unwrap());
         assert!(path.exists());
     }
 }

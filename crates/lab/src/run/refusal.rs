@@ -1,0 +1,6 @@
+//! Why a program is not started.
+
+/// Why it cannot be done, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
