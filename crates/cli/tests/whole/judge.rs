@@ -1,0 +1,241 @@
+//! What hugewise says of a world, held against what the world does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_advice::sizing::{self, PageSizeChoice, Request};
+use hugewise_advice::standing::Standing;
+use hugewise_advice::target::to_size;
+use hugewise_advice::Assessment;
+use hugewise_advice::situation::Situation;
+use hugewise_change::plan::{Change, Plan, When};
+use hugewise_change::planner::{self, Options};
+use hugewise_host::source::MapSource;
+use hugewise_model::{Host, Instance, Level};
+
+use crate::servers::{Policy, State};
+use crate::world::{Moments, World};
+
+/// What is found on a host.
+pub struct Seen {
+    pub source: MapSource,
+    pub host: Host,
+    pub instances: Vec<Instance>,
+    pub assessment: Assessment,
+}
+
+impl Seen {
+    pub fn of(world: &World) -> Self {
+        let source = world.source();
+        let host = hugewise_host::read(&source);
+        let instances = hugewise_engines::find(&host, &source).instances;
+        let assessment = hugewise_advice::assess(&host, &instances);
+        Self { source, host, instances, assessment }
+    }
+
+    pub fn plan(&self, options: &Options) -> Plan {
+        let request = Request {
+            page_size: options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
+            ..Request::default()
+        };
+        let sized = to_size(&self.host, &self.instances, &self.assessment, options.wish());
+        let sizing = sizing::size(&self.host, &sized, &request).ok();
+        planner::plan(&self.host, &self.instances, &self.assessment, sizing.as_ref(), &self.source, options)
+            .expect("a plan")
+    }
+
+    pub fn instance(&self, pid: u32) -> Option<&Instance> {
+        self.instances.iter().find(|instance| instance.pid == pid)
+    }
+
+    fn situation(&self) -> &Situation {
+        &self.assessment.situation
+    }
+
+    /// Codes of findings of a level or worse, each with its instance.
+    pub fn codes(&self, level: Level) -> BTreeSet<String> {
+        let worse = self.assessment.findings.iter().filter(|finding| finding.level >= level);
+        worse.map(|it| format!("{} {}", it.code, it.instance.clone().unwrap_or_default())).collect()
+    }
+}
+
+/// What is foretold of each moment, against what comes of it.
+pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (at, truth) in moments {
+        let server = &world.servers[*at];
+        let settings = world.settings(server);
+        let Some(instance) = seen.instance(server.pid) else {
+            wrong.push(format!("{:?} {} is not found", server.kind, server.name));
+            continue;
+        };
+        let Some(told) = seen.situation().of(instance) else {
+            wrong.push(format!("{}: no moments", instance.title()));
+            continue;
+        };
+        for ((name, truth), outlook) in truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]) {
+            let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && settings.policy == Policy::Off;
+            if !exempt && outlook.standing.as_str() != truth.as_str() {
+                let why = outlook.why.clone().unwrap_or_default();
+                let (said, is) = (outlook.standing.as_str(), truth.as_str());
+                wrong.push(format!("{} at {name}: foretold {said} ({why}), is {is}", instance.title()));
+            }
+        }
+    }
+    wrong
+}
+
+/// Carries the plan out and holds it to what it promises.
+pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, options: &Options) -> (Plan, Vec<String>) {
+    let plan = seen.plan(options);
+    let mut wrong = Vec::new();
+    if let Err(error) = hugewise_change::allowed::check(&plan) {
+        wrong.push(format!("apply would not take it: {error}"));
+    }
+    wrong.extend(one_value_one_result(&plan));
+    let mut after = world.clone();
+    for (number, step) in plan.steps.iter().enumerate() {
+        after.carry_out(step);
+        let last = number + 1 == plan.steps.len();
+        wrong.extend(worse(world, before, &after, &format!("after step {}", step.id), last));
+    }
+    if plan.refusal.is_some() {
+        // It is not applied as it is.
+        return (plan, Vec::new());
+    }
+    let then = Seen::of(&after);
+    wrong.extend(still_there(&plan, &then, &[When::Now]));
+    let again = then.plan(options);
+    let again = again.steps.iter().filter(|step| !step.id.starts_with("restart-"));
+    wrong.extend(again.map(|step| format!("a second plan has {}: {}", step.id, step.title)));
+    // All servers start again, each alone.
+    let mut restarted = after.clone();
+    for at in before.keys() {
+        restarted.restart(*at);
+    }
+    let then = Seen::of(&restarted);
+    if before.keys().all(|at| restarted.servers[*at].is_up()) {
+        wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
+        let third = then.plan(options);
+        let steps = third.steps.iter().filter(|step| !step.id.starts_with("restart-"));
+        wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
+        let known = seen.codes(Level::Info);
+        let new = then.codes(Level::Warn).into_iter().filter(|code| !known.contains(code));
+        wrong.extend(new.map(|code| format!("new after plan and restarts: {code}")));
+    }
+    wrong.extend(lacking(world, seen, before, &after, &restarted, &plan));
+    (plan, wrong)
+}
+
+/// Servers that ask and are not well at some moment after all is done, and of which nothing is said.
+fn lacking(
+    world: &World,
+    seen: &Seen,
+    before: &BTreeMap<usize, Moments>,
+    after: &World,
+    restarted: &World,
+    plan: &Plan,
+) -> Vec<String> {
+    let boot = after.worst_of_boot();
+    let mut wrong = Vec::new();
+    for at in before.keys() {
+        let server = &world.servers[*at];
+        let settings = after.settings(server);
+        if settings.policy == Policy::Off {
+            continue;
+        }
+        let title = seen.instance(server.pid).map(Instance::title).unwrap_or_default();
+        let told = |text: &str| text.contains(&title);
+        let said = plan.instructions.iter().any(|it| {
+            let of_it = it.instance.as_deref() == Some(&title) || told(&it.title) || told(&it.text);
+            of_it && !it.title.starts_with("restart ")
+        });
+        let said = said || plan.warnings.iter().any(|warning| told(warning));
+        for (moment, state) in [("restart", restarted.servers[*at].state()), ("boot", boot[at])] {
+            if state != State::All && !said {
+                wrong.push(format!("{title} at {moment}: {}, and nothing is said of it", state.as_str()));
+            }
+        }
+    }
+    wrong
+}
+
+/// Servers that stand worse than before.
+fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: &str, _last: bool) -> Vec<String> {
+    let then = after.moments();
+    let mut wrong = Vec::new();
+    for (at, was) in before {
+        let server = &world.servers[*at];
+        let Some(is) = then.get(at) else {
+            wrong.push(format!("{when}: {} does not run any more", server.name));
+            continue;
+        };
+        for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
+            if is < was {
+                let (was, is) = (was.as_str(), is.as_str());
+                wrong.push(format!("{when}: {:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
+            }
+        }
+    }
+    wrong
+}
+
+fn still_there(plan: &Plan, seen: &Seen, when: &[When]) -> Vec<String> {
+    let all = plan.steps.iter().flat_map(|step| step.expects.iter().map(move |it| (step, it)));
+    let due = all.filter(|(step, it)| when.contains(&it.when) && !step.id.starts_with("restart-"));
+    let there = |code: &str, instance: &Option<String>| {
+        seen.assessment.findings.iter().find(|finding| finding.code == code && finding.instance == *instance)
+    };
+    due.filter_map(|(step, it)| {
+        let finding = there(&it.code, &it.instance)?;
+        Some(format!("{} was to end {} {}: {}", step.id, it.code, it.when.as_str(), finding.summary))
+    })
+    .collect()
+}
+
+/// No two changes leave one value with different results.
+fn one_value_one_result(plan: &Plan) -> Vec<String> {
+    let mut values: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (step, change) in plan.changes() {
+        let (path, result) = match change {
+            Change::Value(value) => (value.path.as_str(), value.after.clone()),
+            Change::File(file) => {
+                let text = file.after.as_ref().map(|after| String::from_utf8_lossy(after.content.bytes()).into_owned());
+                (file.path.as_str(), text.unwrap_or_default())
+            }
+            Change::Command(_) => continue,
+        };
+        if let Some((other, there)) = values.get(path)
+            && *there != result
+        {
+            wrong.push(format!("{path} is set by {other} and by {}", step.id));
+        }
+        values.insert(path, (&step.id, result));
+    }
+    wrong
+}
+
+/// The plan in lines.
+pub fn shown(plan: &Plan) -> String {
+    let mut text = String::new();
+    for step in &plan.steps {
+        text.push_str(&format!("  step {}: {} ({}) relies on {:?}\n", step.id, step.title, step.why, step.relies_on));
+        for change in &step.changes {
+            match change {
+                Change::Value(value) => text.push_str(&format!("    {} = {}\n", value.path, value.after)),
+                Change::File(file) => text.push_str(&format!(
+                    "    {}: {}\n",
+                    file.path,
+                    file.after.as_ref().map(|after| String::from_utf8_lossy(after.content.bytes()).replace('\n', " | ")).unwrap_or_default()
+                )),
+                Change::Command(command) => text.push_str(&format!("    $ {}\n", command.command.join(" "))),
+            }
+        }
+    }
+    plan.instructions.iter().for_each(|it| text.push_str(&format!("  by hand {:?}: {}\n", it.title, it.text.replace('\n', " | "))));
+    plan.warnings.iter().for_each(|warning| text.push_str(&format!("  warning: {warning}\n")));
+    if let Some(refusal) = &plan.refusal {
+        text.push_str(&format!("  refused: {:?}\n", refusal.reasons));
+    }
+    text
+}
