@@ -7,7 +7,7 @@ use hugewise_model::{
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
-use crate::{lead, need, stranger};
+use crate::{cgroup, lead, need, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -165,9 +165,14 @@ fn want<'a>(
     let demand = match (demand, next) {
         (Some(demand), Some(next)) if next.pages > demand.pages => Some(at_most(next)),
         (None, Some(next)) => Some(at_most(next)),
+        // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
+        (Some(_), Some(next)) if need::held(instance, page) == PageCount::ZERO => Some(at_most(next)),
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
+    if let Some(limit) = limit_below(host, instance, &demand) {
+        return Err(limit);
+    }
     let small = demand.pages.of(page) < need::BIG_SEGMENT;
     if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
@@ -180,6 +185,20 @@ fn want<'a>(
         None => why,
     };
     Ok(Wanted { instance, demand, why, asks })
+}
+
+/// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
+/// where it touches more, or be refused them.
+fn limit_below(host: &Host, instance: &Instance, demand: &Demand) -> Option<String> {
+    if instance.huge_pages == HugePageUse::All {
+        return None;
+    }
+    let short = cgroup::shortage_of(host, instance, demand, false).ok()??;
+    let what = if short.at_fault { "max" } else { "rsvd.max" };
+    Some(format!(
+        "the hugetlb {what} of its cgroup {} is {}, and it needs {}: raise that first",
+        short.path, short.limit, short.demand
+    ))
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {

@@ -1,5 +1,6 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
+use hugewise_advice::situation::starting;
 use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
@@ -120,6 +121,15 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     }
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
+    }
+    // Whoever asks without being planned for may start first, and take its pages.
+    let planned = |other: &Instance| ask.sized().any(|(of, _)| of.id() == other.id());
+    let asks = |other: &&Instance| {
+        let start = starting(ask.host, other);
+        start.asks() && start.demands.iter().any(|demand| demand.page_size == page)
+    };
+    if let Some(other) = ask.instances.iter().filter(asks).find(|other| !planned(other)) {
+        return Err(format!("{} takes from the same pool, and no pages are planned for it", other.title()));
     }
     if ask.found("HW702", instance).is_some() {
         return Err("the limit of its cgroup is too small".into());

@@ -1,13 +1,14 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
 use hugewise_advice::need;
+use hugewise_advice::situation::Obstacle;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
 use super::sysctl::{Setting, set};
 use super::{Ask, Draft, commands, expected, ours};
-use crate::plan::{Risk, Step};
+use crate::plan::{Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     group(ask, draft);
@@ -54,7 +55,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             )),
         }
     }
-    let Some(first) = lacking.first().copied() else { return };
+    let Some(first) = lacking.first().copied() else { return keep_group(ask, draft) };
     let title = format!("let {} use System V huge pages", first.owner);
     let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
         Some(0) => {
@@ -89,6 +90,29 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: false }];
+    let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
+    draft.step(step);
+}
+
+/// A group that servers have their right by, and that the next boot would take back.
+fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let loses = |instance: &&Instance| {
+        let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
+        boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
+    };
+    let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
+    let (Some(group), Some(first)) = (group, losing.first()) else { return };
+    if !permission::may_be_given(ask.host, group) {
+        return;
+    }
+    let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
+    let why = format!("{} has its right to huge pages by it, and the next boot sets another", first.title());
+    let title = format!("vm.hugetlb_shm_group = {group} ({name}) at each boot");
+    let mut step = Step::new("shm-group", title, Risk::Safe, why);
+    let found = losing.iter().filter_map(|instance| ask.found("HW603", instance));
+    step.expects = found.map(|finding| expected(finding, When::Now)).collect();
+    let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: true }];
     let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
     draft.step(step);
 }

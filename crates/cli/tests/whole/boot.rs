@@ -37,9 +37,13 @@ pub fn writes(files: &Files) -> Vec<(String, String)> {
         sysctl.push((path, value.trim().to_owned()));
     }
     let mut writes = sysctl;
+    // Of lines about one path the first counts.
+    let mut seen = std::collections::BTreeSet::new();
     for line in in_order(files, "tmpfiles").iter().flat_map(|text| lines(text)) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["w", path, _, _, _, _, value] = words[..] {
+        if let ["w", path, _, _, _, _, value] = words[..]
+            && seen.insert(path.to_owned())
+        {
             writes.push((path.to_owned(), value.to_owned()));
         }
     }
@@ -51,6 +55,7 @@ pub fn boot(now: &Kernel, files: &Files) -> Kernel {
     let sizes: Vec<u64> = now.pools.keys().copied().collect();
     let nodes = now.pools.values().next().map_or(1, |pool| pool.nodes.len());
     let mut kernel = Kernel::new(now.memory, nodes, &sizes);
+    kernel.old = now.old;
     let menu = files.get("/boot/grub/grub.cfg").map(String::as_str).unwrap_or_default();
     let entry = menu.lines().find_map(|line| line.trim().strip_prefix("linux ")).unwrap_or_default();
     let mut size = MIB_2;

@@ -153,6 +153,7 @@ impl Spec {
     pub fn world(&self) -> World {
         let mut kernel = Kernel::new(self.memory_gib << 30, self.nodes, &[MIB_2, GIB_1]);
         kernel.shm_group = self.group;
+        kernel.old = self.old_kernel;
         let release = if self.old_kernel { "5.4.0-100-generic" } else { "6.1.0-30-amd64" };
         let menu =
             format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {}\n}}\n", self.words);
@@ -205,6 +206,7 @@ impl Spec {
             let settings = world.settings(&world.servers[at]);
             let mut server = world.servers[at].clone();
             server.start(&mut world.kernel, &settings);
+            server.known = server.is_up() && server.kind != Kind::Stranger;
             world.servers[at] = server;
         }
         self.events.iter().for_each(|event| self.happen(&mut world, event));
@@ -256,6 +258,8 @@ impl Spec {
                 running: running.clone(),
                 limit,
                 ipc_lock: drawn.ipc_lock,
+                unlimited: false,
+                known: false,
                 touches: drawn.touches,
                 pieces: Vec::new(),
             });

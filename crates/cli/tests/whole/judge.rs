@@ -12,8 +12,8 @@ use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
 use hugewise_model::{Host, Instance, Level};
 
-use crate::servers::{Policy, State};
-use crate::world::{Moments, World};
+use crate::servers::{Limit, Policy, Server, State};
+use crate::world::{Moments, World, unit_of};
 
 /// What is found on a host.
 pub struct Seen {
@@ -93,10 +93,9 @@ pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, op
     }
     wrong.extend(one_value_one_result(&plan));
     let mut after = world.clone();
-    for (number, step) in plan.steps.iter().enumerate() {
+    for step in &plan.steps {
         after.carry_out(step);
-        let last = number + 1 == plan.steps.len();
-        wrong.extend(worse(world, before, &after, &format!("after step {}", step.id), last));
+        wrong.extend(worse(world, before, &after, &format!("after step {}", step.id), &plan));
     }
     if plan.refusal.is_some() {
         // It is not applied as it is.
@@ -115,11 +114,17 @@ pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, op
     let then = Seen::of(&restarted);
     if before.keys().all(|at| restarted.servers[*at].is_up()) {
         wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
+        // What is left to a person, and not done here, has steps of its own.
+        let left = plan.instructions.iter().any(|it| !it.title.starts_with("restart ")) || !plan.warnings.is_empty();
         let third = then.plan(options);
-        let steps = third.steps.iter().filter(|step| !step.id.starts_with("restart-"));
+        let steps = third.steps.iter().filter(|step| !left && !step.id.starts_with("restart-"));
         wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
-        let known = seen.codes(Level::Info);
-        let new = then.codes(Level::Warn).into_iter().filter(|code| !known.contains(code));
+        // What the restarts alone would have brought is not the plan's.
+        let mut without = world.clone();
+        before.keys().for_each(|at| drop(without.restart(*at)));
+        let mut known = seen.codes(Level::Info);
+        known.extend(Seen::of(&without).codes(Level::Info));
+        let new = then.codes(Level::Warn).into_iter().filter(|code| !left && !known.contains(code));
         wrong.extend(new.map(|code| format!("new after plan and restarts: {code}")));
     }
     wrong.extend(lacking(world, seen, before, &after, &restarted, &plan));
@@ -144,7 +149,7 @@ fn lacking(
             continue;
         }
         let title = seen.instance(server.pid).map(Instance::title).unwrap_or_default();
-        let told = |text: &str| text.contains(&title);
+        let told = |text: &str| text.contains(&title) || text.contains(&unit_of(server));
         let said = plan.instructions.iter().any(|it| {
             let of_it = it.instance.as_deref() == Some(&title) || told(&it.title) || told(&it.text);
             of_it && !it.title.starts_with("restart ")
@@ -159,8 +164,15 @@ fn lacking(
     wrong
 }
 
+/// Whether the plan says of a server that the limit of its cgroup is in its way.
+fn said_of_limit(server: &Server, plan: &Plan) -> bool {
+    let unit = unit_of(server);
+    let texts = plan.instructions.iter().map(|it| &it.text).chain(&plan.warnings);
+    texts.into_iter().any(|text| text.contains(&unit) && text.contains("hugetlb"))
+}
+
 /// Servers that stand worse than before.
-fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: &str, _last: bool) -> Vec<String> {
+fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: &str, plan: &Plan) -> Vec<String> {
     let then = after.moments();
     let mut wrong = Vec::new();
     for (at, was) in before {
@@ -170,7 +182,9 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: 
             continue;
         };
         for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
-            if is < was {
+            // Whoever has a limit below its need is told to raise it first.
+            let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
+            if is < was && !(by_limit && said_of_limit(server, plan)) {
                 let (was, is) = (was.as_str(), is.as_str());
                 wrong.push(format!("{when}: {:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
             }

@@ -64,13 +64,15 @@ pub struct Kernel {
     pub pools: BTreeMap<u64, Pool>,
     pub default: u64,
     pub shm_group: u32,
+    /// Before 5.14: a memlock limit that is large enough gives the right to System V huge pages.
+    pub old: bool,
 }
 
 impl Kernel {
     pub fn new(memory: u64, nodes: usize, sizes: &[u64]) -> Self {
         let pool = || Pool { nodes: vec![Part::default(); nodes], ..Pool::default() };
         let pools = sizes.iter().map(|size| (*size, pool())).collect();
-        Self { memory, used: 1 << 30, pools, default: MIB_2, shm_group: 0 }
+        Self { memory, used: 1 << 30, pools, default: MIB_2, shm_group: 0, old: false }
     }
 
     pub fn free_memory(&self) -> u64 {

@@ -70,8 +70,12 @@ fn survey() {
         let (plan, more) = judge::planned(&world, &seen, &moments, &Options::default());
         wrong.extend(more);
         for one in wrong {
-            let key: String = one.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+            let hidden = |word: &str| -> String {
+                if word.starts_with("HW") { word.into() } else { word.replace(|c: char| c.is_ascii_digit(), "#") }
+            };
+            let key = one.split(' ').map(hidden).collect::<Vec<_>>().join(" ");
             let key = key.replace("##", "#").replace("##", "#").replace("##", "#");
+            let key = key.split_once('(').map_or(key.clone(), |(key, _)| key.to_owned());
             let example = format!("{one}\n{spec:#?}\n{}", judge::shown(&plan));
             let entry = kinds.entry(key).or_insert((0, example.clone()));
             entry.0 += 1;

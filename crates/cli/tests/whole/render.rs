@@ -44,7 +44,7 @@ impl World {
         }
         let status = status("systemd", 1, 0, (0, 0), 10_000, 0);
         source = source.file("/proc/1/status", status).file("/proc/1/cmdline", "/sbin/init\0").file("/proc/1/maps", "");
-        source.file("/proc/sysvipc/shm", segments)
+        source.file("/proc/self/status", "Name:\thugewise\n").file("/proc/sysvipc/shm", segments)
     }
 
     fn accounts(&self, source: MapSource) -> MapSource {
@@ -193,7 +193,7 @@ impl World {
             .file(&format!("{folder}/cmdline"), words.join("\0") + "\0")
             .file(&format!("{folder}/cgroup"), &cgroup)
             .file(&format!("{folder}/maps"), maps)
-            .file(&format!("{folder}/limits"), limits())
+            .file(&format!("{folder}/limits"), limits(server.unlimited))
             .link(&format!("{folder}/exe"), &exe)
             .link(&format!("{folder}/cwd"), &directory)
             .link(&format!("{folder}/root"), "/");
@@ -287,7 +287,10 @@ fn status(name: &str, pid: u32, parent: u32, (uid, gid): (u32, u32), shared_kib:
     )
 }
 
-fn limits() -> &'static str {
-    "Limit                     Soft Limit           Hard Limit           Units     \n\
-     Max locked memory         8388608              8388608              bytes     \n"
+fn limits(unlimited: bool) -> String {
+    let limit = if unlimited { "unlimited" } else { "8388608" };
+    format!(
+        "Limit                     Soft Limit           Hard Limit           Units     \n\
+         Max locked memory         {limit:<20} {limit:<20} bytes     \n"
+    )
 }

@@ -132,6 +132,10 @@ pub struct Server {
     pub limit: Limit,
     /// May have System V huge pages whatever the group.
     pub ipc_lock: bool,
+    /// Whether no memlock limit is in its way, as an old kernel looks at it.
+    pub unlimited: bool,
+    /// Whether it is known to run here, and starts at each boot.
+    pub known: bool,
     /// Whether it uses all of its memory at once, or has yet to touch it.
     pub touches: bool,
     /// What it has mapped; empty where it is down.
@@ -256,7 +260,7 @@ impl Server {
     fn oracle(&self, kernel: &mut Kernel, settings: &Settings) -> Option<Vec<Piece>> {
         let bytes = ORACLE[settings.size] << 20;
         let wanted = bytes / MIB_2;
-        let permitted = self.ipc_lock || self.gid == kernel.shm_group;
+        let permitted = self.ipc_lock || self.gid == kernel.shm_group || (kernel.old && self.unlimited);
         let limit = if let Limit::Mapped(limit) = self.limit { limit / MIB_2 } else { u64::MAX };
         let on_base = |kernel: &mut Kernel| Some(vec![base(kernel, bytes)]);
         match settings.policy {

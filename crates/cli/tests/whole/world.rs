@@ -155,6 +155,7 @@ impl World {
         let settings = self.settings(&self.servers[at]);
         let mut server = self.servers[at].clone();
         server.stop(&mut self.kernel);
+        server.unlimited = self.is_unlimited(&server);
         let state = server.start(&mut self.kernel, &settings);
         self.servers[at] = server;
         state
@@ -168,15 +169,23 @@ impl World {
         for &at in order {
             let settings = self.settings(&self.servers[at]);
             let mut server = then.servers[at].clone();
+            server.unlimited = self.is_unlimited(&server);
             server.start(&mut then.kernel, &settings);
             then.servers[at] = server;
         }
         then
     }
 
-    /// Servers that a boot starts: all but users' programs.
+    /// Whether the files of a server's unit lift its memlock limit.
+    fn is_unlimited(&self, server: &Server) -> bool {
+        let folder = format!("/etc/systemd/system/{}.d/", unit_of(server));
+        let mut drop_ins = self.files.iter().filter(|(path, _)| path.starts_with(&folder));
+        drop_ins.any(|(_, text)| text.contains("LimitMEMLOCK=infinity"))
+    }
+
+    /// Servers that a boot starts: those that ran, and no users' programs.
     pub fn started_at_boot(&self) -> Vec<usize> {
-        (0..self.servers.len()).filter(|at| self.servers[*at].kind != Kind::Stranger).collect()
+        (0..self.servers.len()).filter(|at| self.servers[*at].known).collect()
     }
 
     /// The worst that a boot brings each server, whatever the order.
