@@ -103,11 +103,18 @@ pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
     let mut demand = demand(host, instance)?;
     demand.pages = match instance.huge_pages {
         HugePageUse::All => PageCount::ZERO,
-        HugePageUse::None => demand.pages,
+        HugePageUse::None => next_pages(instance, demand.page_size).unwrap_or(demand.pages),
         HugePageUse::Partly => demand.pages.saturating_sub(held(instance, demand.page_size)),
         HugePageUse::Unknown => return None,
     };
     Some(demand)
+}
+
+/// Pages of a size that its next start asks for, where its settings come to others than it runs with.
+fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
+    let demands = instance.next.known()?.demands.iter();
+    let mut of_page = demands.filter(|demand| demand.page_size == page).map(|demand| demand.pages);
+    of_page.next()
 }
 
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.

@@ -1,5 +1,5 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Engine, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
+use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
 
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
@@ -33,6 +33,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
+    if matches!(instance.asked, Asked::No | Asked::Cannot) {
+        return Ok(None);
+    }
     if !decides && (instance.engine != Engine::Oracle || instance.huge_pages == HugePageUse::All) {
         return Ok(None);
     }

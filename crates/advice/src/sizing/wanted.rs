@@ -128,10 +128,24 @@ fn at_most(demand: &Demand) -> Demand {
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
     let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
+    let left_out = |instance: &Instance, why| LeftOut { instance: crate::words::one_line(&instance.title()), why };
+    let mut limited = Vec::new();
     for instance in instances {
         match want(host, instance, request, offered) {
-            Ok(wanted) => plan.wanted.push(wanted),
-            Err(why) => plan.left_out.push(LeftOut { instance: crate::words::one_line(&instance.title()), why }),
+            Ok(wanted) => match limit_below(host, instance, &wanted.demand) {
+                None => plan.wanted.push(wanted),
+                Some(why) => limited.push((wanted, why)),
+            },
+            Err(why) => plan.left_out.push(left_out(instance, why)),
+        }
+    }
+    // One that asks takes from the pages of the others, whatever becomes of it then.
+    let with_others: Vec<PageSize> = plan.wanted.iter().map(Wanted::page).collect();
+    for (wanted, why) in limited {
+        if wanted.asks && with_others.contains(&wanted.page()) {
+            plan.wanted.push(wanted);
+        } else {
+            plan.left_out.push(left_out(wanted.instance, why));
         }
     }
     plan
@@ -170,9 +184,6 @@ fn want<'a>(
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
-    if let Some(limit) = limit_below(host, instance, &demand) {
-        return Err(limit);
-    }
     let small = demand.pages.of(page) < need::BIG_SEGMENT;
     if instance.pid != 0 && instance.asked == Asked::No && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));

@@ -188,11 +188,12 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
         }
     }
     draft.pools = pools::goals(ask, &mut draft.warnings);
-    shm::plan(ask, &mut draft);
-    memlock::plan(ask, &mut draft);
     pools_now::plan(ask, &mut draft);
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
+    // Whoever is let have pages is let have them once they are there: before, it would take others'.
+    shm::plan(ask, &mut draft);
+    memlock::plan(ask, &mut draft);
     thp::plan(ask, &mut draft);
     // Before a server is set to rely on what the next boot brings, and after its own files.
     image::plan(ask, &mut draft);

@@ -6,7 +6,7 @@ use hugewise_host::Source;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_model::{Asked, Engine, Instance};
 
-use super::{Ask, Draft, commands, expected, ours};
+use super::{Ask, Draft, commands, expected, ours, pools_at_boot};
 use crate::allowed;
 use crate::plan::{Risk, Step, When};
 
@@ -17,9 +17,10 @@ const DEEPEST: usize = 10;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for (instance, _) in ask.sized() {
+    for (instance, sized) in ask.sized() {
         let ours = matches!(instance.engine, Engine::MySql | Engine::MariaDb) && instance.pid != 0;
-        if ours && ask.is_chosen(instance) && instance.asked == Asked::No {
+        let off = ours && ask.is_chosen(instance) && instance.asked == Asked::No;
+        if off && pools_at_boot::may_ask(&ask, draft, instance, sized.page_size) {
             server(&ask, draft, instance);
         }
     }

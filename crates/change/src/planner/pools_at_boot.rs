@@ -6,7 +6,7 @@ use hugewise_advice::{boot, need};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Observed, PageCount, PageSize};
+use hugewise_model::{Instance, Observed, PageCount, PageSize};
 
 use super::boot_loader::{self, Reserved};
 use super::overlay::Overlay;
@@ -219,6 +219,19 @@ fn promise(ask: &Ask<'_>, draft: &mut Draft<'_>, entry: Option<&BootEntry>) {
     if let Some(step) = draft.steps.get_mut(step) {
         step.expects.extend(expects);
     }
+}
+
+/// Whether one more server may be made to ask for pages of that size: where the next boot does not bring enough for all, it
+/// would take those of others. Says so where not.
+pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
+    let may = !ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot);
+    if !may {
+        draft.warn(format!(
+            "{} is not made to ask for huge pages: the next boot does not bring enough pages of {page} for all",
+            instance.title()
+        ));
+    }
+    may
 }
 
 /// Whether the pool of that size, now and after the next boot, holds what a server needs of it.

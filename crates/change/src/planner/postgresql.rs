@@ -105,7 +105,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
             Err(why) => {
                 draft.warn(format!("{} is not set to insist on huge pages: {why}", instance.title()));
                 let tries = instance.setting_value("huge_pages").is_some_and(|it| it.eq_ignore_ascii_case("try"));
-                if off && !tries {
+                if off && !tries && pools_at_boot::may_ask(ask, draft, instance, page) {
                     wanted.push(("huge_pages", "try".into()));
                 }
             }

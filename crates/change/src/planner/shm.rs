@@ -8,7 +8,7 @@ use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
 use super::sysctl::{Setting, set};
 use super::{Ask, Draft, commands, expected, ours};
-use crate::plan::{Risk, Step, When};
+use crate::plan::{Risk, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     group(ask, draft);
@@ -42,10 +42,11 @@ fn groups(ask: &Ask<'_>, instance: &Instance) -> Vec<u32> {
 
 fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
-        return;
+        return keep_group(ask, draft);
     }
     let mut lacking = Vec::new();
-    for instance in takes_sysv(ask).filter(|instance| instance.huge_pages != HugePageUse::All) {
+    let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
+    for instance in takes_sysv(ask).filter(lacks) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -94,6 +95,12 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(step);
 }
 
+/// Whether a server that has huge pages has no right to them any more at its next restart.
+pub(super) fn loses_right(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let restart = ask.assessment.situation.of(instance).map(|moments| &moments.restart);
+    restart.is_some_and(|restart| restart.obstacle == Some(Obstacle::Right))
+}
+
 /// A group that servers have their right by, and that the next boot would take back.
 fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let loses = |instance: &&Instance| {
@@ -109,9 +116,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
     let why = format!("{} has its right to huge pages by it, and the next boot sets another", first.title());
     let title = format!("vm.hugetlb_shm_group = {group} ({name}) at each boot");
-    let mut step = Step::new("shm-group", title, Risk::Safe, why);
-    let found = losing.iter().filter_map(|instance| ask.found("HW603", instance));
-    step.expects = found.map(|finding| expected(finding, When::Now)).collect();
+    let step = Step::new("shm-group", title, Risk::Safe, why);
     let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: true }];
     let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
     draft.step(step);

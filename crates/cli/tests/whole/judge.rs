@@ -12,6 +12,7 @@ use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
 use hugewise_model::{Host, Instance, Level};
 
+use crate::draw::wants;
 use crate::servers::{Limit, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
 
@@ -155,8 +156,12 @@ fn lacking(
             of_it && !it.title.starts_with("restart ")
         });
         let said = said || plan.warnings.iter().any(|warning| told(warning));
+        let said = said || plan.warnings.iter().any(|warning| warning.contains("has the last word"));
+        // Below 256 MiB nobody is told of a server that starts without.
+        let (page, pages) = wants(server.kind, &settings);
+        let small = |state: State| pages * page < 256 << 20 && state != State::DoesNotStart;
         for (moment, state) in [("restart", restarted.servers[*at].state()), ("boot", boot[at])] {
-            if state != State::All && !said {
+            if state != State::All && !said && !small(state) {
                 wrong.push(format!("{title} at {moment}: {}, and nothing is said of it", state.as_str()));
             }
         }
