@@ -7,7 +7,7 @@ use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
 use super::sysctl::{Setting, set};
-use super::{Ask, Draft, commands, expected, ours};
+use super::{Ask, Draft, commands, expected, ours, pools_at_boot};
 use crate::plan::{Risk, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -110,6 +110,10 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
     let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
+    let page = ask.host.default_huge_page.get();
+    if !page.is_none_or(|page| pools_at_boot::may_ask(ask, draft, first, page)) {
+        return;
+    }
     if !permission::may_be_given(ask.host, group) {
         return;
     }

@@ -141,7 +141,7 @@ pub fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
     let pages = match kind {
         Kind::PostgreSql => (POSTGRESQL[settings.size].1 << 20).div_ceil(page),
         Kind::Oracle => ORACLE[settings.size] / 2,
-        Kind::MariaDb => MARIADB[settings.size] / 2 + 53 + 62 + 16,
+        Kind::MariaDb => MARIADB[settings.size] / 2 + 53 + 62 + 16 + 5,
         Kind::Jvm => JVM[settings.size].1 + JVM[settings.size].2,
         Kind::Qemu => (QEMU[settings.size] << 20).div_ceil(page),
         Kind::Stranger => crate::servers::STRANGER[settings.size],
@@ -164,6 +164,7 @@ impl Spec {
             values: [].into(),
             menu: menu.clone(),
             release,
+            off_by: 0,
         };
         for (path, text) in [
             ("/boot/grub/grub.cfg", menu.as_str()),

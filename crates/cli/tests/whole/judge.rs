@@ -13,7 +13,7 @@ use hugewise_host::source::MapSource;
 use hugewise_model::{Host, Instance, Level};
 
 use crate::draw::wants;
-use crate::servers::{Limit, Policy, Server, State};
+use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
 
 /// What is found on a host.
@@ -59,9 +59,21 @@ impl Seen {
     }
 }
 
+/// Whether the files of a server come to other memory than it runs with.
+fn has_other_size(world: &World, at: usize) -> bool {
+    let server = &world.servers[at];
+    world.settings(server).size != server.running.size
+}
+
 /// What is foretold of each moment, against what comes of it.
 pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
     let mut wrong = Vec::new();
+    // What a changed setting comes to is an estimate, right to about a hundredth.
+    let changed = moments.keys().any(|at| has_other_size(world, *at));
+    let all: u64 = moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
+    let error = i64::try_from(all / 50 + 6).unwrap();
+    let about: Vec<BTreeMap<usize, Moments>> =
+        if changed { [-error, error].map(|by| world.with_pools_off_by(by).moments()).into() } else { Vec::new() };
     for (at, truth) in moments {
         let server = &world.servers[*at];
         let settings = world.settings(server);
@@ -73,7 +85,18 @@ pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) 
             wrong.push(format!("{}: no moments", instance.title()));
             continue;
         };
-        for ((name, truth), outlook) in truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]) {
+        for (place, ((name, truth), outlook)) in
+            truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]).enumerate()
+        {
+            let foretold = outlook.standing.as_str();
+            let within = about.iter().any(|about| about.get(at).is_some_and(|it| it.all()[place].1.as_str() == foretold));
+            // Which of its stretches find room is not reckoned, only whether all do.
+            let in_pieces = |at: &usize| matches!(world.servers[*at].kind, Kind::MariaDb | Kind::Jvm);
+            let parts = in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
+            let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
+            if place > 0 && (within || parts || beside) {
+                continue;
+            }
             let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && settings.policy == Policy::Off;
             if !exempt && outlook.standing.as_str() != truth.as_str() {
                 let why = outlook.why.clone().unwrap_or_default();
@@ -116,7 +139,8 @@ pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, op
     if before.keys().all(|at| restarted.servers[*at].is_up()) {
         wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
         // What is left to a person, and not done here, has steps of its own.
-        let left = plan.instructions.iter().any(|it| !it.title.starts_with("restart ")) || !plan.warnings.is_empty();
+        let changed = before.keys().any(|at| has_other_size(world, *at));
+        let left = changed || plan.instructions.iter().any(|it| !it.title.starts_with("restart ")) || !plan.warnings.is_empty();
         let third = then.plan(options);
         let steps = third.steps.iter().filter(|step| !left && !step.id.starts_with("restart-"));
         wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
@@ -156,10 +180,12 @@ fn lacking(
             of_it && !it.title.starts_with("restart ")
         });
         let said = said || plan.warnings.iter().any(|warning| told(warning));
-        let said = said || plan.warnings.iter().any(|warning| warning.contains("has the last word"));
+        let told = |warning: &String| warning.contains("has the last word") || warning.contains("is read after");
+        let said = said || plan.warnings.iter().any(told);
         // Below 256 MiB nobody is told of a server that starts without.
         let (page, pages) = wants(server.kind, &settings);
-        let small = |state: State| pages * page < 256 << 20 && state != State::DoesNotStart;
+        let mib = if server.kind == Kind::PostgreSql { POSTGRESQL[settings.size].1 } else { (pages * page) >> 20 };
+        let small = |state: State| mib < 256 && state != State::DoesNotStart;
         for (moment, state) in [("restart", restarted.servers[*at].state()), ("boot", boot[at])] {
             if state != State::All && !said && !small(state) {
                 wrong.push(format!("{title} at {moment}: {}, and nothing is said of it", state.as_str()));

@@ -115,6 +115,21 @@ impl Kernel {
         }
     }
 
+    /// So many pages more in each pool that has any, or fewer, as far as they are free.
+    pub fn adjust(&mut self, pages: i64) {
+        for page in self.pools.keys().copied().collect::<Vec<_>>() {
+            let pool = &self.pools[&page];
+            let own = pool.total() - pool.surplus();
+            let unused = pool.available();
+            let pages = if page == MIB_2 { pages } else { 0 };
+            if own > 0 {
+                let fewer = unused.min(pages.unsigned_abs());
+                let count = if pages < 0 { own - fewer } else { own + pages.unsigned_abs() };
+                self.write_pool(page, None, count);
+            }
+        }
+    }
+
     /// A mapping of so many pages, of which `touched` are used at once.
     pub fn map(&mut self, page: u64, pages: u64, touched: u64) -> Option<Held> {
         let room = self.free_memory() / page;

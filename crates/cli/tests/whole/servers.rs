@@ -210,6 +210,8 @@ impl Server {
             Kind::Oracle => self.oracle(kernel, settings),
             Kind::MariaDb => {
                 let pool = MARIADB[settings.size] << 20;
+                // As the kernel may place it: the buffer pool is asked for anew where it does not begin at a multiple of 8 MiB.
+                let pool = if off { pool } else { pool + 5 * MIB_2 };
                 let stretches = [109_734_912, 128_180_224, pool, 16 << 20, 16 << 20];
                 let mut pieces: Vec<Piece> = Vec::new();
                 for bytes in stretches {

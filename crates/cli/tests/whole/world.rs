@@ -21,6 +21,8 @@ pub struct World {
     pub menu: String,
     /// Whether /etc/sysctl.conf is read at boot, through Debian's link.
     pub release: &'static str,
+    /// By how many pages the pools of a boot are off from what the files say.
+    pub off_by: i64,
 }
 
 /// The three moments of a server.
@@ -150,6 +152,14 @@ impl World {
         then.restart(at)
     }
 
+    /// The same world with pools that are some pages larger, or smaller by the pages that are free.
+    pub fn with_pools_off_by(&self, pages: i64) -> Self {
+        let mut then = self.clone();
+        then.off_by = pages;
+        then.kernel.adjust(pages);
+        then
+    }
+
     /// Restarts a server.
     pub fn restart(&mut self, at: usize) -> State {
         let settings = self.settings(&self.servers[at]);
@@ -165,6 +175,7 @@ impl World {
     pub fn booted(&self, order: &[usize]) -> Self {
         let mut then = self.clone();
         then.kernel = boot::boot(&self.kernel, &self.files);
+        then.kernel.adjust(self.off_by);
         then.servers.iter_mut().for_each(|server| server.pieces.clear());
         for &at in order {
             let settings = self.settings(&self.servers[at]);
