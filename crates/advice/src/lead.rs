@@ -233,8 +233,9 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
     };
     let waiting = facts.instances.iter().filter(waits).filter_map(|other| need::more(facts.host, other));
     let waiting: PageCount = waiting.map(|more| more.pages).sum();
-    (facts.situation.wanted(more.page_size) + more.pages + waiting <= available)
-        .then_some((more.page_size, available))
+    let vouched = facts.instances.iter().filter(|other| other.is_vouched());
+    let waiting = waiting + vouched.map(|other| need::to_come(other, more.page_size)).sum::<PageCount>();
+    (facts.situation.wanted(more.page_size) + more.pages + waiting <= available).then_some((more.page_size, available))
 }
 
 /// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start

@@ -117,6 +117,15 @@ fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
     of_page.next()
 }
 
+/// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
+pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
+    let asks = instance.next.known().is_some_and(hugewise_model::NextStart::asks);
+    if !asks || instance.huge_pages != HugePageUse::All {
+        return PageCount::ZERO;
+    }
+    next_pages(instance, page).unwrap_or_default().saturating_sub(held(instance, page))
+}
+
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.
 pub fn obtainable(pool: &Pool) -> Option<PageCount> {
     let overcommit = pool.overcommit.get().unwrap_or_default();

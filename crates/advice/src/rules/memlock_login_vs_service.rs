@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
-    if matches!(instance.asked, Asked::No | Asked::Cannot) {
+    if instance.asked == Asked::No {
         return Ok(None);
     }
     if !decides && (instance.engine != Engine::Oracle || instance.huge_pages == HugePageUse::All) {

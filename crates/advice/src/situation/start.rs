@@ -39,7 +39,9 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
 
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    start.asked == Asked::Try
+    // Oracle's AUTO starts with what there is where the pool could not be raised; AUTO_ONLY does not start then.
+    let only = start.setting.as_ref().is_some_and(|setting| setting.value.eq_ignore_ascii_case("AUTO_ONLY"));
+    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only))
         && matches!(instance.engine, Engine::Oracle | Engine::MySql | Engine::MariaDb | Engine::Jvm)
 }
 

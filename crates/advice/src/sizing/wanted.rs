@@ -139,8 +139,11 @@ pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request
             Err(why) => plan.left_out.push(left_out(instance, why)),
         }
     }
-    // One that asks takes from the pages of the others, whatever becomes of it then.
-    let with_others: Vec<PageSize> = plan.wanted.iter().map(Wanted::page).collect();
+    // One that asks takes from the pages that there are for it or for others, whatever becomes of it then.
+    let there = host.pools.known().into_iter().flatten();
+    let there = there.filter(|pool| pool.total.get().is_none_or(|total| total > PageCount::ZERO));
+    let others = plan.wanted.iter().map(Wanted::page);
+    let with_others: Vec<PageSize> = there.map(|pool| pool.page_size).chain(others).collect();
     for (wanted, why) in limited {
         if wanted.asks && with_others.contains(&wanted.page()) {
             plan.wanted.push(wanted);

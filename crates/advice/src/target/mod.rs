@@ -8,8 +8,8 @@ use hugewise_model::{Asked, Host, HugePageUse, Instance, Level, PageCount, PageS
 
 use crate::lead::{self, Lead};
 use crate::situation::{Obstacle, Outlook};
-use crate::standing::Standing;
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
+use crate::standing::Standing;
 use crate::{Assessment, Facts, need, stranger};
 
 pub use pools::{Goal, is_gigantic};
@@ -180,9 +180,8 @@ pub fn takes(instance: &Instance, page: PageSize) -> bool {
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.
 pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
     // However small it is, it is to start.
-    let stays_down = |outlook: &Outlook| {
-        outlook.standing == Standing::DoesNotStart && outlook.obstacle == Some(Obstacle::Pages)
-    };
+    let stays_down =
+        |outlook: &Outlook| outlook.standing == Standing::DoesNotStart && outlook.obstacle == Some(Obstacle::Pages);
     let moments = facts.situation.of(instance).filter(|_| instance.is_vouched());
     if moments.is_some_and(|moments| stays_down(&moments.restart) || stays_down(&moments.boot)) {
         return true;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hugewise_advice::chain;
 use hugewise_advice::words::shell_word;
-use hugewise_model::{Asked, Engine, Level, Remedy};
+use hugewise_model::{Asked, Engine, Level, LinkName, LinkState, Remedy};
 
 use super::{Ask, Draft, commands};
 use crate::plan::Risk;
@@ -17,6 +17,7 @@ const STEPS_NEED: [&str; 16] = [
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     servers(ask, draft);
+    limited(ask, draft);
     left_over(ask, draft);
     for unknown in ask.assessment.unknown.iter().filter(|unknown| STEPS_NEED.contains(&unknown.code)) {
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
@@ -31,6 +32,21 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
         if named || suffers {
             draft.warn(format!("no pages are planned for {}: {}", left_out.instance, left_out.why));
+        }
+    }
+}
+
+/// Servers that ask and have a hugetlb limit below what they ask for: with the pages that are planned they run into it.
+fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    for (instance, _) in ask.sized().filter(|(instance, _)| ask.found("HW702", instance).is_none()) {
+        let links = chain::chain(ask.host, instance).map(|chain| chain.links).unwrap_or_default();
+        let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
+        if let Some(link) = links.iter().find(broken) {
+            draft.warn(format!(
+                "{}: {}: raise that before its next start, which finds a pool then",
+                instance.title(),
+                link.evidence
+            ));
         }
     }
 }

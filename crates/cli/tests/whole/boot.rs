@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::kernel::{GIB_1, Kernel, MIB_2};
 
 /// Files of the host.
-pub type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// Files of a kind of folder in the order in which they are read: by name, the first folder's wins.
 fn in_order<'a>(files: &'a Files, kind: &str) -> Vec<&'a str> {
@@ -28,10 +28,12 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Paths and values in the order in which they are written.
-pub fn writes(files: &Files) -> Vec<(String, String)> {
+pub(crate) fn writes(files: &Files) -> Vec<(String, String)> {
     // Of each key the last assignment counts.
     let mut sysctl: Vec<(String, String)> = Vec::new();
-    for (key, value) in in_order(files, "sysctl").iter().flat_map(|text| lines(text)).filter_map(|line| line.split_once('=')) {
+    for (key, value) in
+        in_order(files, "sysctl").iter().flat_map(|text| lines(text)).filter_map(|line| line.split_once('='))
+    {
         let path = format!("/proc/sys/{}", key.trim().trim_start_matches('-').replace('.', "/"));
         sysctl.retain(|(there, _)| *there != path);
         sysctl.push((path, value.trim().to_owned()));
@@ -51,7 +53,7 @@ pub fn writes(files: &Files) -> Vec<(String, String)> {
 }
 
 /// The kernel of the next boot, before any server starts.
-pub fn boot(now: &Kernel, files: &Files) -> Kernel {
+pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
     let sizes: Vec<u64> = now.pools.keys().copied().collect();
     let nodes = now.pools.values().next().map_or(1, |pool| pool.nodes.len());
     let mut kernel = Kernel::new(now.memory, nodes, &sizes);
@@ -81,7 +83,7 @@ pub fn boot(now: &Kernel, files: &Files) -> Kernel {
 }
 
 /// A write to a file of the kernel; whether it is one that is known here.
-pub fn write(kernel: &mut Kernel, path: &str, value: &str) -> bool {
+pub(crate) fn write(kernel: &mut Kernel, path: &str, value: &str) -> bool {
     let Ok(number) = value.trim().parse::<u64>() else { return false };
     let file = |name: &str| path.rsplit('/').next() == Some(name);
     let size = || if path.contains("hugepages-1048576kB") { GIB_1 } else { MIB_2 };

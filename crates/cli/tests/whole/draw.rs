@@ -8,7 +8,7 @@ use crate::world::World;
 
 /// A number of pages, by what the servers ask for together.
 #[derive(Clone, Copy, Debug)]
-pub enum Amount {
+pub(crate) enum Amount {
     None,
     Half,
     First,
@@ -20,7 +20,7 @@ pub enum Amount {
 
 /// Something that was changed since the servers started.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     Settings { of: usize, policy: usize, size: usize, gib: bool },
     Pool { gib: bool, amount: Amount },
     Overcommit(Amount),
@@ -29,7 +29,7 @@ pub enum Event {
 
 /// A line of a boot file.
 #[derive(Clone, Debug)]
-pub enum Line {
+pub(crate) enum Line {
     Sysctl { file: &'static str, key: &'static str, amount: Amount },
     Tmpfiles { file: &'static str, path: &'static str, amount: Amount },
     Group { file: &'static str, group: u32 },
@@ -37,30 +37,30 @@ pub enum Line {
 
 /// A server to be.
 #[derive(Clone, Debug)]
-pub struct Drawn {
-    pub kind: Kind,
-    pub policy: usize,
-    pub size: usize,
-    pub gib: bool,
-    pub limit: u8,
-    pub touches: bool,
-    pub ipc_lock: bool,
+pub(crate) struct Drawn {
+    pub(crate) kind: Kind,
+    pub(crate) policy: usize,
+    pub(crate) size: usize,
+    pub(crate) gib: bool,
+    pub(crate) limit: u8,
+    pub(crate) touches: bool,
+    pub(crate) ipc_lock: bool,
 }
 
 /// A host to be.
 #[derive(Clone, Debug)]
-pub struct Spec {
-    pub memory_gib: u64,
-    pub nodes: usize,
-    pub servers: Vec<Drawn>,
-    pub group: u32,
-    pub pool: Amount,
-    pub gib_pool: Amount,
-    pub overcommit: Amount,
-    pub events: Vec<Event>,
-    pub lines: Vec<Line>,
-    pub words: &'static str,
-    pub old_kernel: bool,
+pub(crate) struct Spec {
+    pub(crate) memory_gib: u64,
+    pub(crate) nodes: usize,
+    pub(crate) servers: Vec<Drawn>,
+    pub(crate) group: u32,
+    pub(crate) pool: Amount,
+    pub(crate) gib_pool: Amount,
+    pub(crate) overcommit: Amount,
+    pub(crate) events: Vec<Event>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) words: &'static str,
+    pub(crate) old_kernel: bool,
 }
 
 fn amount() -> impl Strategy<Value = Amount> {
@@ -70,10 +70,18 @@ fn amount() -> impl Strategy<Value = Amount> {
 
 fn server() -> impl Strategy<Value = Drawn> {
     use Kind::{Jvm, MariaDb, Oracle, PostgreSql, Qemu, Stranger};
-    let kind = prop::sample::select(vec![PostgreSql, PostgreSql, PostgreSql, Oracle, Oracle, MariaDb, Jvm, Qemu, Stranger]);
-    (kind, 0_usize..4, 0_usize..9, prop::bool::weighted(0.15), 0_u8..12, any::<bool>(), prop::bool::weighted(0.2)).prop_map(
-        |(kind, policy, size, gib, limit, touches, ipc_lock)| Drawn { kind, policy, size, gib, limit, touches, ipc_lock },
-    )
+    let kind =
+        prop::sample::select(vec![PostgreSql, PostgreSql, PostgreSql, Oracle, Oracle, MariaDb, Jvm, Qemu, Stranger]);
+    (kind, 0_usize..4, 0_usize..9, prop::bool::weighted(0.15), 0_u8..12, any::<bool>(), prop::bool::weighted(0.2))
+        .prop_map(|(kind, policy, size, gib, limit, touches, ipc_lock)| Drawn {
+            kind,
+            policy,
+            size,
+            gib,
+            limit,
+            touches,
+            ipc_lock,
+        })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -87,7 +95,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn line() -> impl Strategy<Value = Line> {
-    let conf = || prop::sample::select(vec!["10-a.conf", "50-db.conf", "99-sysctl.conf", "zz-theirs.conf", "zzz-last.conf"]);
+    let conf =
+        || prop::sample::select(vec!["10-a.conf", "50-db.conf", "99-sysctl.conf", "zz-theirs.conf", "zzz-last.conf"]);
     let keys = prop::sample::select(vec!["vm.nr_hugepages", "vm.nr_hugepages", "vm.nr_overcommit_hugepages"]);
     let paths = prop::sample::select(vec![
         "/proc/sys/vm/nr_hugepages",
@@ -102,7 +111,7 @@ fn line() -> impl Strategy<Value = Line> {
     ]
 }
 
-pub fn spec() -> impl Strategy<Value = Spec> {
+pub(crate) fn spec() -> impl Strategy<Value = Spec> {
     let memory = prop::sample::select(vec![24_u64, 48, 96]);
     let words =
         prop::sample::select(vec!["quiet", "quiet", "hugepages=8", "hugepagesz=1G hugepages=2", "hugepages=1200"]);
@@ -136,7 +145,7 @@ fn settings(kind: Kind, at: usize, size: usize, gib: bool) -> Settings {
 }
 
 /// Pages that a server asks for, and of which size.
-pub fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
+pub(crate) fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
     let page = settings.page.unwrap_or(MIB_2);
     let pages = match kind {
         Kind::PostgreSql => (POSTGRESQL[settings.size].1 << 20).div_ceil(page),
@@ -150,7 +159,7 @@ pub fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
 }
 
 impl Spec {
-    pub fn world(&self) -> World {
+    pub(crate) fn world(&self) -> World {
         let mut kernel = Kernel::new(self.memory_gib << 30, self.nodes, &[MIB_2, GIB_1]);
         kernel.shm_group = self.group;
         kernel.old = self.old_kernel;
@@ -179,7 +188,10 @@ impl Spec {
             ("/proc/cmdline", format!("root=UUID=1 ro {}", self.words)),
             ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never".into()),
             ("/sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never".into()),
-            ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force".into()),
+            (
+                "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+                "always within_size advise [never] deny force".into(),
+            ),
             ("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152".into()),
             ("/proc/sys/kernel/shmmax", "18446744073692774399".into()),
             ("/proc/sys/kernel/shmall", "18446744073692774399".into()),
@@ -318,7 +330,9 @@ impl Spec {
                 let pages = self.pages(world, page, *amount);
                 (format!("/etc/tmpfiles.d/{file}"), format!("w {path} - - - - {pages}\n"))
             }
-            Line::Group { file, group } => (format!("/etc/sysctl.d/{file}"), format!("vm.hugetlb_shm_group = {group}\n")),
+            Line::Group { file, group } => {
+                (format!("/etc/sysctl.d/{file}"), format!("vm.hugetlb_shm_group = {group}\n"))
+            }
         };
         world.files.entry(path).or_default().push_str(&text);
     }

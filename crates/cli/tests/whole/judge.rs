@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_advice::Assessment;
+use hugewise_advice::situation::Situation;
 use hugewise_advice::sizing::{self, PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
 use hugewise_advice::target::to_size;
-use hugewise_advice::Assessment;
-use hugewise_advice::situation::Situation;
 use hugewise_change::plan::{Change, Plan, When};
 use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
@@ -17,15 +17,15 @@ use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
 
 /// What is found on a host.
-pub struct Seen {
-    pub source: MapSource,
-    pub host: Host,
-    pub instances: Vec<Instance>,
-    pub assessment: Assessment,
+pub(crate) struct Seen {
+    pub(crate) source: MapSource,
+    pub(crate) host: Host,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) assessment: Assessment,
 }
 
 impl Seen {
-    pub fn of(world: &World) -> Self {
+    pub(crate) fn of(world: &World) -> Self {
         let source = world.source();
         let host = hugewise_host::read(&source);
         let instances = hugewise_engines::find(&host, &source).instances;
@@ -33,7 +33,7 @@ impl Seen {
         Self { source, host, instances, assessment }
     }
 
-    pub fn plan(&self, options: &Options) -> Plan {
+    pub(crate) fn plan(&self, options: &Options) -> Plan {
         let request = Request {
             page_size: options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
             ..Request::default()
@@ -44,7 +44,7 @@ impl Seen {
             .expect("a plan")
     }
 
-    pub fn instance(&self, pid: u32) -> Option<&Instance> {
+    pub(crate) fn instance(&self, pid: u32) -> Option<&Instance> {
         self.instances.iter().find(|instance| instance.pid == pid)
     }
 
@@ -53,7 +53,7 @@ impl Seen {
     }
 
     /// Codes of findings of a level or worse, each with its instance.
-    pub fn codes(&self, level: Level) -> BTreeSet<String> {
+    pub(crate) fn codes(&self, level: Level) -> BTreeSet<String> {
         let worse = self.assessment.findings.iter().filter(|finding| finding.level >= level);
         worse.map(|it| format!("{} {}", it.code, it.instance.clone().unwrap_or_default())).collect()
     }
@@ -66,11 +66,12 @@ fn has_other_size(world: &World, at: usize) -> bool {
 }
 
 /// What is foretold of each moment, against what comes of it.
-pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
+pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
     let mut wrong = Vec::new();
     // What a changed setting comes to is an estimate, right to about a hundredth.
     let changed = moments.keys().any(|at| has_other_size(world, *at));
-    let all: u64 = moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
+    let all: u64 =
+        moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
     let error = i64::try_from(all / 50 + 6).unwrap();
     let about: Vec<BTreeMap<usize, Moments>> =
         if changed { [-error, error].map(|by| world.with_pools_off_by(by).moments()).into() } else { Vec::new() };
@@ -89,10 +90,12 @@ pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) 
             truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]).enumerate()
         {
             let foretold = outlook.standing.as_str();
-            let within = about.iter().any(|about| about.get(at).is_some_and(|it| it.all()[place].1.as_str() == foretold));
+            let within =
+                about.iter().any(|about| about.get(at).is_some_and(|it| it.all()[place].1.as_str() == foretold));
             // Which of its stretches find room is not reckoned, only whether all do.
             let in_pieces = |at: &usize| matches!(world.servers[*at].kind, Kind::MariaDb | Kind::Jvm);
-            let parts = in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
+            let parts =
+                in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
             let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
             if place > 0 && (within || parts || beside) {
                 continue;
@@ -109,7 +112,12 @@ pub fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) 
 }
 
 /// Carries the plan out and holds it to what it promises.
-pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, options: &Options) -> (Plan, Vec<String>) {
+pub(crate) fn planned(
+    world: &World,
+    seen: &Seen,
+    before: &BTreeMap<usize, Moments>,
+    options: &Options,
+) -> (Plan, Vec<String>) {
     let plan = seen.plan(options);
     let mut wrong = Vec::new();
     if let Err(error) = hugewise_change::allowed::check(&plan) {
@@ -140,7 +148,9 @@ pub fn planned(world: &World, seen: &Seen, before: &BTreeMap<usize, Moments>, op
         wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
         // What is left to a person, and not done here, has steps of its own.
         let changed = before.keys().any(|at| has_other_size(world, *at));
-        let left = changed || plan.instructions.iter().any(|it| !it.title.starts_with("restart ")) || !plan.warnings.is_empty();
+        let left = changed
+            || plan.instructions.iter().any(|it| !it.title.starts_with("restart "))
+            || !plan.warnings.is_empty();
         let third = then.plan(options);
         let steps = third.steps.iter().filter(|step| !left && !step.id.starts_with("restart-"));
         wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
@@ -261,7 +271,7 @@ fn one_value_one_result(plan: &Plan) -> Vec<String> {
 }
 
 /// The plan in lines.
-pub fn shown(plan: &Plan) -> String {
+pub(crate) fn shown(plan: &Plan) -> String {
     let mut text = String::new();
     for step in &plan.steps {
         text.push_str(&format!("  step {}: {} ({}) relies on {:?}\n", step.id, step.title, step.why, step.relies_on));
@@ -271,13 +281,18 @@ pub fn shown(plan: &Plan) -> String {
                 Change::File(file) => text.push_str(&format!(
                     "    {}: {}\n",
                     file.path,
-                    file.after.as_ref().map(|after| String::from_utf8_lossy(after.content.bytes()).replace('\n', " | ")).unwrap_or_default()
+                    file.after
+                        .as_ref()
+                        .map(|after| String::from_utf8_lossy(after.content.bytes()).replace('\n', " | "))
+                        .unwrap_or_default()
                 )),
                 Change::Command(command) => text.push_str(&format!("    $ {}\n", command.command.join(" "))),
             }
         }
     }
-    plan.instructions.iter().for_each(|it| text.push_str(&format!("  by hand {:?}: {}\n", it.title, it.text.replace('\n', " | "))));
+    plan.instructions
+        .iter()
+        .for_each(|it| text.push_str(&format!("  by hand {:?}: {}\n", it.title, it.text.replace('\n', " | "))));
     plan.warnings.iter().for_each(|warning| text.push_str(&format!("  warning: {warning}\n")));
     if let Some(refusal) = &plan.refusal {
         text.push_str(&format!("  refused: {:?}\n", refusal.reasons));

@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 
 /// 2 MiB, in bytes.
-pub const MIB_2: u64 = 2 << 20;
+pub(crate) const MIB_2: u64 = 2 << 20;
 /// 1 GiB, in bytes.
-pub const GIB_1: u64 = 1 << 30;
+pub(crate) const GIB_1: u64 = 1 << 30;
 
 /// Pages of one size on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    pub total: u64,
-    pub free: u64,
-    pub surplus: u64,
+pub(crate) struct Part {
+    pub(crate) total: u64,
+    pub(crate) free: u64,
+    pub(crate) surplus: u64,
 }
 
 /// Pages of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pool {
-    pub nodes: Vec<Part>,
-    pub reserved: u64,
-    pub overcommit: u64,
+pub(crate) struct Pool {
+    pub(crate) nodes: Vec<Part>,
+    pub(crate) reserved: u64,
+    pub(crate) overcommit: u64,
     /// The node that the next page is taken from.
     next: usize,
 }
@@ -30,59 +30,59 @@ impl Pool {
         self.nodes.iter().map(of).sum()
     }
 
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.sum(|part| part.total)
     }
 
-    pub fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.sum(|part| part.free)
     }
 
-    pub fn surplus(&self) -> u64 {
+    pub(crate) fn surplus(&self) -> u64 {
         self.sum(|part| part.surplus)
     }
 
     /// Pages that a new mapping can have without the pool growing.
-    pub fn available(&self) -> u64 {
+    pub(crate) fn available(&self) -> u64 {
         self.free() - self.reserved
     }
 }
 
 /// What a process holds of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    pub touched: u64,
-    pub promised: u64,
+pub(crate) struct Held {
+    pub(crate) touched: u64,
+    pub(crate) promised: u64,
 }
 
 /// A machine's memory, all in bytes but the pools.
 #[derive(Clone, Debug)]
-pub struct Kernel {
-    pub memory: u64,
+pub(crate) struct Kernel {
+    pub(crate) memory: u64,
     /// Memory in use by what is no server and no pool, and by servers on base pages.
-    pub used: u64,
-    pub pools: BTreeMap<u64, Pool>,
-    pub default: u64,
-    pub shm_group: u32,
+    pub(crate) used: u64,
+    pub(crate) pools: BTreeMap<u64, Pool>,
+    pub(crate) default: u64,
+    pub(crate) shm_group: u32,
     /// Before 5.14: a memlock limit that is large enough gives the right to System V huge pages.
-    pub old: bool,
+    pub(crate) old: bool,
 }
 
 impl Kernel {
-    pub fn new(memory: u64, nodes: usize, sizes: &[u64]) -> Self {
+    pub(crate) fn new(memory: u64, nodes: usize, sizes: &[u64]) -> Self {
         let pool = || Pool { nodes: vec![Part::default(); nodes], ..Pool::default() };
         let pools = sizes.iter().map(|size| (*size, pool())).collect();
         Self { memory, used: 1 << 30, pools, default: MIB_2, shm_group: 0, old: false }
     }
 
-    pub fn free_memory(&self) -> u64 {
+    pub(crate) fn free_memory(&self) -> u64 {
         let pools: u64 = self.pools.iter().map(|(page, pool)| page * pool.total()).sum();
         self.memory.saturating_sub(self.used + pools)
     }
 
     /// What `set_max_huge_pages()` does: surplus pages become the pool's own, then pages are taken or given back, and those in
     /// use stay as surplus ones.
-    pub fn write_pool(&mut self, page: u64, node: Option<usize>, count: u64) {
+    pub(crate) fn write_pool(&mut self, page: u64, node: Option<usize>, count: u64) {
         let mut room = self.free_memory() / page;
         let Some(pool) = self.pools.get_mut(&page) else { return };
         // A node's file sets the pool to what it has and the difference on that node.
@@ -104,19 +104,22 @@ impl Kernel {
             room -= 1;
         }
         while own(pool) > count && pool.free() > pool.reserved {
-            let some = nodes.iter().copied().filter(|at| pool.nodes[*at].free > 0).max_by_key(|at| pool.nodes[*at].free);
+            let some =
+                nodes.iter().copied().filter(|at| pool.nodes[*at].free > 0).max_by_key(|at| pool.nodes[*at].free);
             let Some(at) = some else { break };
             pool.nodes[at].total -= 1;
             pool.nodes[at].free -= 1;
         }
         while own(pool) > count {
-            let Some(at) = nodes.iter().copied().find(|at| pool.nodes[*at].surplus < pool.nodes[*at].total) else { break };
+            let Some(at) = nodes.iter().copied().find(|at| pool.nodes[*at].surplus < pool.nodes[*at].total) else {
+                break;
+            };
             pool.nodes[at].surplus += 1;
         }
     }
 
     /// So many pages more in each pool that has any, or fewer, as far as they are free.
-    pub fn adjust(&mut self, pages: i64) {
+    pub(crate) fn adjust(&mut self, pages: i64) {
         for page in self.pools.keys().copied().collect::<Vec<_>>() {
             let pool = &self.pools[&page];
             let own = pool.total() - pool.surplus();
@@ -131,7 +134,7 @@ impl Kernel {
     }
 
     /// A mapping of so many pages, of which `touched` are used at once.
-    pub fn map(&mut self, page: u64, pages: u64, touched: u64) -> Option<Held> {
+    pub(crate) fn map(&mut self, page: u64, pages: u64, touched: u64) -> Option<Held> {
         let room = self.free_memory() / page;
         let pool = self.pools.get_mut(&page)?;
         let lacking = pages.saturating_sub(pool.available());
@@ -151,7 +154,7 @@ impl Kernel {
     }
 
     /// The end of a mapping: surplus pages go with it.
-    pub fn unmap(&mut self, page: u64, held: Held) {
+    pub(crate) fn unmap(&mut self, page: u64, held: Held) {
         let Some(pool) = self.pools.get_mut(&page) else { return };
         for _ in 0..held.touched {
             let used = |part: &Part| part.total - part.free;

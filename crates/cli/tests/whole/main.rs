@@ -10,6 +10,7 @@ mod boot;
 mod draw;
 mod judge;
 mod kernel;
+mod numbers;
 mod render;
 mod servers;
 mod world;
@@ -49,6 +50,8 @@ fn whatever_a_host_is_the_plan_makes_it_good() {
         let options = Options { shrink, ..Options::default() };
         let (plan, wrong) = judge::planned(&world, &seen, &world.moments(), &options);
         prop_assert!(wrong.is_empty(), "{wrong:#?}\n{}", judge::shown(&plan));
+        let differing = if shrink { Vec::new() } else { numbers::differing(&seen, &plan) };
+        prop_assert!(differing.is_empty(), "{differing:#?}\n{}", judge::shown(&plan));
         Ok(())
     };
     TestRunner::new(config()).run(&(spec(), prop::bool::weighted(0.25)), each).unwrap();
@@ -69,6 +72,7 @@ fn survey() {
         let mut wrong = judge::foretold(&world, &seen, &moments);
         let (plan, more) = judge::planned(&world, &seen, &moments, &Options::default());
         wrong.extend(more);
+        wrong.extend(numbers::differing(&seen, &plan));
         for one in wrong {
             let hidden = |word: &str| -> String {
                 if word.starts_with("HW") { word.into() } else { word.replace(|c: char| c.is_ascii_digit(), "#") }

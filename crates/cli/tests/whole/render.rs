@@ -18,7 +18,7 @@ const ACCOUNTS: [(&str, u32, u32); 6] = [
 
 impl World {
     /// The host as it would be read now.
-    pub fn source(&self) -> MapSource {
+    pub(crate) fn source(&self) -> MapSource {
         let machine = Machine {
             live: true,
             base_page: Observed::Known(PageSize::KIB_4),
@@ -48,7 +48,8 @@ impl World {
     }
 
     fn accounts(&self, source: MapSource) -> MapSource {
-        let passwd: String = ACCOUNTS.iter().map(|(name, uid, gid)| format!("{name}:x:{uid}:{gid}::/:/bin/sh\n")).collect();
+        let passwd: String =
+            ACCOUNTS.iter().map(|(name, uid, gid)| format!("{name}:x:{uid}:{gid}::/:/bin/sh\n")).collect();
         let group: String = ACCOUNTS.iter().map(|(name, _, gid)| format!("{name}:x:{gid}:\n")).collect();
         source
             .file("/etc/passwd", passwd + "eve:x:1000:1000::/home/eve:/bin/sh\n")
@@ -165,7 +166,9 @@ impl World {
             };
             let inode = if device == "00:00" { 0 } else { inode };
             let end = start + piece.bytes;
-            maps.push_str(&format!("{start:x}-{end:x} {mode} 00000000 {device} {inode}                         {name}\n"));
+            maps.push_str(&format!(
+                "{start:x}-{end:x} {mode} 00000000 {device} {inode}                         {name}\n"
+            ));
             source = source.page_size(pid, start, PageSize::new(page).unwrap());
             if server.kind == Kind::Oracle {
                 segments.push_str(&format!(
@@ -181,7 +184,8 @@ impl World {
             start = (end + (4 << 30)).next_multiple_of(1 << 30);
         }
         let shared: u64 = server.pieces.iter().filter(|piece| piece.huge.is_none()).map(|piece| piece.bytes).sum();
-        let touched: u64 = server.pieces.iter().filter_map(|piece| piece.huge).map(|(page, held)| page * held.touched).sum();
+        let touched: u64 =
+            server.pieces.iter().filter_map(|piece| piece.huge).map(|(page, held)| page * held.touched).sum();
         let name = words[0].rsplit('/').next().unwrap();
         let name: String = name.chars().take(15).collect();
         let caps = if server.ipc_lock { 1 << 14 } else { 0 };
@@ -199,7 +203,10 @@ impl World {
             .link(&format!("{folder}/root"), "/");
         if server.kind == Kind::PostgreSql {
             let data = format!("/var/lib/postgresql/15/{}", server.name);
-            let lock = format!("{pid}\n{data}\n1760000000\n{}\n/var/run/postgresql\nlocalhost\n  123 4\nready   \n", 5432 + at);
+            let lock = format!(
+                "{pid}\n{data}\n1760000000\n{}\n/var/run/postgresql\nlocalhost\n  123 4\nready   \n",
+                5432 + at
+            );
             source = source.file(&format!("{data}/PG_VERSION"), "15\n").file(&format!("{data}/postmaster.pid"), lock);
         }
         if server.kind == Kind::MariaDb {

@@ -7,7 +7,7 @@ use crate::kernel::{GIB_1, Held, Kernel, MIB_2};
 
 /// What a server is set to do about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub(crate) enum Policy {
     Off,
     Try,
     Must,
@@ -17,7 +17,7 @@ pub enum Policy {
 
 /// Kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     PostgreSql,
     Oracle,
     MariaDb,
@@ -29,16 +29,16 @@ pub enum Kind {
 
 /// Settings, as a running server has them or as its files do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    pub policy: Policy,
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
     /// Which of the sizes of its kind.
-    pub size: usize,
+    pub(crate) size: usize,
     /// Page size, where the settings name one.
-    pub page: Option<u64>,
+    pub(crate) page: Option<u64>,
 }
 
 /// `shared_buffers` in MB, and `shared_memory_size` of PostgreSQL 15.20 with it, all else as it comes.
-pub const POSTGRESQL: [(u64, u64); 9] = [
+pub(crate) const POSTGRESQL: [(u64, u64); 9] = [
     (128, 143),
     (256, 279),
     (512, 551),
@@ -51,7 +51,7 @@ pub const POSTGRESQL: [(u64, u64); 9] = [
 ];
 
 /// Flags, and pages of 2 MiB of the heap and of all else that OpenJDK 17.0.15 had committed.
-pub const JVM: [(&str, u64, u64); 5] = [
+pub(crate) const JVM: [(&str, u64, u64); 5] = [
     ("-XX:+UseG1GC -Xmx512m", 256, 128),
     ("-XX:+UseParallelGC -Xmx1g", 512, 136),
     ("-XX:+UseSerialGC -Xmx1g", 512, 120),
@@ -60,16 +60,16 @@ pub const JVM: [(&str, u64, u64); 5] = [
 ];
 
 /// `sga_target` in MiB.
-pub const ORACLE: [u64; 4] = [768, 1024, 3072, 6144];
+pub(crate) const ORACLE: [u64; 4] = [768, 1024, 3072, 6144];
 /// `innodb_buffer_pool_size` in MiB.
-pub const MARIADB: [u64; 4] = [256, 512, 1024, 3072];
+pub(crate) const MARIADB: [u64; 4] = [256, 512, 1024, 3072];
 /// `-m` in MiB.
-pub const QEMU: [u64; 3] = [512, 1024, 4096];
+pub(crate) const QEMU: [u64; 3] = [512, 1024, 4096];
 /// What a user's program maps, in pages.
-pub const STRANGER: [u64; 3] = [10, 200, 700];
+pub(crate) const STRANGER: [u64; 3] = [10, 200, 700];
 
 impl Kind {
-    pub fn sizes(self) -> usize {
+    pub(crate) fn sizes(self) -> usize {
         match self {
             Self::PostgreSql => POSTGRESQL.len(),
             Self::Oracle => ORACLE.len(),
@@ -83,15 +83,15 @@ impl Kind {
 
 /// A stretch of memory that a server has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    pub bytes: u64,
+pub(crate) struct Piece {
+    pub(crate) bytes: u64,
     /// Page size and what is held of the pool; none on base pages.
-    pub huge: Option<(u64, Held)>,
+    pub(crate) huge: Option<(u64, Held)>,
 }
 
 /// How a server stands, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub(crate) enum State {
     DoesNotStart,
     None,
     Partly,
@@ -99,7 +99,7 @@ pub enum State {
 }
 
 impl State {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::DoesNotStart => "does_not_start",
             Self::None => "none",
@@ -111,7 +111,7 @@ impl State {
 
 /// A limit of a server's cgroup, in bytes of 2 MiB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub(crate) enum Limit {
     None,
     /// `hugetlb.2MB.max`: whoever touches more is killed.
     Touched(u64),
@@ -121,34 +121,34 @@ pub enum Limit {
 
 /// A server.
 #[derive(Clone, Debug)]
-pub struct Server {
-    pub kind: Kind,
-    pub name: String,
-    pub pid: u32,
-    pub uid: u32,
-    pub gid: u32,
+pub(crate) struct Server {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
     /// As it was started.
-    pub running: Settings,
-    pub limit: Limit,
+    pub(crate) running: Settings,
+    pub(crate) limit: Limit,
     /// May have System V huge pages whatever the group.
-    pub ipc_lock: bool,
+    pub(crate) ipc_lock: bool,
     /// Whether no memlock limit is in its way, as an old kernel looks at it.
-    pub unlimited: bool,
+    pub(crate) unlimited: bool,
     /// Whether it is known to run here, and starts at each boot.
-    pub known: bool,
+    pub(crate) known: bool,
     /// Whether it uses all of its memory at once, or has yet to touch it.
-    pub touches: bool,
+    pub(crate) touches: bool,
     /// What it has mapped; empty where it is down.
-    pub pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 impl Server {
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         !self.pieces.is_empty()
     }
 
     /// Stops it.
-    pub fn stop(&mut self, kernel: &mut Kernel) {
+    pub(crate) fn stop(&mut self, kernel: &mut Kernel) {
         for piece in self.pieces.drain(..) {
             match piece.huge {
                 Some((page, held)) => kernel.unmap(page, held),
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let huge = |piece: &&Piece| piece.huge.is_some();
         match (self.pieces.len(), self.pieces.iter().filter(huge).count()) {
             (0, _) => State::DoesNotStart,
@@ -168,7 +168,7 @@ impl Server {
     }
 
     /// Pages of a size that it holds.
-    pub fn held(&self, page: u64) -> u64 {
+    pub(crate) fn held(&self, page: u64) -> u64 {
         let of = |piece: &Piece| match piece.huge {
             Some((size, held)) if size == page => held.touched + held.promised,
             _ => 0,
@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// Starts it with these settings, and says how it then stands.
-    pub fn start(&mut self, kernel: &mut Kernel, settings: &Settings) -> State {
+    pub(crate) fn start(&mut self, kernel: &mut Kernel, settings: &Settings) -> State {
         debug_assert!(!self.is_up());
         let Some(pieces) = self.pieces_of(kernel, settings) else {
             return State::DoesNotStart;
@@ -307,7 +307,7 @@ fn base(kernel: &mut Kernel, bytes: u64) -> Piece {
 }
 
 /// The name of a page size in QEMU's and PostgreSQL's settings.
-pub fn page_name(page: u64) -> &'static str {
+pub(crate) fn page_name(page: u64) -> &'static str {
     match page {
         GIB_1 => "1GB",
         _ => "2MB",

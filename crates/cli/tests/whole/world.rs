@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_change::plan::{Change, CommandChange, Plan, Step};
+use hugewise_change::plan::{Change, CommandChange, Step};
 
 use crate::boot::{self, Files};
 use crate::kernel::Kernel;
@@ -11,37 +11,37 @@ use crate::servers::{JVM, Kind, MARIADB, ORACLE, POSTGRESQL, Policy, Server, Set
 
 /// A host.
 #[derive(Clone, Debug)]
-pub struct World {
-    pub kernel: Kernel,
-    pub servers: Vec<Server>,
-    pub files: Files,
+pub(crate) struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) files: Files,
     /// Other files of the kernel, by path.
-    pub values: BTreeMap<String, String>,
+    pub(crate) values: BTreeMap<String, String>,
     /// GRUB's menu as it was before any plan.
-    pub menu: String,
+    pub(crate) menu: String,
     /// Whether /etc/sysctl.conf is read at boot, through Debian's link.
-    pub release: &'static str,
+    pub(crate) release: &'static str,
     /// By how many pages the pools of a boot are off from what the files say.
-    pub off_by: i64,
+    pub(crate) off_by: i64,
 }
 
 /// The three moments of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moments {
-    pub now: State,
-    pub restart: State,
-    pub boot: State,
+pub(crate) struct Moments {
+    pub(crate) now: State,
+    pub(crate) restart: State,
+    pub(crate) boot: State,
 }
 
 impl Moments {
-    pub fn all(self) -> [(&'static str, State); 3] {
+    pub(crate) fn all(self) -> [(&'static str, State); 3] {
         [("now", self.now), ("restart", self.restart), ("boot", self.boot)]
     }
 }
 
 impl World {
     /// What a server's files make of its next start.
-    pub fn settings(&self, server: &Server) -> Settings {
+    pub(crate) fn settings(&self, server: &Server) -> Settings {
         let text = |path: &str| self.files.get(path).map(String::as_str).unwrap_or_default();
         let value = |texts: &[&str], name: &str| {
             let lines = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once('='));
@@ -57,7 +57,9 @@ impl World {
                 let folder = format!("/etc/postgresql/15/{}", server.name);
                 let mut texts = vec![text(&format!("{folder}/postgresql.conf"))];
                 let own = format!("{folder}/conf.d/");
-                texts.extend(self.files.iter().filter(|(path, _)| path.starts_with(&own)).map(|(_, text)| text.as_str()));
+                texts.extend(
+                    self.files.iter().filter(|(path, _)| path.starts_with(&own)).map(|(_, text)| text.as_str()),
+                );
                 let auto = format!("/var/lib/postgresql/15/{}/postgresql.auto.conf", server.name);
                 texts.push(text(&auto));
                 let policy = match value(&texts, "huge_pages").as_deref() {
@@ -90,7 +92,8 @@ impl World {
                 let mut texts = vec![text("/etc/mysql/my.cnf")];
                 let below = self.files.iter().filter(|(path, _)| path.starts_with("/etc/mysql/conf.d/"));
                 texts.extend(below.map(|(_, text)| text.as_str()));
-                let policy = if value(&texts, "large_pages").as_deref() == Some("ON") { Policy::Try } else { Policy::Off };
+                let policy =
+                    if value(&texts, "large_pages").as_deref() == Some("ON") { Policy::Try } else { Policy::Off };
                 let pool = value(&texts, "innodb_buffer_pool_size").unwrap();
                 let size = MARIADB.iter().position(|mib| format!("{mib}M") == pool).unwrap();
                 Settings { policy, size, page: None }
@@ -101,7 +104,7 @@ impl World {
     }
 
     /// Writes a server's files.
-    pub fn configure(&mut self, at: usize, settings: &Settings) {
+    pub(crate) fn configure(&mut self, at: usize, settings: &Settings) {
         let server = &self.servers[at];
         let name = &server.name;
         let (path, text) = match server.kind {
@@ -126,7 +129,8 @@ impl World {
                     Policy::Raises => "AUTO",
                     Policy::Try => "TRUE",
                 };
-                let text = format!("*.sga_target={}M\n*.use_large_pages={word}\n*.processes=300\n", ORACLE[settings.size]);
+                let text =
+                    format!("*.sga_target={}M\n*.use_large_pages={word}\n*.processes=300\n", ORACLE[settings.size]);
                 (format!("{}/dbs/init{name}.ora", oracle_home()), text)
             }
             Kind::MariaDb => {
@@ -147,13 +151,13 @@ impl World {
     }
 
     /// How a server stands after its own restart.
-    pub fn restarted(&self, at: usize) -> State {
+    pub(crate) fn restarted(&self, at: usize) -> State {
         let mut then = self.clone();
         then.restart(at)
     }
 
     /// The same world with pools that are some pages larger, or smaller by the pages that are free.
-    pub fn with_pools_off_by(&self, pages: i64) -> Self {
+    pub(crate) fn with_pools_off_by(&self, pages: i64) -> Self {
         let mut then = self.clone();
         then.off_by = pages;
         then.kernel.adjust(pages);
@@ -161,7 +165,7 @@ impl World {
     }
 
     /// Restarts a server.
-    pub fn restart(&mut self, at: usize) -> State {
+    pub(crate) fn restart(&mut self, at: usize) -> State {
         let settings = self.settings(&self.servers[at]);
         let mut server = self.servers[at].clone();
         server.stop(&mut self.kernel);
@@ -172,7 +176,7 @@ impl World {
     }
 
     /// The host after a boot at which the servers start in this order.
-    pub fn booted(&self, order: &[usize]) -> Self {
+    pub(crate) fn booted(&self, order: &[usize]) -> Self {
         let mut then = self.clone();
         then.kernel = boot::boot(&self.kernel, &self.files);
         then.kernel.adjust(self.off_by);
@@ -195,12 +199,12 @@ impl World {
     }
 
     /// Servers that a boot starts: those that ran, and no users' programs.
-    pub fn started_at_boot(&self) -> Vec<usize> {
+    pub(crate) fn started_at_boot(&self) -> Vec<usize> {
         (0..self.servers.len()).filter(|at| self.servers[*at].known).collect()
     }
 
     /// The worst that a boot brings each server, whatever the order.
-    pub fn worst_of_boot(&self) -> BTreeMap<usize, State> {
+    pub(crate) fn worst_of_boot(&self) -> BTreeMap<usize, State> {
         let mut worst: BTreeMap<usize, State> = BTreeMap::new();
         for order in orders(&self.started_at_boot()) {
             let then = self.booted(&order);
@@ -213,18 +217,15 @@ impl World {
     }
 
     /// The moments of each server that runs and is no user's.
-    pub fn moments(&self) -> BTreeMap<usize, Moments> {
+    pub(crate) fn moments(&self) -> BTreeMap<usize, Moments> {
         let boot = self.worst_of_boot();
         let up = boot.keys().copied().filter(|at| self.servers[*at].is_up());
-        up.map(|at| (at, Moments { now: self.servers[at].state(), restart: self.restarted(at), boot: boot[&at] })).collect()
-    }
-
-    pub fn apply(&mut self, plan: &Plan) {
-        plan.steps.iter().for_each(|step| self.carry_out(step));
+        up.map(|at| (at, Moments { now: self.servers[at].state(), restart: self.restarted(at), boot: boot[&at] }))
+            .collect()
     }
 
     /// Carries a step out, as the kernel and the programs would.
-    pub fn carry_out(&mut self, step: &Step) {
+    pub(crate) fn carry_out(&mut self, step: &Step) {
         for change in &step.changes {
             match change {
                 Change::Value(value) => self.write(&value.path, &value.after),
@@ -241,7 +242,7 @@ impl World {
     }
 
     /// A write to a file of the kernel.
-    pub fn write(&mut self, path: &str, value: &str) {
+    pub(crate) fn write(&mut self, path: &str, value: &str) {
         if boot::write(&mut self.kernel, path, value) {
             return;
         }
@@ -289,12 +290,12 @@ impl World {
     }
 }
 
-pub fn oracle_home() -> &'static str {
+pub(crate) fn oracle_home() -> &'static str {
     "/u01/app/oracle/product/19.3.0/dbhome_1"
 }
 
 /// The service that runs a server.
-pub fn unit_of(server: &Server) -> String {
+pub(crate) fn unit_of(server: &Server) -> String {
     match server.kind {
         Kind::PostgreSql => format!("postgresql@15-{}.service", server.name),
         Kind::Oracle => format!("oracle-{}.service", server.name),
@@ -306,7 +307,7 @@ pub fn unit_of(server: &Server) -> String {
 }
 
 /// Every order of these.
-pub fn orders(of: &[usize]) -> Vec<Vec<usize>> {
+pub(crate) fn orders(of: &[usize]) -> Vec<Vec<usize>> {
     if of.is_empty() {
         return vec![Vec::new()];
     }
