@@ -8,6 +8,7 @@
 
 mod boot;
 mod draw;
+mod found;
 mod judge;
 mod kernel;
 mod numbers;
