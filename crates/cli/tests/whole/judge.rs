@@ -156,7 +156,9 @@ pub(crate) fn planned(
         wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
         // What the restarts alone would have brought is not the plan's.
         let mut without = world.clone();
-        before.keys().for_each(|at| drop(without.restart(*at)));
+        for at in before.keys() {
+            without.restart(*at);
+        }
         let mut known = seen.codes(Level::Info);
         known.extend(Seen::of(&without).codes(Level::Info));
         let new = then.codes(Level::Warn).into_iter().filter(|code| !left && !known.contains(code));
