@@ -210,12 +210,32 @@ pub(crate) fn not_asked(facts: &Facts<'_>, instance: &Instance) -> Level {
     if idle_pages_for(facts, instance).is_some() { level.max(Level::Warn) } else { level }
 }
 
+fn lead_is_not_asked(facts: &Facts<'_>, instance: &Instance) -> bool {
+    matches!(lead(facts, instance), Ok(Some(Lead::NotAsked)))
+}
+
 /// The pool that has pages to spare for a server that does not ask, and how many it has available.
 pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(PageSize, PageCount)> {
     let more = need::more(facts.host, instance)?;
     let available = facts.host.pool(more.page_size)?.available()?;
     let enough = more.pages > PageCount::ZERO && !facts.situation.is_short_of(facts.host, more.page_size, instance);
-    enough.then_some((more.page_size, available))
+    if !enough {
+        return None;
+    }
+    // Pages that lie there for others that are to be made to ask are not idle.
+    let waits = |other: &&Instance| {
+        other.asked == Asked::No
+            && other.is_vouched()
+            && other.id() != instance.id()
+            && need::page_size(facts.host, other) == Some(more.page_size)
+            && lead_is_not_asked(facts, other)
+            && pain(facts, other) >= Level::Warn
+    };
+    let waiting = facts.instances.iter().filter(waits).filter_map(|other| need::more(facts.host, other));
+    let waiting: PageCount = waiting.map(|more| more.pages).sum();
+    let vouched = facts.instances.iter().filter(|other| other.is_vouched());
+    let waiting = waiting + vouched.map(|other| need::to_come(other, more.page_size)).sum::<PageCount>();
+    (facts.situation.wanted(more.page_size) + more.pages + waiting <= available).then_some((more.page_size, available))
 }
 
 /// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start

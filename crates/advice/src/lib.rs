@@ -62,6 +62,11 @@ pub struct Docs {
     pub sources: &'static [&'static str],
 }
 
+/// Whether a finding names the hugetlb limit of a server's cgroup as too small.
+pub fn tells_of_limit(finding: &Finding) -> bool {
+    finding.code == rules::cgroup_limit::RULE.code
+}
+
 /// What a rule looks at.
 pub struct Facts<'a> {
     /// The host.

@@ -136,10 +136,26 @@ pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
 pub fn lacking(instance: &Instance, demand: &Demand) -> Option<PageCount> {
     match instance.huge_pages {
         HugePageUse::All => Some(PageCount::ZERO),
-        HugePageUse::None => Some(demand.pages),
+        HugePageUse::None => Some(next_pages(instance, demand.page_size).unwrap_or(demand.pages)),
         HugePageUse::Partly => Some(demand.pages.saturating_sub(held(instance, demand.page_size))),
         HugePageUse::Unknown => None,
     }
+}
+
+/// Pages of a size that its next start asks for, where its settings come to others than it runs with.
+fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
+    let demands = instance.next.known()?.demands.iter();
+    let mut of_page = demands.filter(|demand| demand.page_size == page).map(|demand| demand.pages);
+    of_page.next()
+}
+
+/// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
+pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
+    let asks = instance.next.known().is_some_and(hugewise_model::NextStart::asks);
+    if !asks || instance.huge_pages != HugePageUse::All {
+        return PageCount::ZERO;
+    }
+    next_pages(instance, page).unwrap_or_default().saturating_sub(held(instance, page))
 }
 
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.

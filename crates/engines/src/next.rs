@@ -66,8 +66,9 @@ pub(crate) fn start(instance: &Instance, files: Files) -> Observed<NextStart> {
         by_page.or_else(|| other_size.and_then(|size| size.setting.clone()))
     };
     let demands = match (files.asked, other_size, &files.page) {
-        (Asked::No | Asked::Cannot, ..) => Vec::new(),
+        // One that is to be made to ask will ask for what its files come to.
         (_, Some(size), _) => size.demands.clone(),
+        (Asked::No | Asked::Cannot, ..) => Vec::new(),
         (_, None, Some((page, _))) => rounded(&instance.segments, *page).into_iter().collect(),
         (_, None, None) => {
             let page = instance.asked_page_size.get();

@@ -281,7 +281,8 @@ pub struct NextStart {
     pub asked: Asked,
     /// The setting that decides that, or the one that was changed.
     pub setting: Option<Setting>,
-    /// Pages that it will ask for, one demand a page size; empty where it asks for none.
+    /// Pages that it will ask for, one demand a page size. Of one that does not ask those that it would ask for, where its
+    /// size was changed; otherwise empty.
     pub demands: Vec<Demand>,
 }
 

@@ -2,7 +2,7 @@ use hugewise_model::escape::shell::literal;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
 use crate::words::{boot_name, shell_word};
-use crate::{Docs, Facts, Missing, Rule, cgroup};
+use crate::{Docs, Facts, Missing, Rule, cgroup, lead};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW702"),
@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server that asks for huge pages or is on them, in a cgroup whose hugetlb limit, or that of a cgroup \
                above it, is below its demand. An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for \
                the reservation limit (rsvd.max) where the server insists on huge pages; a warning where it can fall \
-               back.",
+               back. A warning too where there is no pool yet, and the server is worth one.",
         why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by SIGBUS \
               some time later. A container without a hugepages limit on a host with a pool is the usual case: its limit \
               is 0. The reservation limit fails at the mapping, so that a server can fall back.",
@@ -28,16 +28,20 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return Ok(None);
     }
-    // Without any pool no page is ever charged: nothing can be hit.
+    // Without any pool no page is ever charged: nothing can be hit, until the server is given what it lacks.
     let pools = facts.host.pools.known().into_iter().flatten();
     let mut pools = pools.filter(|pool| {
         pool.total.get() != Some(PageCount::ZERO) || pool.overcommit.get().is_some_and(|it| it > PageCount::ZERO)
     });
-    if facts.host.pools.is_known() && pools.next().is_none() {
+    let empty = facts.host.pools.is_known() && pools.next().is_none();
+    if empty && lead::lead(facts, instance)?.is_none() {
         return Ok(None);
     }
     let Some(lack) = cgroup::shortage(facts.host, instance)? else { return Ok(None) };
-    let (what, then, level) = if lack.at_fault {
+    let (what, then, level) = if empty {
+        let what = if lack.at_fault { "fault limit" } else { "reservation limit" };
+        (what, "a pool alone would not do", Level::Warn)
+    } else if lack.at_fault {
         ("fault limit", "SIGBUS kills it when it touches more", Level::Error)
     } else if instance.asked == Asked::Must {
         ("reservation limit", "its next start fails", Level::Error)

@@ -1,6 +1,6 @@
 use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
 
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
@@ -35,6 +35,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
+    if instance.asked == Asked::No {
+        return Ok(None);
+    }
     if !decides && (!Kind::of(instance.engine).start.minds_memlock || instance.huge_pages == HugePageUse::All) {
         return Ok(None);
     }

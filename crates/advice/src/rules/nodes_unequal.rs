@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool that a server uses or asks for and that is spread unequally over the NUMA nodes with memory: the \
-               fullest and the emptiest differ by more than 20 % of an equal share. The kernel spreads a pool evenly \
+               fullest and the emptiest differ by more than a page and 20 % of an equal share. The kernel spreads a pool evenly \
                when it can, so a fifth is beyond chance. Kernels without NUMA are not judged.",
         why: "A write to nr_hugepages skips nodes that are short of memory without a word. The server's memory then \
               lies on one node: half of its processes reach all of it across the interconnect, and that node runs out \
@@ -69,7 +69,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let least = pages.iter().min().copied().unwrap_or_default();
         let share = Bytes(all.get()).part_of(Bytes(count)).unwrap_or_default();
         let apart = Bytes(most.saturating_sub(least).get()).as_f64();
-        if share <= 0.0 || apart / share <= TOLERATED {
+        // An odd number cannot be halved.
+        if share <= 0.0 || apart <= 1.0 || apart / share <= TOLERATED {
             continue;
         }
         let spread: Vec<String> =

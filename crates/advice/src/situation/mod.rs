@@ -281,10 +281,11 @@ impl Boot {
     fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
         let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
+        let booted = booted(host);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
-            if !start.asks() {
+            if !start.asks() || start::is_refused(&booted, instance) {
                 continue;
             }
             for demand in &start.demands {
@@ -295,7 +296,7 @@ impl Boot {
                 });
             }
         }
-        Self { host: booted(host), pools, asking }
+        Self { host: booted, pools, asking }
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.

@@ -2,11 +2,11 @@
 
 use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
-use crate::{cgroup, chain, need};
+use crate::{Missing, cgroup, chain, need};
 
 /// Pages of a size that a server finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,9 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
 
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    start.asked == Asked::Try && kind(instance).takes != Takes::All
+    // Oracle's AUTO starts with what there is where the pool could not be raised; AUTO_ONLY does not start then.
+    let only = start.setting.as_ref().is_some_and(|setting| setting.value.eq_ignore_ascii_case("AUTO_ONLY"));
+    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only)) && kind(instance).takes != Takes::All
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
@@ -102,48 +104,36 @@ pub(super) fn outlook(
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
     }
-    for demand in &start.demands {
-        match cgroup::shortage_of(host, instance, demand, false) {
-            Ok(None) => {}
-            Err(missing) => return unknown(missing.to_string()),
-            Ok(Some(short)) => {
-                let what = if short.at_fault { "max" } else { "rsvd.max" };
-                let why =
-                    format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
-                let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
-                if short.at_fault {
-                    // It is killed when it touches more.
-                    return because(Standing::DoesNotStart, Obstacle::Cgroup, why);
-                }
-                if takes_part(instance, start) && piece <= short.limit {
-                    return because(Standing::Partly, Obstacle::Cgroup, why);
-                }
-                return refused(Obstacle::Cgroup, why);
-            }
-        }
-    }
     let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
     let mut short = None;
     for demand in &start.demands {
         let page = demand.page_size;
-        match rooms(page) {
+        let gets = match rooms(page) {
             Room::Unknown(why) => return unknown(why),
-            Room::None(why) => short = short.or(Some(why)),
+            Room::None(why) => {
+                short = short.or(Some(why));
+                continue;
+            }
             Room::Pages { pages, note } if pages < demand.pages => {
                 there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
                 {
-                    found = found + demand.pages;
-                    continue;
-                }
-                let why = format!("needs {} pages of {page} and finds {pages}{note}", demand.pages);
-                short = short.or(Some(why));
-                if takes_part(instance, start) && pages >= smallest_piece(instance, page) {
-                    found = found + pages;
+                    demand.pages
+                } else {
+                    let why = format!("needs {} pages of {page} and finds {pages}{note}", demand.pages);
+                    short = short.or(Some(why));
+                    let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
+                    if takes { pages } else { PageCount::ZERO }
                 }
             }
-            Room::Pages { .. } => found = found + demand.pages,
+            Room::Pages { .. } => demand.pages,
+        };
+        // The limit of its cgroup counts for pages that are there to be had.
+        match limited(host, instance, start, &Demand { pages: gets, ..demand.clone() }) {
+            Ok(None) => found = found + gets,
+            Err(missing) => return unknown(missing.to_string()),
+            Ok(Some((standing, why))) => return because(standing, Obstacle::Cgroup, why),
         }
     }
     let in_part = instance.traits.contains(&"asks-in-part");
@@ -160,6 +150,33 @@ pub(super) fn outlook(
         Some(why) if found > PageCount::ZERO => because(Standing::Partly, Obstacle::Pages, why),
         Some(why) => because(Standing::None, Obstacle::Pages, why),
     }
+}
+
+/// What the hugetlb limit of its cgroup makes of a start, where that is below what it asks for.
+fn limited(
+    host: &Host,
+    instance: &Instance,
+    start: &NextStart,
+    demand: &Demand,
+) -> Result<Option<(Standing, String)>, Missing> {
+    let short = if demand.pages > PageCount::ZERO { cgroup::shortage_of(host, instance, demand, false)? } else { None };
+    let Some(short) = short else { return Ok(None) };
+    let what = if short.at_fault { "max" } else { "rsvd.max" };
+    let why = format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
+    let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
+    let standing = match start.asked {
+        // It is killed when it touches more.
+        _ if short.at_fault => Standing::DoesNotStart,
+        _ if takes_part(instance, start) && piece <= short.limit => Standing::Partly,
+        Asked::Must => Standing::DoesNotStart,
+        _ => Standing::None,
+    };
+    Ok(Some((standing, why)))
+}
+
+/// Whether the kernel is known to refuse a server all huge pages.
+pub(super) fn is_refused(host: &Host, instance: &Instance) -> bool {
+    right(host, instance).0 == LinkState::Broken
 }
 
 /// Whether a server that grows later finds the pages that it begins with.

@@ -8,7 +8,7 @@ use hugewise_model::{
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
-use crate::{lead, need, stranger};
+use crate::{cgroup, lead, need, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -145,10 +145,26 @@ fn at_most(demand: &Demand) -> Demand {
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
     let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
+    let mut limited = Vec::new();
     for instance in instances {
         match want(host, instance, request, offered) {
-            Ok(wanted) => plan.wanted.push(wanted),
+            Ok(wanted) => match limit_below(host, instance, &wanted.demand) {
+                None => plan.wanted.push(wanted),
+                Some(why) => limited.push((wanted, why)),
+            },
             Err(why) => plan.left_out.push(LeftOut { instance: instance.id(), why }),
+        }
+    }
+    // One that asks takes from the pages that there are for it or for others, whatever becomes of it then.
+    let there = host.pools.known().into_iter().flatten();
+    let there = there.filter(|pool| pool.total.get().is_none_or(|total| total > PageCount::ZERO));
+    let others = plan.wanted.iter().map(Wanted::page);
+    let with_others: Vec<PageSize> = there.map(|pool| pool.page_size).chain(others).collect();
+    for (wanted, why) in limited {
+        if wanted.asks != Some(false) && with_others.contains(&wanted.page()) {
+            plan.wanted.push(wanted);
+        } else {
+            plan.left_out.push(LeftOut { instance: wanted.instance.id(), why });
         }
     }
     plan
@@ -191,6 +207,8 @@ fn want<'a>(
     let demand = match (demand, next) {
         (Some(demand), Some(next)) if next.pages > demand.pages => Some(at_most(next)),
         (None, Some(next)) => Some(at_most(next)),
+        // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
+        (Some(_), Some(next)) if need::held(instance, page) == PageCount::ZERO => Some(at_most(next)),
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
@@ -234,6 +252,20 @@ fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
     beside.retain(|demand| demand.page_size != page && demand.pages > PageCount::ZERO);
     beside.sort_by_key(|demand| demand.page_size);
     beside
+}
+
+/// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
+/// where it touches more, or be refused them.
+fn limit_below(host: &Host, instance: &Instance, demand: &Demand) -> Option<String> {
+    if instance.huge_pages == HugePageUse::All {
+        return None;
+    }
+    let short = cgroup::shortage_of(host, instance, demand, false).ok()??;
+    let what = if short.at_fault { "max" } else { "rsvd.max" };
+    Some(format!(
+        "the hugetlb {what} of its cgroup {} is {}, and it needs {}: raise that first",
+        short.path, short.limit, short.demand
+    ))
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {

@@ -9,7 +9,9 @@ use hugewise_engines::named;
 use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
 use crate::lead::{self, Lead};
+use crate::situation::{Obstacle, Outlook};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
+use crate::standing::Standing;
 use crate::{Assessment, Facts, need, stranger};
 
 pub use pools::{Goal, is_gigantic};
@@ -204,6 +206,13 @@ pub fn does_not_ask(facts: &Facts<'_>, instance: &Instance) -> bool {
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.
 pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
+    // However small it is, it is to start.
+    let stays_down =
+        |outlook: &Outlook| outlook.standing == Standing::DoesNotStart && outlook.obstacle == Some(Obstacle::Pages);
+    let moments = facts.situation.of(instance).filter(|_| instance.is_vouched());
+    if moments.is_some_and(|moments| stays_down(&moments.restart) || stays_down(&moments.boot)) {
+        return true;
+    }
     match lead::lead(facts, instance) {
         Ok(Some(Lead::NoPool | Lead::Partly | Lead::DoesNotFit | Lead::WrongSize | Lead::Restart)) => true,
         Ok(Some(Lead::Memlock | Lead::Group | Lead::Cgroup)) => true,

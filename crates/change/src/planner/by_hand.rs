@@ -3,7 +3,7 @@
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, Remedy};
+use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, Remedy};
 
 use super::draft::Draft;
 use super::{Ask, commands, ends};
@@ -11,6 +11,7 @@ use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     servers(ask, draft);
+    limited(ask, draft);
     for unknown in &ask.assessment.unknown {
         let about = unknown.instance.as_ref().and_then(|id| ask.instances.iter().find(|it| it.id() == *id));
         if about.is_some_and(|instance| !ask.is_chosen(instance)) {
@@ -28,6 +29,25 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
         if about.is_some_and(|instance| ask.is_asked_for(instance)) || suffers {
             draft.warn(format!("no pages are planned for {}: {}", left_out.instance, left_out.why));
+        }
+    }
+}
+
+/// Servers that ask and have a hugetlb limit below what they ask for: with the pages that are planned they run into it.
+fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let findings = &ask.assessment.findings;
+    let said = |instance: &Instance| {
+        findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
+    };
+    for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
+        let links = chain::chain(ask.host, instance).map(|chain| chain.links).unwrap_or_default();
+        let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
+        if let Some(link) = links.iter().find(broken) {
+            draft.warn(format!(
+                "{}: {}: raise that before its next start, which finds a pool then",
+                instance.title(),
+                link.evidence
+            ));
         }
     }
 }

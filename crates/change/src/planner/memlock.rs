@@ -67,7 +67,7 @@ fn title(instance: &Instance) -> String {
 fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
     let looks = Kind::of(instance.engine).start.minds_memlock
         || !matches!(hugewise_advice::permission::memlock(ask.host), hugewise_advice::permission::Memlock::Useless(_));
-    let off = instance.huge_pages != hugewise_model::HugePageUse::All;
+    let off = instance.huge_pages != hugewise_model::HugePageUse::All || super::shm::loses_right(ask, instance);
     looks && off && super::shm::is_big(instance) && chain::memlock_of(ask.host, instance).1 == Some(false)
 }
 

@@ -31,13 +31,14 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
+use hugewise_advice::situation::{Moment, Moments, Obstacle};
 use hugewise_advice::sizing::{Sized, Sizing};
 use hugewise_advice::target::{is_named, takes};
 use hugewise_advice::{Assessment, need, stranger, target};
 use hugewise_engines::named;
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Host, Instance, InstanceId, PageSize, Remedy};
+use hugewise_model::{Asked, Host, Instance, InstanceId, LinkName, LinkState, PageSize, Remedy};
 
 use crate::plan::{Budget, HostIdentity, Plan, Refusal, When};
 use draft::Draft;
@@ -191,11 +192,12 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
         }
     }
     draft.pools = pools::goals(ask, &mut draft.warnings);
-    shm::plan(ask, &mut draft);
-    memlock::plan(ask, &mut draft);
     pools_now::plan(ask, &mut draft);
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
+    // Whoever is let have pages is let have them once they are there: before, it would take others'.
+    shm::plan(ask, &mut draft);
+    memlock::plan(ask, &mut draft);
     thp::plan(ask, &mut draft);
     // Before a server is set to rely on what the next boot brings, and after its own files.
     image::plan(ask, &mut draft);
@@ -289,6 +291,16 @@ impl<'a> Ask<'a> {
             wish: self.options.wish(),
             unmoved: self.unmoved,
         }
+    }
+
+    /// Whether the limit of its cgroup is below what it asks for.
+    fn is_held_by_its_cgroup(&self, instance: &Instance) -> bool {
+        let facts = self.assessment.facts(self.host, self.instances);
+        let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
+        let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
+        let held =
+            |moments: &Moments| Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup));
+        broken || self.assessment.situation.of(instance).is_some_and(held)
     }
 
     /// Pools as they should be, by page size and node.

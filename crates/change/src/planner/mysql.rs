@@ -7,7 +7,7 @@ use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_model::{Asked, Engine, Instance, Remedy};
 
 use super::draft::{Draft, Drafted};
-use super::{Ask, commands, ours};
+use super::{Ask, commands, ours, pools_at_boot};
 use crate::allowed;
 use crate::plan::{Risk, Step, When};
 
@@ -18,9 +18,10 @@ const DEEPEST: usize = 10;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for (instance, _) in ask.sized() {
+    for (instance, sized) in ask.sized() {
         let ours = matches!(instance.engine, Engine::MySql | Engine::MariaDb) && instance.pid != 0;
-        if ours && ask.is_chosen(instance) && instance.asked == Asked::No {
+        let off = ours && ask.is_chosen(instance) && instance.asked == Asked::No;
+        if off && pools_at_boot::may_ask(&ask, draft, instance, sized.page_size) {
             server(&ask, draft, instance);
         }
     }

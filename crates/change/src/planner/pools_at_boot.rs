@@ -6,7 +6,7 @@ use hugewise_advice::{boot, need};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Observed, PageCount, PageSize, Remedy};
+use hugewise_model::{Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
 use super::draft::{Draft, Drafted};
@@ -207,6 +207,19 @@ fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             step.carry_for(Remedy::SetPool(page), When::Reboot, ask.sized_on(page));
         }
     }
+}
+
+/// Whether one more server may be made to ask for pages of that size: where the next boot does not bring enough for all, it
+/// would take those of others. Says so where not.
+pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
+    let may = !ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot);
+    if !may {
+        draft.warn(format!(
+            "{} is not made to ask for huge pages: the next boot does not bring enough pages of {page} for all",
+            instance.title()
+        ));
+    }
+    may
 }
 
 /// Whether the pool of that size, now and after the next boot, holds what a server needs of it.

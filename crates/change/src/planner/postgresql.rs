@@ -1,13 +1,13 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
 use hugewise_advice::need;
-use hugewise_advice::situation::{Moment, Obstacle};
+use hugewise_advice::situation::starting;
 use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Asked, Engine, Instance, LinkName, LinkState, PageSize, Remedy};
+use hugewise_model::{Asked, Engine, Instance, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
@@ -109,7 +109,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
             Err(why) => {
                 draft.leave(setting, format!("{} is not set to insist on huge pages: {why}", instance.title()));
                 let tries = instance.setting_value("huge_pages").is_some_and(|it| it.eq_ignore_ascii_case("try"));
-                if off && !tries {
+                if off && !tries && pools_at_boot::may_ask(ask, draft, instance, page) {
                     wanted.push(("huge_pages", "try".into()));
                 }
             }
@@ -126,22 +126,19 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
     }
-    if is_held_by_its_cgroup(ask, instance) {
+    // Whoever asks without being planned for may start first, and take its pages.
+    let planned = |other: &Instance| ask.sized().any(|(of, _)| of.id() == other.id());
+    let asks = |other: &&Instance| {
+        let start = starting(ask.host, other);
+        start.asks() && start.demands.iter().any(|demand| demand.page_size == page)
+    };
+    if let Some(other) = ask.instances.iter().filter(asks).find(|other| !planned(other)) {
+        return Err(format!("{} takes from the same pool, and no pages are planned for it", other.title()));
+    }
+    if ask.is_held_by_its_cgroup(instance) {
         return Err("the limit of its cgroup is too small".into());
     }
     Ok(())
-}
-
-/// Whether the limit of its cgroup is below what it asks for.
-fn is_held_by_its_cgroup(ask: &Ask<'_>, instance: &Instance) -> bool {
-    let facts = ask.assessment.facts(ask.host, ask.instances);
-    let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
-    let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
-    let moments = ask.assessment.situation.of(instance);
-    let held = |moments: &hugewise_advice::situation::Moments| {
-        Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup))
-    };
-    broken || moments.is_some_and(held)
 }
 
 fn size(page: PageSize) -> String {

@@ -133,6 +133,9 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
             goal.not_now.as_deref().unwrap_or_default()
         ));
     }
+    if ask.is_held_by_its_cgroup(instance) {
+        return Err("the limit of its cgroup is too small: it is raised before".into());
+    }
     let gain = match right(ask, draft, instance) {
         Right::Has(_) => Gain::Sure,
         Right::Unknown(unseen) => Gain::Perhaps(unseen),

@@ -2,13 +2,14 @@
 
 use hugewise_advice::need;
 use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::situation::Obstacle;
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
-use super::{Ask, commands, ours};
-use crate::plan::{Risk, Step};
+use super::{Ask, commands, ours, pools_at_boot};
+use crate::plan::{Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     group(ask, draft);
@@ -46,10 +47,11 @@ fn groups(ask: &Ask<'_>, instance: &Instance) -> Vec<u32> {
 
 fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
-        return;
+        return keep_group(ask, draft);
     }
     let mut lacking = Vec::new();
-    for instance in takes_sysv(ask).filter(|instance| instance.huge_pages != HugePageUse::All) {
+    let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
+    for instance in takes_sysv(ask).filter(lacks) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -60,7 +62,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             ),
         }
     }
-    let Some(first) = lacking.first().copied() else { return };
+    let Some(first) = lacking.first().copied() else { return keep_group(ask, draft) };
     let title = format!("let {} use System V huge pages", first.owner);
     let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
         Some(0) => {
@@ -101,6 +103,40 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: false }];
+    let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
+    draft.step(step);
+}
+
+/// Whether a server that has huge pages has no right to them any more at its next restart.
+pub(super) fn loses_right(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let restart = ask.assessment.situation.of(instance).map(|moments| &moments.restart);
+    restart.is_some_and(|restart| restart.obstacle == Some(Obstacle::Right))
+}
+
+/// A group that servers have their right by, and that the next boot would take back.
+fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let loses = |instance: &&Instance| {
+        let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
+        boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
+    };
+    let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
+    let (Some(group), Some(first)) = (group, losing.first()) else { return };
+    let page = ask.host.default_huge_page.get();
+    if !page.is_none_or(|page| pools_at_boot::may_ask(ask, draft, first, page)) {
+        return;
+    }
+    if !permission::may_be_given(ask.host, group) {
+        return;
+    }
+    let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
+    let why = format!("{} has its right to huge pages by it, and the next boot sets another", first.title());
+    let title = format!("vm.hugetlb_shm_group = {group} ({name}) at each boot");
+    let mut step = Drafted::from(Step::new("shm-group", title, Risk::Safe, why));
+    for instance in &losing {
+        step.carry(Remedy::SetGroup(instance.id()), When::Reboot);
+    }
+    let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: true }];
     let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
     draft.step(step);
 }

@@ -1,0 +1,90 @@
+//! Hosts on which something was once foretold or planned wrongly, each with its numbers worked out by hand.
+
+use hugewise_change::planner::Options;
+
+use crate::draw::{Amount, Drawn, Event, Line, Spec};
+use crate::judge::{self, Seen};
+use crate::kernel::MIB_2;
+use crate::servers::{Kind, Limit};
+use crate::world::World;
+
+fn server(kind: Kind, policy: usize, size: usize) -> Drawn {
+    Drawn { kind, policy, size, gib: false, limit: 9, touches: true, ipc_lock: false }
+}
+
+fn host(servers: Vec<Drawn>) -> Spec {
+    Spec {
+        memory_gib: 48,
+        nodes: 1,
+        servers,
+        group: 0,
+        pool: Amount::None,
+        gib_pool: Amount::None,
+        overcommit: Amount::None,
+        events: Vec::new(),
+        lines: Vec::new(),
+        words: "quiet",
+        old_kernel: false,
+    }
+}
+
+/// The plan carried out; everything else that is asked of it holds.
+fn carried_out(world: &World) -> (World, String) {
+    let seen = Seen::of(world);
+    let moments = world.moments();
+    let wrong = judge::foretold(world, &seen, &moments);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let (plan, wrong) = judge::planned(world, &seen, &moments, &Options::default());
+    assert!(wrong.is_empty(), "{wrong:#?}\n{}", judge::shown(&plan));
+    let mut after = world.clone();
+    plan.steps.iter().for_each(|step| after.carry_out(step));
+    (after, judge::shown(&plan))
+}
+
+#[test]
+fn one_that_is_off_gets_the_pages_of_its_files_and_not_of_what_it_runs_with() {
+    // It runs with 1253 MiB (627 pages); its file says off and shared_buffers=4096MB: 4213 MiB are 2107 pages.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 4)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 2, size: 6, gib: false }];
+    let (after, plan) = carried_out(&spec.world());
+    assert!(after.kernel.pools[&MIB_2].total() >= 2107, "{plan}");
+}
+
+#[test]
+fn a_server_whose_cgroup_would_kill_it_is_not_given_a_pool_to_die_of() {
+    // 4213 MiB, of which its cgroup lets it touch half.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 6)]);
+    spec.servers[0].limit = 0;
+    let world = spec.world();
+    assert!(matches!(world.servers[0].limit, Limit::Touched(_)));
+    let (after, plan) = carried_out(&world);
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 0, "{plan}");
+    assert!(plan.contains("hugetlb.2MB.max"), "{plan}");
+}
+
+#[test]
+fn a_group_that_no_file_sets_is_kept_for_the_boot() {
+    // 3072 MiB of Oracle's are 1536 pages; its group was set at run time alone.
+    let mut spec = host(vec![server(Kind::Oracle, 0, 2)]);
+    (spec.group, spec.pool) = (54321, Amount::More);
+    spec.lines = vec![Line::Sysctl { file: "50-db.conf", key: "vm.nr_hugepages", amount: Amount::More }];
+    let (after, plan) = carried_out(&spec.world());
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).shm_group, 54321, "{plan}");
+}
+
+#[test]
+fn a_small_server_that_insists_is_planned_for_too() {
+    // 143 MiB are 72 pages: too few for a finding about page tables, and it does not start without them.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 0)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 1, size: 0, gib: false }];
+    let (after, plan) = carried_out(&spec.world());
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 72, "{plan}");
+}
+
+#[test]
+fn pages_for_one_that_is_to_be_made_to_ask_are_not_idle_for_the_next() {
+    // Oracle of 3072 MiB, off, and MariaDB, off: the plan made for the one is not the next plan's reason for the other.
+    let spec = host(vec![server(Kind::Oracle, 2, 2), server(Kind::MariaDb, 1, 1)]);
+    let (after, plan) = carried_out(&spec.world());
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 1538, "{plan}");
+}

@@ -1,0 +1,303 @@
+//! What hugewise says of a world, held against what the world does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_advice::Assessment;
+use hugewise_advice::situation::Situation;
+use hugewise_advice::sizing::{self, PageSizeChoice, Request};
+use hugewise_advice::standing::Standing;
+use hugewise_advice::target::to_size;
+use hugewise_change::plan::{Change, Plan, When};
+use hugewise_change::planner::{self, Options};
+use hugewise_host::source::MapSource;
+use hugewise_model::{Host, Instance, Level};
+
+use crate::draw::wants;
+use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
+use crate::world::{Moments, World, unit_of};
+
+/// What is found on a host.
+pub(crate) struct Seen {
+    pub(crate) source: MapSource,
+    pub(crate) host: Host,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) assessment: Assessment,
+}
+
+impl Seen {
+    pub(crate) fn of(world: &World) -> Self {
+        let source = world.source();
+        let host = hugewise_host::read(&source);
+        let instances = hugewise_engines::find(&host, &source).instances;
+        let assessment = hugewise_advice::assess(&host, &instances);
+        Self { source, host, instances, assessment }
+    }
+
+    pub(crate) fn plan(&self, options: &Options) -> Plan {
+        let request = Request {
+            page_size: options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
+            ..Request::default()
+        };
+        let sized = to_size(&self.host, &self.instances, &self.assessment, options.wish());
+        let sizing = sizing::size(&self.host, &sized, &request).ok();
+        planner::plan(&self.host, &self.instances, &self.assessment, sizing.as_ref(), &self.source, options)
+            .expect("a plan")
+    }
+
+    pub(crate) fn instance(&self, pid: u32) -> Option<&Instance> {
+        self.instances.iter().find(|instance| instance.pid == pid)
+    }
+
+    fn situation(&self) -> &Situation {
+        &self.assessment.situation
+    }
+
+    /// Codes of findings of a level or worse, each with its instance.
+    pub(crate) fn codes(&self, level: Level) -> BTreeSet<String> {
+        let worse = self.assessment.findings.iter().filter(|finding| finding.level >= level);
+        worse
+            .map(|it| format!("{} {}", it.code, it.instance.as_ref().map(ToString::to_string).unwrap_or_default()))
+            .collect()
+    }
+}
+
+/// Whether the files of a server come to other memory than it runs with.
+fn has_other_size(world: &World, at: usize) -> bool {
+    let server = &world.servers[at];
+    world.settings(server).size != server.running.size
+}
+
+/// What is foretold of each moment, against what comes of it.
+pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    // What a changed setting comes to is an estimate, right to about a hundredth.
+    let changed = moments.keys().any(|at| has_other_size(world, *at));
+    let all: u64 =
+        moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
+    let error = i64::try_from(all / 50 + 6).unwrap();
+    let about: Vec<BTreeMap<usize, Moments>> =
+        if changed { [-error, error].map(|by| world.with_pools_off_by(by).moments()).into() } else { Vec::new() };
+    for (at, truth) in moments {
+        let server = &world.servers[*at];
+        let settings = world.settings(server);
+        let Some(instance) = seen.instance(server.pid) else {
+            wrong.push(format!("{:?} {} is not found", server.kind, server.name));
+            continue;
+        };
+        let Some(told) = seen.situation().of(instance) else {
+            wrong.push(format!("{}: no moments", instance.title()));
+            continue;
+        };
+        for (place, ((name, truth), outlook)) in
+            truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]).enumerate()
+        {
+            let foretold = outlook.standing.as_str();
+            let within =
+                about.iter().any(|about| about.get(at).is_some_and(|it| it.all()[place].1.as_str() == foretold));
+            // Which of its stretches find room is not reckoned, only whether all do.
+            let in_pieces = |at: &usize| matches!(world.servers[*at].kind, Kind::MariaDb | Kind::Jvm);
+            let parts =
+                in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
+            let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
+            if place > 0 && (within || parts || beside) {
+                continue;
+            }
+            let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && settings.policy == Policy::Off;
+            if !exempt && outlook.standing.as_str() != truth.as_str() {
+                let why = outlook.why.clone().unwrap_or_default();
+                let (said, is) = (outlook.standing.as_str(), truth.as_str());
+                wrong.push(format!("{} at {name}: foretold {said} ({why}), is {is}", instance.title()));
+            }
+        }
+    }
+    wrong
+}
+
+/// Carries the plan out and holds it to what it promises.
+pub(crate) fn planned(
+    world: &World,
+    seen: &Seen,
+    before: &BTreeMap<usize, Moments>,
+    options: &Options,
+) -> (Plan, Vec<String>) {
+    let plan = seen.plan(options);
+    let mut wrong = Vec::new();
+    if let Err(error) = hugewise_change::allowed::check(&plan) {
+        wrong.push(format!("apply would not take it: {error}"));
+    }
+    wrong.extend(one_value_one_result(&plan));
+    let mut after = world.clone();
+    for step in &plan.steps {
+        after.carry_out(step);
+        wrong.extend(worse(world, before, &after, &format!("after step {}", step.id), &plan));
+    }
+    if plan.refusal.is_some() {
+        // It is not applied as it is.
+        return (plan, Vec::new());
+    }
+    let then = Seen::of(&after);
+    wrong.extend(still_there(&plan, &then, &[When::Now]));
+    let again = then.plan(options);
+    let again = again.steps.iter().filter(|step| !step.id.starts_with("restart-"));
+    wrong.extend(again.map(|step| format!("a second plan has {}: {}", step.id, step.title)));
+    // All servers start again, each alone.
+    let mut restarted = after.clone();
+    for at in before.keys() {
+        restarted.restart(*at);
+    }
+    let then = Seen::of(&restarted);
+    if before.keys().all(|at| restarted.servers[*at].is_up()) {
+        wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
+        // What is left to a person, and not done here, has steps of its own.
+        let changed = before.keys().any(|at| has_other_size(world, *at));
+        let left = changed
+            || plan.instructions.iter().any(|it| !it.title.starts_with("restart "))
+            || !plan.warnings.is_empty();
+        let third = then.plan(options);
+        let steps = third.steps.iter().filter(|step| !left && !step.id.starts_with("restart-"));
+        wrong.extend(steps.map(|step| format!("a plan after the restarts has {}: {}", step.id, step.title)));
+        // What the restarts alone would have brought is not the plan's.
+        let mut without = world.clone();
+        for at in before.keys() {
+            without.restart(*at);
+        }
+        let mut known = seen.codes(Level::Info);
+        known.extend(Seen::of(&without).codes(Level::Info));
+        let new = then.codes(Level::Warn).into_iter().filter(|code| !left && !known.contains(code));
+        wrong.extend(new.map(|code| format!("new after plan and restarts: {code}")));
+    }
+    wrong.extend(lacking(world, seen, before, &after, &restarted, &plan));
+    (plan, wrong)
+}
+
+/// Servers that ask and are not well at some moment after all is done, and of which nothing is said.
+fn lacking(
+    world: &World,
+    seen: &Seen,
+    before: &BTreeMap<usize, Moments>,
+    after: &World,
+    restarted: &World,
+    plan: &Plan,
+) -> Vec<String> {
+    let boot = after.worst_of_boot();
+    let mut wrong = Vec::new();
+    for at in before.keys() {
+        let server = &world.servers[*at];
+        let settings = after.settings(server);
+        if settings.policy == Policy::Off {
+            continue;
+        }
+        let title = seen.instance(server.pid).map(Instance::title).unwrap_or_default();
+        let told = |text: &str| text.contains(&title) || text.contains(&unit_of(server));
+        let said = plan.instructions.iter().any(|it| {
+            let of_it = it.instance.as_deref() == Some(&title) || told(&it.title) || told(&it.text);
+            of_it && !it.title.starts_with("restart ")
+        });
+        let said = said || plan.warnings.iter().any(|warning| told(warning));
+        let told = |warning: &String| warning.contains("has the last word") || warning.contains("is read after");
+        let said = said || plan.warnings.iter().any(told);
+        // Below 256 MiB nobody is told of a server that starts without.
+        let (page, pages) = wants(server.kind, &settings);
+        let mib = if server.kind == Kind::PostgreSql { POSTGRESQL[settings.size].1 } else { (pages * page) >> 20 };
+        let small = |state: State| mib < 256 && state != State::DoesNotStart;
+        for (moment, state) in [("restart", restarted.servers[*at].state()), ("boot", boot[at])] {
+            if state != State::All && !said && !small(state) {
+                wrong.push(format!("{title} at {moment}: {}, and nothing is said of it", state.as_str()));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether the plan says of a server that the limit of its cgroup is in its way.
+fn said_of_limit(server: &Server, plan: &Plan) -> bool {
+    let unit = unit_of(server);
+    let texts = plan.instructions.iter().map(|it| &it.text).chain(&plan.warnings);
+    texts.into_iter().any(|text| text.contains(&unit) && text.contains("hugetlb"))
+}
+
+/// Servers that stand worse than before.
+fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: &str, plan: &Plan) -> Vec<String> {
+    let then = after.moments();
+    let mut wrong = Vec::new();
+    for (at, was) in before {
+        let server = &world.servers[*at];
+        let Some(is) = then.get(at) else {
+            wrong.push(format!("{when}: {} does not run any more", server.name));
+            continue;
+        };
+        for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
+            // Whoever has a limit below its need is told to raise it first.
+            let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
+            if is < was && !(by_limit && said_of_limit(server, plan)) {
+                let (was, is) = (was.as_str(), is.as_str());
+                wrong.push(format!("{when}: {:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
+            }
+        }
+    }
+    wrong
+}
+
+fn still_there(plan: &Plan, seen: &Seen, when: &[When]) -> Vec<String> {
+    let all = plan.steps.iter().flat_map(|step| step.expects.iter().map(move |it| (step, it)));
+    let due = all.filter(|(step, it)| when.contains(&it.when) && !step.id.starts_with("restart-"));
+    let findings = &seen.assessment.findings;
+    due.filter_map(|(step, it)| {
+        let finding = findings.iter().find(|finding| it.is(finding.code, finding.instance.as_ref()))?;
+        Some(format!("{} was to end {} {}: {}", step.id, it.code, it.when.as_str(), finding.summary))
+    })
+    .collect()
+}
+
+/// No two changes leave one value with different results.
+fn one_value_one_result(plan: &Plan) -> Vec<String> {
+    let mut values: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (step, change) in plan.changes() {
+        let (path, result) = match change {
+            Change::Value(value) => (value.path.as_str(), value.after.clone()),
+            Change::File(file) => {
+                let text = file.after.as_ref().map(|after| String::from_utf8_lossy(after.content.bytes()).into_owned());
+                (file.path.as_str(), text.unwrap_or_default())
+            }
+            Change::Command(_) => continue,
+        };
+        if let Some((other, there)) = values.get(path)
+            && *there != result
+        {
+            wrong.push(format!("{path} is set by {other} and by {}", step.id));
+        }
+        values.insert(path, (&step.id, result));
+    }
+    wrong
+}
+
+/// The plan in lines.
+pub(crate) fn shown(plan: &Plan) -> String {
+    let mut text = String::new();
+    for step in &plan.steps {
+        text.push_str(&format!("  step {}: {} ({}) relies on {:?}\n", step.id, step.title, step.why, step.relies_on));
+        for change in &step.changes {
+            match change {
+                Change::Value(value) => text.push_str(&format!("    {} = {}\n", value.path, value.after)),
+                Change::File(file) => text.push_str(&format!(
+                    "    {}: {}\n",
+                    file.path,
+                    file.after
+                        .as_ref()
+                        .map(|after| String::from_utf8_lossy(after.content.bytes()).replace('\n', " | "))
+                        .unwrap_or_default()
+                )),
+                Change::Command(command) => text.push_str(&format!("    $ {}\n", command.command.join(" "))),
+            }
+        }
+    }
+    plan.instructions
+        .iter()
+        .for_each(|it| text.push_str(&format!("  by hand {:?}: {}\n", it.title, it.text.replace('\n', " | "))));
+    plan.warnings.iter().for_each(|warning| text.push_str(&format!("  warning: {warning}\n")));
+    if let Some(refusal) = &plan.refusal {
+        text.push_str(&format!("  refused: {:?}\n", refusal.reasons));
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! One number for each pool, whoever prints it: the remedies of check, size, the plan and the metrics, parsed out of what
+//! they write.
+
+use std::collections::BTreeMap;
+
+use hugewise_advice::remedy::to_do;
+use hugewise_advice::sizing::{self, Request};
+use hugewise_advice::target::{Wish, to_size};
+use hugewise_change::plan::{Change, Plan};
+use hugewise_model::{Level, Remedy};
+use hugewise_report::openmetrics::{Format, Metered};
+use hugewise_report::{Checked, SizeReport};
+use serde_json::Value;
+
+use crate::judge::Seen;
+use crate::kernel::{GIB_1, MIB_2};
+
+/// Where two of them differ.
+pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
+    let checked = || Checked {
+        host: &seen.host,
+        instances: &seen.instances,
+        assessment: &seen.assessment,
+        unread: &[],
+        root: None,
+    };
+    let metered = Metered { checked: checked(), collectors: &[], readings: 1, cpu: None, version: "1" };
+    let metrics = hugewise_report::openmetrics::write(&metered, Format::Prometheus);
+    let sized = sized(seen);
+    let refused = plan.refusal.is_some();
+    let remedies = to_do(&seen.host, &seen.instances, &seen.assessment, Level::Info);
+    let mut wrong = Vec::new();
+    for (page, pool) in [(MIB_2, "2 MiB"), (GIB_1, "1 GiB")] {
+        let name = format!("hugewise_pool_target_pages{{page_bytes=\"{page}\"}} ");
+        let Some(target) = metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok()) else {
+            wrong.push(format!("no target of {pool} pages among the metrics"));
+            continue;
+        };
+        for (remedy, text) in &remedies {
+            let of_pool = matches!(remedy, Remedy::SetPool(of) if of.bytes().get() == page) && !refused;
+            if of_pool && !numbers(text).contains(&target) {
+                wrong.push(format!("check says {text:?}, the metrics {target}"));
+            }
+        }
+        let now = seen.host.pools.known().into_iter().flatten().find(|of| of.page_size.bytes().get() == page).unwrap();
+        let own = now.total.get().unwrap_or_default().saturating_sub(now.surplus.get().unwrap_or_default()).get();
+        let wanted = sized.get(&page).copied().unwrap_or_default();
+        if target > own && wanted != target {
+            wrong.push(format!("size says {wanted} pages of {pool}, the metrics {target}"));
+        }
+        if let Some(planned) =
+            planned(plan, page, now.nodes.iter().map(|node| node.total.get().unwrap_or_default().get()))
+            && planned != target
+        {
+            wrong.push(format!("the plan sets {planned} pages of {pool}, the metrics say {target}"));
+        }
+        let at_boot = plan.at_boot.iter().find(|of| of.page_size.bytes().get() == page).map(|of| of.pages);
+        if at_boot.is_some_and(|pages| pages < target) {
+            wrong.push(format!("the plan has the boot bring {at_boot:?} pages of {pool}, the metrics say {target}"));
+        }
+    }
+    wrong
+}
+
+/// Pages by page size as `size --format json` has them.
+fn sized(seen: &Seen) -> BTreeMap<u64, u64> {
+    let of = to_size(&seen.host, &seen.instances, &seen.assessment, Wish::default());
+    let request = Request::default();
+    let Ok(sizing) = sizing::size(&seen.host, &of, &request) else { return BTreeMap::new() };
+    let mut text = Vec::new();
+    let report = SizeReport {
+        host: &seen.host,
+        instances: &seen.instances,
+        request: &request,
+        sizing: &sizing,
+        planned: &[],
+        unread: &[],
+    };
+    report.write_json(&mut text).unwrap();
+    let json: Value = serde_json::from_slice(&text).unwrap();
+    let pools =
+        json["pools"].as_array().filter(|pools| !pools.is_empty()).or_else(|| json["refusal"]["wanted"].as_array());
+    let mut pages = BTreeMap::new();
+    for pool in pools.into_iter().flatten() {
+        *pages.entry(pool["page_bytes"].as_u64().unwrap()).or_default() += pool["pages"].as_u64().unwrap();
+    }
+    pages
+}
+
+/// Pages that the steps for now leave a pool with; none where they don't touch it.
+fn planned(plan: &Plan, page: u64, nodes: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut nodes: Vec<u64> = nodes.collect();
+    let mut whole = None;
+    let mut any = false;
+    for (_, change) in plan.changes() {
+        let Change::Value(value) = change else { continue };
+        let Some(pool) = value.pool.filter(|pool| pool.page_size.bytes().get() == page) else { continue };
+        let pages = value.after.parse().unwrap();
+        any = true;
+        match pool.node {
+            Some(node) => nodes[usize::try_from(node).unwrap()] = pages,
+            None => whole = Some(pages),
+        }
+    }
+    any.then(|| whole.unwrap_or_else(|| nodes.iter().sum()))
+}
+
+/// Whole numbers of a text, with commas in them.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split(' ').filter_map(|word| word.replace(',', "").parse().ok()).collect()
+}
