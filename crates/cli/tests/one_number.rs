@@ -60,13 +60,13 @@ fn every_command_forecasts_the_same_page_tables() {
             assert_eq!(&size["instances"][0]["page_tables_at_max"], at_max, "{host:?} {title}");
             for forecast in at_max.as_array().unwrap() {
                 let rows = size["forecast"].as_array().unwrap().iter();
-                let row = rows.filter(|row| row["page_bytes"] == forecast["page_bytes"]);
-                let row = row.filter(|row| row["sessions"].as_u64() == Some(max)).next().unwrap();
+                let mut row = rows.filter(|row| row["page_bytes"] == forecast["page_bytes"]);
+                let row = row.find(|row| row["sessions"].as_u64() == Some(max)).unwrap();
                 assert_eq!(row["page_tables_bytes"], forecast["expected_bytes"], "{host:?} {title}");
                 assert_eq!(row["page_tables_most_bytes"], forecast["most_bytes"], "{host:?} {title}");
                 assert_eq!(row["basis"], forecast["basis"], "{host:?} {title}");
-                let choice = size["choices"].as_array().unwrap().iter();
-                let choice = choice.filter(|row| row["page_bytes"] == forecast["page_bytes"]).next();
+                let mut choice = size["choices"].as_array().unwrap().iter();
+                let choice = choice.find(|row| row["page_bytes"] == forecast["page_bytes"]);
                 if let Some(choice) = choice {
                     assert_eq!(choice["page_tables_bytes"], forecast["expected_bytes"], "{host:?} {title}");
                 }

@@ -87,8 +87,8 @@ fn check_and_size_forecast_what_the_kernel_has_at_the_most_sessions() {
         assert_eq!(base["basis"], "measured");
         let sized = size(instance);
         assert_eq!(sized["instances"][0]["page_tables_at_max"][0], base);
-        let rows = sized["forecast"].as_array().unwrap().iter();
-        let row = rows.filter(|row| row["sessions"] == base["sessions"] && row["page_bytes"] == 4096).next().unwrap();
+        let mut rows = sized["forecast"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["sessions"] == base["sessions"] && row["page_bytes"] == 4096).unwrap();
         assert_eq!((&row["page_tables_bytes"], &row["basis"]), (&base["expected_bytes"], &base["basis"]));
         if few == 12 {
             let (kernel, processes) = scan(&cluster, &server, &mut clients, MOST);
