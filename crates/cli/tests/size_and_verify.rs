@@ -321,7 +321,9 @@ fn two_of_a_name() -> TempDir {
     for pid in ["950", "951"] {
         let process = folder.path().join("proc").join(pid);
         std::fs::create_dir(&process).unwrap();
-        let status = format!("Name:\tjava\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nThreads:\t1\n");
+        let status = format!(
+            "Name:\tjava\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmSize:\t4300000 kB\nThreads:\t1\n"
+        );
         std::fs::write(process.join("status"), status).unwrap();
         std::fs::write(process.join("cmdline"), "/usr/bin/java\0-Xms4g\0-Xmx4g\0PROD\0").unwrap();
         std::fs::write(process.join("maps"), "700000000-800000000 rw-p 00000000 00:00 0 \n").unwrap();

@@ -4,6 +4,6 @@
 mod server;
 mod tables;
 
-pub use server::{AtMax, Basis, Forecast, Server, at_max, page_tables_at, per_process};
+pub use server::{AtMax, Basis, Forecast, Server, at_max, page_tables_at, per_process, per_session};
 pub(crate) use server::{background, page_now};
 pub use tables::{Addresses, Tables, of_forked, page_tables, process_tables, shared_tables};

@@ -231,6 +231,12 @@ pub fn at_max(host: &Host, instance: &Instance) -> Option<AtMax> {
     Some(AtMax { sessions, by_page: pages.into_iter().map(|page| server.at(sessions, page)).collect() })
 }
 
+/// What one more session adds by the sessions that run now, as forecasts have it; by all processes where none of them does.
+pub fn per_session(host: &Host, instance: &Instance) -> Option<Bytes> {
+    let live = host.base_page.get().and_then(|base| live(host, instance, base));
+    live.map(|live| live.session).or_else(|| per_process(instance))
+}
+
 /// Mean page tables of an instance's processes now.
 pub fn per_process(instance: &Instance) -> Option<Bytes> {
     instance.page_tables.get()?.shared_by(u64::try_from(instance.pids.len()).ok()?)

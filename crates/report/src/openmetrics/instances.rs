@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hugewise_advice::forecast::{at_max, per_process};
+use hugewise_advice::forecast::{at_max, per_session};
 use hugewise_advice::need;
 use hugewise_advice::situation::Moment;
 use hugewise_model::escape::plain;
@@ -97,7 +97,7 @@ fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
         Limit::Unlimited => Some(f64::INFINITY.into()),
     };
     let each = |instance: &Instance| match instance.session_model {
-        SessionModel::Processes => per_process(instance).map(bytes),
+        SessionModel::Processes => per_session(checked.host, instance).map(bytes),
         SessionModel::Threads => None,
     };
     let facts: [Amount<'_>; 8] = [

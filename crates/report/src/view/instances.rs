@@ -1,6 +1,6 @@
 //! The table of instances.
 
-use hugewise_advice::forecast::per_process;
+use hugewise_advice::forecast::per_session;
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
@@ -74,7 +74,7 @@ fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
         Cell::new(Role::Text, shown(&instance.sessions)),
         Cell::new(Role::Text, segments(instance)),
         Cell::new(Role::Text, shown(&instance.page_tables)),
-        Cell::new(Role::Text, shown(&a_session(instance))),
+        Cell::new(Role::Text, shown(&a_session(checked, instance))),
     ]
 }
 
@@ -110,10 +110,12 @@ fn segments(instance: &Instance) -> String {
 
 /// Page tables of one more session, as the forecast reckons them. Sessions that are threads
 /// share the one set of page tables and cost none of their own.
-fn a_session(instance: &Instance) -> Observed<Bytes> {
+fn a_session(checked: &Checked<'_>, instance: &Instance) -> Observed<Bytes> {
     match instance.session_model {
         SessionModel::Threads => Observed::Absent,
-        SessionModel::Processes => instance.page_tables.clone().and_then(|_| Observed::from(per_process(instance))),
+        SessionModel::Processes => {
+            instance.page_tables.clone().and_then(|_| Observed::from(per_session(checked.host, instance)))
+        }
     }
 }
 
