@@ -212,7 +212,8 @@ fn want<'a>(
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
-    let small = demand.pages.of(page) < need::BIG_SEGMENT;
+    // Whoever is said not to ask is not left out for what it will be.
+    let small = demand.pages.of(page).max(instance.segment_bytes()) < need::BIG_SEGMENT;
     let off = matches!(instance.asked, Asked::No | Asked::Cannot);
     if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));

@@ -3,7 +3,7 @@
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, Remedy};
+use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, Remedy};
 
 use super::draft::Draft;
 use super::{Ask, commands, ends};
@@ -126,6 +126,8 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),
         ],
+        // Nobody here needs it: whether it is kept is said where it is given back.
+        Remedy::KeepAtBoot(page) if draft.pool(*page).is_none_or(|goal| goal.needed == PageCount::ZERO) => Vec::new(),
         // Nobody asked for the next boot.
         Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
         other => {

@@ -19,8 +19,10 @@ pub(super) struct Memory {
     pub(super) limit: Option<Setting>,
 }
 
-/// From this release on the limits above its own cgroup count in version 2 as well (JDK-8343191 and before it JDK-8322420).
+/// From this release on the limits above its own cgroup count in version 2 as well (JDK-8322420).
 const WALKS_UP: u32 = 24;
+/// Updates from this release on may have been given it (the jdk21u backports of JDK-8322420).
+const MAY_WALK_UP: u32 = 21;
 
 /// What a machine that starts now would see. `UseContainerSupport` is on by default since 8u191 (JDK-8146115).
 pub(super) fn memory(scene: &Scene<'_>, process: &Process, flags: &Flags, version: Option<&str>) -> Option<Memory> {
@@ -32,7 +34,11 @@ pub(super) fn memory(scene: &Scene<'_>, process: &Process, flags: &Flags, versio
     // What the kernel says of cgroups is no file of the server's.
     let mut door = Door::new(scene.source);
     let Some(limits) = cgroup_memory::read(&mut door, process).into_known() else { return Some(whole) };
-    let walks_up = !limits.unified || version.and_then(release).is_some_and(|release| release >= WALKS_UP);
+    let release = version.and_then(release);
+    let walks_up = !limits.unified || release.is_some_and(|release| release >= WALKS_UP);
+    if !walks_up && limits.own != limits.least && release.is_none_or(|release| release >= MAY_WALK_UP) {
+        return None;
+    }
     match if walks_up { limits.least } else { limits.own } {
         Limit::At(limit) if limit < all => {
             let (folder, name) = limits.file.rsplit_once('/').unwrap_or(("", &limits.file));
