@@ -1,10 +1,11 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, Host, Instance, Level, PageCount, Remedy};
+use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, Remedy};
 
-use crate::target::Target;
-use crate::{Assessment, thp};
+use crate::sizing::Sized;
+use crate::target::{Goal, Target};
+use crate::{Assessment, cgroup, need, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy) -> Option<String> {
@@ -61,7 +62,11 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             match asked {
                 Some(Asked::Try) => {
                     let how = kind.insists_by.unwrap_or("in its own settings");
-                    format!("make {id} refuse to start without huge pages: {how}")
+                    if is_secured(host, instances, target, id) {
+                        format!("make {id} refuse to start without huge pages: {how}")
+                    } else {
+                        format!("once it runs on huge pages, have {id} insist: {how}")
+                    }
                 }
                 Some(Asked::Cannot) => match kind.can_by {
                     Some(how) => format!("make {id} use memory that can be on huge pages: {how}"),
@@ -70,11 +75,33 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
                 _ => asks(),
             }
         }
-        Remedy::Restart(id) => format!("restart {id}"),
+        Remedy::Restart(id) => match goal_of(host, instances, target, id) {
+            Some(goal) if !goal.is_there() => format!("reboot, or restart {id} once its pages are there"),
+            _ => format!("restart {id}"),
+        },
         Remedy::ByHand(by_hand) => by_hand.what.clone(),
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// The pool that a server takes its pages from.
+fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &InstanceId) -> Option<&'a Goal> {
+    let instance = instances.iter().find(|instance| instance.id() == *id)?;
+    target.pool(need::page_size(host, instance)?)
+}
+
+/// Whether a server that refuses to start without huge pages would find them at once: one that is told to insist before is
+/// down until they are there.
+fn is_secured(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId) -> bool {
+    let Some(goal) = goal_of(host, instances, target, id) else { return false };
+    let sizing = target.sizing.as_ref();
+    let exact = |sized: &Sized| !matches!(sized.source, DemandSource::Estimated { .. });
+    let counted = sizing
+        .is_some_and(|it| it.instances.iter().any(|of| of.engine == id.engine && of.name == id.name && exact(of)));
+    let instance = instances.iter().find(|instance| instance.id() == *id);
+    let fits = instance.is_some_and(|instance| matches!(cgroup::shortage(host, instance), Ok(None)));
+    goal.is_there() && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
 }
 
 /// What is to be done on a host, each thing once, in the order in which it is done: what ends its findings of a level or
@@ -93,8 +120,20 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         }
         _ => false,
     };
-    let said = |remedy: &&Remedy| Some(((*remedy).clone(), say(host, instances, &assessment.target, remedy)?));
-    all.iter().filter(|remedy| !done(remedy)).filter_map(said).collect()
+    // To insist before the pages are there is to stay down: that comes when the server has them.
+    let later = |remedy: &Remedy| match remedy {
+        Remedy::SetSetting(id) => {
+            let tries = instances.iter().any(|instance| instance.id() == *id && instance.asked == Asked::Try);
+            tries && !is_secured(host, instances, &assessment.target, id)
+        }
+        _ => false,
+    };
+    let (last, first): (Vec<&Remedy>, Vec<&Remedy>) =
+        all.iter().filter(|remedy| !done(remedy)).partition(|it| later(it));
+    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, &assessment.target, remedy)?));
+    let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
+    let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
+    first.into_iter().chain(last).chain(thoughts).filter_map(said).collect()
 }
 
 #[cfg(test)]
@@ -132,6 +171,24 @@ mod tests {
         let kept =
             lines.iter().filter(|line| **line == "set the pool of 2 MiB pages to 1,024 (2.0 GiB) at each boot").count();
         assert_eq!(kept, 1, "{lines:?}");
+    }
+
+    #[test]
+    fn nobody_is_told_to_insist_on_pages_that_only_a_reboot_brings() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6));
+        case.host.memory.available = Observed::Known(gib(1));
+        let lines = do_lines(&case);
+        let at = |what: &str| lines.iter().position(|line| line.contains(what));
+        let (reboot, insist) = (
+            at("reboot, or restart postgresql 15/main once its pages are there"),
+            at("have postgresql 15/main insist"),
+        );
+        assert!(reboot.is_some() && reboot < insist, "{lines:?}");
+        assert!(
+            at("from the next boot on").is_some() && lines.iter().all(|line| line != "restart postgresql 15/main"),
+            "{lines:?}"
+        );
     }
 
     #[test]

@@ -22,7 +22,6 @@ mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;
-mod restarted;
 pub mod segments;
 pub mod settings;
 mod start;
@@ -135,7 +134,6 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     }
     vouch::vouch(host, source, &mut found.instances);
     vouch::bound_strangers(host, &mut found);
-    restarted::by_changed_units(host, source, &mut found.instances);
     make_names_unique(&mut found.instances);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());

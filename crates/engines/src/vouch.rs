@@ -246,7 +246,6 @@ mod tests {
                 name: (*name).into(),
                 memlock: Observed::Absent,
                 user: user.map(str::to_owned).into(),
-                command: Observed::Absent,
                 ambient_ipc_lock: false,
                 files: vec![format!("/usr/lib/systemd/system/{name}")],
             })

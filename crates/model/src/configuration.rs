@@ -97,9 +97,6 @@ pub struct Unit {
     pub memlock: Observed<(Limit, Limit, Place)>,
     /// `User`.
     pub user: Observed<String>,
-    /// The words of `ExecStart`, the program first, with specifiers and the unit's own `Environment` filled in; a word that
-    /// is `$NAME` stands for words that are not known. Absent where there is none, several, or one that cannot be told.
-    pub command: Observed<Vec<String>>,
     /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
     pub ambient_ipc_lock: bool,
     /// The unit file and its drop-ins, in the order in which they apply.

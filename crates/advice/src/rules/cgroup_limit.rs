@@ -1,4 +1,3 @@
-use hugewise_model::escape::shell::literal;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
 use crate::words::{boot_name, shell_word};
@@ -58,18 +57,24 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     // Every cgroup on the way has to let it through, and what others are charged there stays.
     let bytes = lack.enough.get();
     let size = lack.page_size;
-    let folder = literal(lack.path.trim_end_matches('/'));
-    let file = |names: [&str; 2]| {
-        let is =
-            |name: &str| format!("-path {}", shell_word(&format!("*{folder}/hugetlb.{}B.{name}", boot_name(size))));
-        format!("find /sys/fs/cgroup {} -o {}", is(names[0]), is(names[1]))
+    let folder = lack.path.trim_end_matches('/');
+    // Where systemd mounts version 2, version 2 beside version 1, and version 1.
+    let at = |root: &str, name: &str| shell_word(&format!("{root}{folder}/hugetlb.{}B.{name}", boot_name(size)));
+    let (new, old) = if lack.at_fault { ("max", "limit_in_bytes") } else { ("rsvd.max", "rsvd.limit_in_bytes") };
+    let files = [("", new), ("/unified", new), ("/hugetlb", old)];
+    let files = files.map(|(mount, name)| at(&format!("/sys/fs/cgroup{mount}"), name)).join(" ");
+    let kubernetes =
+        format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20));
+    let how = if folder.is_empty() {
+        // The root that is seen from in here is the container's, and its limit is not set from within.
+        vec![kubernetes, "# otherwise: raise the limit of its container, on the container's host".into()]
+    } else {
+        vec![
+            kubernetes,
+            "# otherwise, until the next boot or the next start of its container:".into(),
+            format!("for file in {files}; do [ ! -e \"$file\" ] || echo {bytes} > \"$file\"; done"),
+        ]
     };
-    let files = if lack.at_fault { file(["max", "limit_in_bytes"]) } else { file(["rsvd.max", "rsvd.limit_in_bytes"]) };
-    let how = [
-        format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20)),
-        "# otherwise, until the next boot or the next start of its container:".into(),
-        format!("{files} | while read -r file; do echo {bytes} > \"$file\"; done"),
-    ];
     let what = format!("raise the hugetlb limit of {} and of those above it to {}", lack.path, lack.enough);
     let mut remedies = vec![Remedy::by_commands(what, how)];
     if instance.huge_pages != HugePageUse::All {
@@ -127,10 +132,21 @@ mod tests {
         assert_eq!(fix[0], "# Kubernetes: limits of the container, hugepages-2Mi: 6144Mi");
         assert_eq!(
             fix[2],
-            "find /sys/fs/cgroup -path '*/system.slice/hugetlb.2MB.max' -o \
-             -path '*/system.slice/hugetlb.2MB.limit_in_bytes' | while read -r file; do echo 6442450944 > \"$file\"; done"
+            "for file in /sys/fs/cgroup/system.slice/hugetlb.2MB.max /sys/fs/cgroup/unified/system.slice/hugetlb.2MB.max \
+             /sys/fs/cgroup/hugetlb/system.slice/hugetlb.2MB.limit_in_bytes; do [ ! -e \"$file\" ] || \
+             echo 6442450944 > \"$file\"; done"
         );
         assert_eq!(fix.len(), 3, "{fix:?}");
+    }
+
+    #[test]
+    fn a_root_of_cgroups_gives_no_command_that_writes() {
+        let mut case = super::case(crate::testing::gib(4));
+        case.host.hugetlb_cgroups[0].path = "/".into();
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap();
+        let Remedy::ByHand(hugewise_model::ByHand { how, .. }) = &found.remedies[0] else { panic!("{found:?}") };
+        assert!(how.iter().all(|line| line.starts_with('#')), "{how:?}");
     }
 
     #[test]

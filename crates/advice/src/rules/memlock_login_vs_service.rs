@@ -106,7 +106,6 @@ fn case(
         name: "oracle.service".into(),
         memlock: service,
         user: Observed::Absent,
-        command: Observed::Absent,
         ambient_ipc_lock: false,
         files: Vec::new(),
     }];

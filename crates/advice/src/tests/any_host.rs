@@ -155,7 +155,6 @@ pub(crate) fn any_case(dice: &mut Dice) -> Case {
         name: "db.service".into(),
         memlock: dice.observed(memlock),
         user: Observed::Absent,
-        command: Observed::Absent,
         ambient_ipc_lock: false,
         files: Vec::new(),
     }];

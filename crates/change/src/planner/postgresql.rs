@@ -2,12 +2,13 @@
 
 use hugewise_advice::need;
 use hugewise_advice::situation::starting;
+use hugewise_advice::sizing::Sized;
 use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Asked, Engine, Instance, PageSize, Remedy};
+use hugewise_model::{Asked, DemandSource, Engine, Instance, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
@@ -125,6 +126,11 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     }
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
+    }
+    // One page too few keeps it down.
+    let is_estimate = |sized: &Sized| matches!(sized.source, DemandSource::Estimated { .. });
+    if ask.sized().any(|(of, sized)| of.id() == instance.id() && is_estimate(sized)) {
+        return Err("its pages are an estimate until it has said or mapped them".into());
     }
     // Whoever asks without being planned for may start first, and take its pages.
     let planned = |other: &Instance| ask.sized().any(|(of, _)| of.id() == other.id());

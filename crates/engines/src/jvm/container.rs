@@ -19,10 +19,14 @@ pub(super) struct Memory {
     pub(super) limit: Option<Setting>,
 }
 
-/// From this release on the limits above its own cgroup count in version 2 as well (JDK-8322420).
-const WALKS_UP: u32 = 24;
-/// Updates from this release on may have been given it (the jdk21u backports of JDK-8322420).
+/// From this release on cgroups of version 1 are understood; 8 is from an update on (8u191) that its number does not tell.
+const KNOWS_V1: u32 = 10;
+/// The same of version 2 (JDK-8230305); late updates of 8 and 11 as well.
+const KNOWS_V2: u32 = 15;
+/// Updates from this release on may count the limits above its own in version 2 (the jdk21u backports of JDK-8322420).
 const MAY_WALK_UP: u32 = 21;
+/// All from this release on do.
+const WALKS_UP: u32 = 24;
 
 /// What a machine that starts now would see. `UseContainerSupport` is on by default since 8u191 (JDK-8146115).
 pub(super) fn memory(scene: &Scene<'_>, process: &Process, flags: &Flags, version: Option<&str>) -> Option<Memory> {
@@ -34,12 +38,19 @@ pub(super) fn memory(scene: &Scene<'_>, process: &Process, flags: &Flags, versio
     // What the kernel says of cgroups is no file of the server's.
     let mut door = Door::new(scene.source);
     let Some(limits) = cgroup_memory::read(&mut door, process).into_known() else { return Some(whole) };
-    let release = version.and_then(release);
-    let walks_up = !limits.unified || release.is_some_and(|release| release >= WALKS_UP);
-    if !walks_up && limits.own != limits.least && release.is_none_or(|release| release >= MAY_WALK_UP) {
-        return None;
+    let below = |limit: Limit| matches!(limit, Limit::At(limit) if limit < all);
+    if !below(limits.own) && !below(limits.least) {
+        return Some(whole);
     }
-    match if walks_up { limits.least } else { limits.own } {
+    let limit = match (limits.unified, version.and_then(release)?) {
+        // HotSpot looks above its own only where that allows everything.
+        (false, KNOWS_V1..) if below(limits.own) => limits.own,
+        (false, KNOWS_V1..) | (true, WALKS_UP..) => limits.least,
+        (true, MAY_WALK_UP..) if limits.own != limits.least => return None,
+        (true, KNOWS_V2..) => limits.own,
+        _ => return None,
+    };
+    match limit {
         Limit::At(limit) if limit < all => {
             let (folder, name) = limits.file.rsplit_once('/').unwrap_or(("", &limits.file));
             let place = Place { file: folder.to_owned(), line: 0 };

@@ -152,7 +152,9 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
     let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
-    let memory = container::memory(scene, process, &flags, told.get("java.property.java.version").map(String::as_str));
+    let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
+    let version = told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path);
+    let memory = container::memory(scene, process, &flags, version.as_deref());
     let page = asked_page_size(host, &flags);
     let heap = heap(process, &flags, page.get());
     let reserved = reserved(process, &heap);
@@ -163,9 +165,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let named = process.command.known().and_then(|arguments| flags::program(arguments));
     let name = named.unwrap_or_else(|| options::program(process)).to_owned();
     let mut instance = scene.instance(Engine::Jvm, name, process, Vec::new());
-    let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
-    instance.version =
-        told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path).into();
+    instance.version = version.into();
     let place = Some(Place { file: place, line: 0 });
     for (name, value) in &flags.0 {
         let setting = Setting { name: (*name).to_owned(), value: shown(name, value).to_owned(), place: place.clone() };
@@ -197,7 +197,11 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     }
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved, memory.as_ref());
-    instance.next = next(host, &instance, &flags, reserved, memory.as_ref());
+    // Where its classes are not shared, their space may follow the heap without a gap.
+    let shares = |words: &Vec<String>| !words.iter().any(|word| word == "-Xshare:off");
+    let shares = instance.version.known().and_then(|version| demand::release(version)).is_some_and(|it| it >= SHARES)
+        && process.command.known().is_some_and(shares);
+    instance.next = next(host, &instance, &flags, reserved.filter(|_| shares), memory.as_ref());
     instance
 }
 
@@ -341,6 +345,9 @@ fn demand(
     let mut demands = estimate.map(|estimate| estimate.demands(page_size)).unwrap_or_default().into_iter();
     (demands.next(), demands.collect())
 }
+
+/// From this release on classes come from an archive of the JDK's own, below the heap (JEP 341).
+const SHARES: u32 = 12;
 
 /// What its next start asks for, where a heap that it chooses by the memory it finds comes out otherwise than this one: the
 /// limit of its cgroup was changed since. What differs by less than the estimate's error says nothing.

@@ -7,7 +7,6 @@ pub mod accounts;
 pub mod bls;
 pub mod boot;
 pub mod cmdline;
-pub mod exec_start;
 pub mod files;
 pub mod fstab;
 pub mod grub;

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
-use super::exec_start;
 use super::files::{joined, overlaid, place};
 use super::unit::{self, Assignment, UnitName};
 use super::unit_values::{Capabilities, parse_limit};
@@ -100,20 +99,15 @@ fn read_unit(door: &mut Door<'_>, name: &str, aliases: &[(String, String)]) -> O
         })
     });
     let described = assignments.map(|assignments| describe(&assignments));
-    let (memlock, user, command, ambient_ipc_lock) = match described {
+    let (memlock, user, ambient_ipc_lock) = match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
-        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, Observed::Absent, false),
-        Observed::Known(service) => {
-            let command = exec_start::command(name, &service).into();
-            (service.memlock, service.user.into(), command, service.ambient.holds("CAP_IPC_LOCK"))
-        }
-        Observed::Absent => (Observed::Absent, Observed::Absent, Observed::Absent, false),
-        Observed::Denied => (Observed::Denied, Observed::Denied, Observed::Denied, false),
-        Observed::Malformed(why) => {
-            (Observed::Malformed(why.clone()), Observed::Malformed(why.clone()), Observed::Malformed(why), false)
-        }
+        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, false),
+        Observed::Known(service) => (service.memlock, service.user.into(), service.ambient.holds("CAP_IPC_LOCK")),
+        Observed::Absent => (Observed::Absent, Observed::Absent, false),
+        Observed::Denied => (Observed::Denied, Observed::Denied, false),
+        Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
     };
-    Some(Unit { name: name.to_owned(), memlock, user, command, ambient_ipc_lock, files })
+    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files })
 }
 
 /// What the `[Service]` sections leave in the end.
@@ -125,12 +119,6 @@ pub struct Service {
     pub user: Option<String>,
     /// `AmbientCapabilities`.
     pub ambient: Capabilities,
-    /// Each `ExecStart`.
-    pub starts: Vec<String>,
-    /// Each `Environment`: a few words `NAME=VALUE`.
-    pub environment: Vec<String>,
-    /// Whether a file has variables beside those (`EnvironmentFile`, `PassEnvironment`), which win.
-    pub more_environment: bool,
 }
 
 /// Applies assignments, each with its file, in order. A value that systemd would refuse changes nothing, and an empty
@@ -145,25 +133,11 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
                 }
             }
             "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
-            "ExecStart" => replace_or_add(&mut service.starts, &assignment.value),
-            "Environment" => replace_or_add(&mut service.environment, &assignment.value),
-            "EnvironmentFile" | "PassEnvironment" | "UnsetEnvironment" => {
-                service.more_environment = !assignment.value.is_empty();
-            }
             "AmbientCapabilities" => service.ambient.assign(&assignment.value),
             _ => {}
         }
     }
     service
-}
-
-/// One more of a list; an empty one clears it.
-fn replace_or_add(list: &mut Vec<String>, value: &str) {
-    if value.is_empty() {
-        list.clear();
-    } else {
-        list.push(value.to_owned());
-    }
 }
 
 /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit.

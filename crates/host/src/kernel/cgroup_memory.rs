@@ -33,8 +33,11 @@ pub fn read(door: &mut Door<'_>, process: &Process) -> Observed<MemoryLimits> {
         for path in lineage(&membership.path) {
             let Some(folder) = hierarchy.folder(path) else { continue };
             let file = format!("{folder}/{name}");
-            // The root of version 2 has no such file.
-            let Some(own) = door.parse(&file, parse).into_known() else { continue };
+            // The root of version 2 has no such file, nor has a cgroup whose parent hands the controller to nobody.
+            let Some(own) = door.parse(&file, parse).into_known() else {
+                found = found.map(|above| MemoryLimits { own: Limit::Unlimited, ..above });
+                continue;
+            };
             found = Some(match found {
                 Some(above) if above.least <= own => MemoryLimits { own, ..above },
                 _ => MemoryLimits { own, least: own, file, unified: hierarchy.unified },

@@ -2,6 +2,7 @@
 //!
 //! Both are read as they come, an element at a time: a day of samples of every second is hundreds of megabytes.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
@@ -143,10 +144,11 @@ impl Host {
     }
 
     fn say(&mut self, group: &str, element: &Element) {
+        let mut seen = BTreeSet::new();
         for (name, _) in &element.attributes {
-            if let Some((word, value)) = columns::key(group, name).zip(element.number(name)) {
-                self.said.push((word, value));
-            }
+            // The first of a name counts, and a tag may have tens of thousands.
+            let Some(word) = columns::key(group, name).filter(|_| seen.insert(name)) else { continue };
+            self.said.extend(element.number(name).map(|value| (word, value)));
         }
     }
 
