@@ -73,8 +73,8 @@ mod tests {
               cost   latency while the kernel compacts memory; memory not given back
         do    set the pool of 2 MiB pages to 20,604 (40.2 GiB), from the next boot on
               set transparent huge pages to madvise
-              make oracle PROD refuse to start without huge pages: use_large_pages=ONLY
-              restart oracle PROD
+              reboot, or restart oracle PROD once its pages are there
+              once it runs on huge pages, have oracle PROD insist: use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of
           postgresql 15/main (/proc/4711/status: not read).
@@ -101,8 +101,8 @@ mod tests {
               cost   latency while the kernel compacts memory; memory not given back
         do    set the pool of 2 MiB pages to 20,604 (40.2 GiB), from the next boot on
               set transparent huge pages to madvise
-              make oracle PROD refuse to start without huge pages: use_large_pages=ONLY
-              restart oracle PROD
+              reboot, or restart oracle PROD once its pages are there
+              once it runs on huge pages, have oracle PROD insist: use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of postgresql 15/main (/proc/4711/status: not
           read).
