@@ -154,7 +154,10 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
 
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
     let version = told.get("java.property.java.version").filter(|text| is_version(text)).cloned().or_else(in_path);
-    let memory = container::memory(scene, process, &flags, version.as_deref());
+    // What is no version for people may still begin with the release.
+    let in_folder = || process.executable.known().and_then(|path| of_folder(path));
+    let running = told.get("java.property.java.version").cloned().or_else(|| version.clone()).or_else(in_folder);
+    let memory = container::memory(scene, process, &flags, running.as_deref());
     let page = asked_page_size(host, &flags);
     let heap = heap(process, &flags, page.get());
     let reserved = reserved(process, &heap);
@@ -199,7 +202,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved, memory.as_ref());
     // Where its classes are not shared, their space may follow the heap without a gap.
     let shares = |words: &Vec<String>| !words.iter().any(|word| word == "-Xshare:off");
-    let shares = instance.version.known().and_then(|version| demand::release(version)).is_some_and(|it| it >= SHARES)
+    let shares = running.as_deref().and_then(demand::release).is_some_and(|it| it >= SHARES)
         && process.command.known().is_some_and(shares);
     instance.next = next(host, &instance, &flags, reserved.filter(|_| shares), memory.as_ref());
     instance
@@ -344,6 +347,12 @@ fn demand(
     let estimate = demand::estimate(&machine(host, instance, flags, memory), page_size, heap);
     let mut demands = estimate.map(|estimate| estimate.demands(page_size)).unwrap_or_default().into_iter();
     (demands.next(), demands.collect())
+}
+
+/// `17-openjdk-amd64` of `/usr/lib/jvm/java-17-openjdk-amd64/bin/java`: it begins with the release.
+fn of_folder(path: &str) -> Option<String> {
+    let named = |part: &str| part.strip_prefix("java-").or_else(|| part.strip_prefix("jdk-")).map(str::to_owned);
+    path.split('/').filter_map(named).find(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// From this release on classes come from an archive of the JDK's own, below the heap (JEP 341).
