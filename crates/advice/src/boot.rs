@@ -17,7 +17,7 @@ use hugewise_host::config::{sysctl, tmpfiles, tuned};
 use hugewise_host::{Door, Source};
 use hugewise_model::{Host, Observed, PageSize};
 
-use crate::{Missing, need};
+use crate::{Missing, known};
 
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
@@ -60,7 +60,7 @@ pub fn command_line(host: &Host) -> Result<(&[String], String), Missing> {
     if let Some(entry) = present(&host.configuration.boot, "the boot loader's entry")? {
         return Ok((&entry.command_line, entry.place.to_string()));
     }
-    Ok((need(&host.command_line, "/proc/cmdline")?, "/proc/cmdline".into()))
+    Ok((known(&host.command_line, "/proc/cmdline")?, "/proc/cmdline".into()))
 }
 
 /// What of a host the boot depends on, with its files read anew from a source: the host as other files would leave it.
@@ -87,5 +87,5 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
 
 /// A fact of files that a host may do without: absent is fine, unreadable is not.
 fn present<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<Option<&'a T>, Missing> {
-    if fact.is_absent() { Ok(None) } else { need(fact, what).map(Some) }
+    if fact.is_absent() { Ok(None) } else { known(fact, what).map(Some) }
 }

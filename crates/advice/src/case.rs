@@ -3,7 +3,7 @@
 use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
 
 use crate::rules::page_tables_at_max;
-use crate::{Assessment, Facts, docs, lead};
+use crate::{Assessment, Facts, cause, docs};
 
 /// One cause, and what follows from it.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
     let facts = assessment.facts(host, instances);
     let causes: std::collections::BTreeMap<InstanceId, RuleId> = instances
         .iter()
-        .filter_map(|instance| Some((instance.id(), lead::lead(&facts, instance).ok().flatten()?.rule().code)))
+        .filter_map(|instance| Some((instance.id(), cause::cause(&facts, instance).ok().flatten()?.rule().code)))
         .collect();
     let mut cases: Vec<(Option<&InstanceId>, Vec<&'a Finding>)> = Vec::new();
     let mut place = std::collections::BTreeMap::<&InstanceId, usize>::new();
@@ -88,9 +88,9 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
 /// pages cost its instance, or what its rule knows of all such causes.
 fn cost(facts: &Facts<'_>, cause: &Finding, instance: Option<&Instance>) -> (String, bool) {
     let on_base = instance.filter(|instance| instance.huge_pages != HugePageUse::All);
-    let forecasts = on_base.is_some_and(|instance| lead::at_max(facts, instance).is_some());
+    let forecasts = on_base.is_some_and(|instance| cause::at_max(facts, instance).is_some());
     let measured =
-        || on_base.filter(|it| lead::is_big(facts, it).unwrap_or(false)).and_then(|it| lead::cost(facts, it));
+        || on_base.filter(|it| cause::is_big(facts, it).unwrap_or(false)).and_then(|it| cause::cost(facts, it));
     let usual = || docs::find(cause.code.as_str()).map(|rule| rule.docs.cost).unwrap_or_default().to_owned();
     match cause.cost.clone().or_else(measured) {
         Some(cost) => (cost, forecasts),

@@ -3,7 +3,7 @@
 use hugewise_model::host::HugetlbCgroup;
 use hugewise_model::{Bytes, Demand, Host, HugePageUse, Instance, Lack, Limit, Observed, PageSize, Reason};
 
-use crate::{Missing, need};
+use crate::{Missing, demand};
 
 /// A limit that an instance's demand does not fit under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Shortage {
 
 /// The tightest shortage: a fault limit before a reservation limit, as that one kills.
 pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shortage>, Missing> {
-    let Some(demand) = need::demand(host, instance) else { return Ok(None) };
+    let Some(demand) = demand::of(host, instance) else { return Ok(None) };
     shortage_of(host, instance, &demand, instance.huge_pages == HugePageUse::All)
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn shortage_of(
 ) -> Result<Option<Shortage>, Missing> {
     let limits = limits_of(host, instance, demand.page_size)?;
     let bytes = demand.pages.of(demand.page_size);
-    let held = need::held(instance, demand.page_size).of(demand.page_size);
+    let held = demand::held(instance, demand.page_size).of(demand.page_size);
     let mut found: Option<Shortage> = None;
     for cgroup in limits {
         let sides = [

@@ -10,7 +10,7 @@ use hugewise_model::{
 
 use crate::permission::{Memlock, Right};
 use crate::words::{list, pool_file};
-use crate::{cgroup, need, permission};
+use crate::{cgroup, demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
 /// way to hugetlb pages at all has two links: it cannot ask, so nothing is mapped.
@@ -79,7 +79,7 @@ pub(crate) fn other_pools(host: &Host, page: PageSize) -> Vec<&Pool> {
 
 fn pool(host: &Host, instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Pool, state, evidence);
-    let Some(page) = need::page_size(host, instance) else {
+    let Some(page) = demand::page_size(host, instance) else {
         return link(LinkState::Unknown, "the page size that it asks for is not known".into());
     };
     if let Some(reason) = host.pools.reason() {
@@ -111,14 +111,14 @@ fn pool(host: &Host, instance: &Instance) -> Link {
 
 fn room(host: &Host, instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Room, state, evidence);
-    let Some(demand) = need::demand(host, instance) else {
+    let Some(demand) = demand::of(host, instance) else {
         return link(LinkState::Unknown, "its demand is not known".into());
     };
     let page = demand.page_size;
-    let Some(obtainable) = host.pool(page).and_then(need::obtainable) else {
+    let Some(obtainable) = host.pool(page).and_then(demand::obtainable) else {
         return link(LinkState::Unknown, format!("pages available in the {page} pool: not known"));
     };
-    let Some(more) = need::more(host, instance) else {
+    let Some(more) = demand::more(host, instance) else {
         return link(LinkState::Unknown, format!("needs {} in all, {obtainable} available", demand.pages));
     };
     if more.pages > obtainable {
@@ -139,7 +139,7 @@ fn permission(host: &Host, instance: &Instance) -> Link {
         Mechanism::Mmap => link(LinkState::Ok, "mmap needs none".into()),
         Mechanism::None => link(LinkState::Ok, "none would be needed".into()),
         Mechanism::Hugetlbfs => {
-            let Some(page) = need::page_size(host, instance) else {
+            let Some(page) = demand::page_size(host, instance) else {
                 return link(LinkState::Unknown, "the page size that it asks for is not known".into());
             };
             let Some(mounts) = host.hugetlbfs_mounts.known() else {
@@ -197,7 +197,7 @@ pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
 
 /// What memlock has to allow: all of the instance's segments, each rounded up to whole huge pages.
 pub fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
-    let demand = need::demand(host, instance);
+    let demand = demand::of(host, instance);
     demand.map_or_else(|| instance.segment_bytes(), |demand| demand.pages.of(demand.page_size))
 }
 
@@ -225,13 +225,13 @@ fn mapped(host: &Host, instance: &Instance) -> Link {
             link(LinkState::Broken, format!("{huge} of {all} on huge pages"))
         }
         HugePageUse::None => link(LinkState::Broken, on_base(host, instance)),
-        HugePageUse::Unknown => link(LinkState::Unknown, need::why_unknown(host, instance).to_string()),
+        HugePageUse::Unknown => link(LinkState::Unknown, demand::why_unknown(host, instance).to_string()),
     }
 }
 
 /// `34.0 GiB on 4 KiB pages`; what is on transparent huge pages is said to be there.
 pub(crate) fn on_base(host: &Host, instance: &Instance) -> String {
-    let all = need::on_base_pages(instance).unwrap_or_default();
+    let all = demand::on_base_pages(instance).unwrap_or_default();
     let transparent = instance.transparent.get().unwrap_or_default().min(all);
     let base = all.saturating_sub(transparent);
     let size = host.base_page.get().map_or_else(|| "base".to_owned(), |page| page.to_string());

@@ -6,13 +6,13 @@
 
 pub mod boot;
 pub mod case;
+mod cause;
 mod cgroup;
 pub mod chain;
+pub mod demand;
 pub mod docs;
 pub mod forecast;
-mod lead;
 pub mod login;
-pub mod need;
 pub mod permission;
 pub mod remedy;
 mod rules;
@@ -151,7 +151,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
         let instance = instances.iter().find(|instance| finding.instance == Some(instance.id()));
-        let cause = instance.and_then(|instance| lead::lead(&facts, instance).ok().flatten());
+        let cause = instance.and_then(|instance| cause::cause(&facts, instance).ok().flatten());
         cause.is_none_or(|cause| cause.rule().code != finding.code)
     };
     findings.sort_by_cached_key(|finding| {
@@ -282,7 +282,7 @@ impl Missing {
 }
 
 /// A fact that a rule cannot do without; `what` is its file, and the field where that is not plain.
-pub(crate) fn need<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<&'a T, Missing> {
+pub(crate) fn known<'a, T>(fact: &'a Observed<T>, what: &str) -> Result<&'a T, Missing> {
     fact.known().ok_or_else(|| Missing::Host(Lack::of(what, fact)))
 }
 

@@ -5,7 +5,7 @@ use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, Pag
 
 use crate::sizing::Sized;
 use crate::target::{Goal, Target};
-use crate::{Assessment, cgroup, need, thp};
+use crate::{Assessment, cgroup, demand, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy) -> Option<String> {
@@ -88,7 +88,7 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
 /// The pool that a server takes its pages from.
 fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &InstanceId) -> Option<&'a Goal> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    target.pool(need::page_size(host, instance)?)
+    target.pool(demand::page_size(host, instance)?)
 }
 
 /// Whether a server that refuses to start without huge pages would find them at once: one that is told to insist before is

@@ -4,7 +4,7 @@ use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Host, HugePageUse, Instance};
 
-use crate::{chain, lead, need};
+use crate::{cause, chain, demand};
 
 /// How much of its demand an instance has on huge pages, now or at another moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +57,21 @@ fn exempt(instance: &Instance) -> Option<&'static str> {
     if instance.mechanism == Mechanism::None && !amm {
         return Some("has no way to huge pages of a pool");
     }
-    if lead::is_asm_with_amm(instance) {
+    if cause::is_asm_with_amm(instance) {
         return Some("an ASM instance manages its memory automatically, as it should");
     }
-    if lead::wants_thp(instance) {
+    if cause::wants_thp(instance) {
         return Some("takes transparent huge pages by its own settings");
     }
-    let small = instance.segment_bytes() < need::BIG_SEGMENT && !instance.segments.is_empty();
+    let small = instance.segment_bytes() < demand::BIG_SEGMENT && !instance.segments.is_empty();
     let idle = Kind::of(instance.engine).often_small && instance.asked == Asked::No;
     (small && idle).then_some("does not ask for huge pages and has little memory")
 }
 
 fn lacks(host: &Host, instance: &Instance) -> bool {
-    let demand = need::demand(host, instance).filter(|demand| demand.source == DemandSource::Engine);
+    let demand = demand::of(host, instance).filter(|demand| demand.source == DemandSource::Engine);
     demand.is_some_and(|demand| {
-        let held = need::held(instance, demand.page_size);
+        let held = demand::held(instance, demand.page_size);
         // Pages of another size hold it too.
         held.get() > 0 && held < demand.pages
     })

@@ -5,7 +5,7 @@ use hugewise_engines::ThpAdvice;
 use hugewise_model::{Host, Instance, Lack, Level};
 
 use crate::Missing;
-use crate::lead::wants_thp;
+use crate::cause::wants_thp;
 
 /// What all the instances of a host make of it.
 #[derive(Clone, Debug, Default)]

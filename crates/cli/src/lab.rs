@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hugewise_host::{Door, Source, kernel};
 use hugewise_lab::budget::Gauge;
 use hugewise_lab::cancel::Cancel;
-use hugewise_lab::experiment::{self, Experiment, Options, Outcome as Found, Plan, Progress};
+use hugewise_lab::experiment::{self, Experiment, Options, Outcome as Found, Outline, Progress};
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, Host, Observed};
 use hugewise_report::LabReport;
@@ -148,7 +148,7 @@ pub(crate) fn measure(
 ) -> Result<Outcome, Failure> {
     let failed = |failure: experiment::Failure| Failure::new(failure.to_string());
     let options = common.options();
-    let plan = experiment::plan(experiment, &options, &Gauge::new()).map_err(failed)?;
+    let plan = experiment::outline(experiment, &options, &Gauge::new()).map_err(failed)?;
     if common.plan {
         return planned(common, &plan);
     }
@@ -199,7 +199,7 @@ fn host() -> Host {
     host
 }
 
-fn planned(common: &Common, plan: &Plan) -> Result<Outcome, Failure> {
+fn planned(common: &Common, plan: &Outline) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let written = match common.format {
         PageFormat::Json => hugewise_report::json::lab::write_plan(plan, &mut text),
@@ -214,7 +214,7 @@ fn planned(common: &Common, plan: &Plan) -> Result<Outcome, Failure> {
 }
 
 /// Says what will be done, before it is done. Nobody is left to tell where standard error is closed.
-fn state(plan: &Plan) {
+fn state(plan: &Outline) {
     let mut text = Vec::new();
     if write_plan(plan, &mut text, terminal::layout(ColorChoice::Never, false)).is_ok() {
         let _ = io::stderr().lock().write_all(&text);

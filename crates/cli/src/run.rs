@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use hugewise_engines::describe::{self, Description};
 use hugewise_host::{Door, Source, kernel};
 use hugewise_lab::run::compare::{self, Comparison, Inherited, Runs};
+use hugewise_lab::run::instructions::{self, Instructions, Pages, Surroundings, Wish};
 use hugewise_lab::run::launch::{self, Launch, Memlock, Watch};
-use hugewise_lab::run::plan::{self, Pages, Plan, Surroundings, Wish};
 use hugewise_lab::run::program::{self, Program, Runtime};
 use hugewise_lab::run::refusal::Refusal;
 use hugewise_model::{Bytes, Host, PageSize};
@@ -106,30 +106,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     let wish = Wish { pages: arguments.pages, text: arguments.hugetext, need: arguments.need };
-    let mut plan = match planned(&program, wish, rest) {
-        Ok(plan) => plan,
+    let mut instructions = match planned(&program, wish, rest) {
+        Ok(instructions) => instructions,
         Err(Refusal(why)) => return outcome::complain(&why, Outcome::Ended(REFUSED)),
     };
     if let Some(path) = &arguments.out {
         // Before the program runs, not after.
         outcome::check_writable(path)?;
     }
-    let inherited = prepare(&mut plan);
+    let inherited = prepare(&mut instructions);
     let launch = Launch {
         program: program.path,
         name: name.clone(),
-        settings: plan.arguments.clone(),
+        settings: instructions.arguments.clone(),
         arguments: rest.to_vec(),
-        variables: plan.variables.clone(),
+        variables: instructions.variables.clone(),
     };
     if !arguments.quiet {
-        say(&plan);
+        say(&instructions);
     }
     if arguments.compare {
-        return compared(arguments, &plan, &launch, inherited);
+        return compared(arguments, &instructions, &launch, inherited);
     }
-    if arguments.report || plan.text_from_outside {
-        return watched(arguments, &plan, &launch);
+    if arguments.report || instructions.text_from_outside {
+        return watched(arguments, &instructions, &launch);
     }
     let error = launch.become_it();
     let message = format!("{}: {error}", launch.program.display());
@@ -143,7 +143,7 @@ fn look(name: &OsStr) -> io::Result<Program> {
     program::examine(&file, path.as_deref(), variable("LD_PRELOAD").as_deref())
 }
 
-fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<Plan, Refusal> {
+fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<Instructions, Refusal> {
     let source = hugewise_host::source::Live::new();
     let mut host = Host { live: true, base_page: source.machine().base_page, ..Host::default() };
     kernel::read(&mut Door::new(&source), &mut host);
@@ -151,12 +151,12 @@ fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<
         wish.need = java_needs(&host, &source, page, arguments);
     }
     let there = Surroundings { thp: &host.thp, pools: host.pools.known().map(Vec::as_slice) };
-    plan::plan(program, wish, there, &|name| std::env::var_os(name)?.into_string().ok())
+    instructions::instructions(program, wish, there, &|name| std::env::var_os(name)?.into_string().ok())
 }
 
 /// What a JVM with these arguments takes of the pool at its start: with less it goes on without, after a warning.
 fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsString]) -> Option<Bytes> {
-    let flags = plan::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
+    let flags = instructions::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let command = std::iter::once("java".to_owned()).chain(flags).chain(words).collect();
     let described =
@@ -167,17 +167,19 @@ fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsS
 }
 
 /// What the program inherits from this process: it is set here, and said.
-fn prepare(plan: &mut Plan) -> Inherited {
+fn prepare(instructions: &mut Instructions) -> Inherited {
     let memlock = launch::raise_memlock();
     let (before, after) = memlock;
     if before.0 != after.0 {
-        plan.done.push(format!("memlock raised from {} to {}", limit(before), limit(after)));
+        instructions.done.push(format!("memlock raised from {} to {}", limit(before), limit(after)));
     }
     let thp_kept_away = launch::thp_is_kept_away().unwrap_or(false);
     if thp_kept_away {
         match launch::keep_thp_away(false) {
-            Ok(()) => plan.done.push("THP had been taken from this process (PR_SET_THP_DISABLE); given back".into()),
-            Err(error) => plan.caveats.push(format!("THP is taken from this process, and stays so: {error}")),
+            Ok(()) => {
+                instructions.done.push("THP had been taken from this process (PR_SET_THP_DISABLE); given back".into())
+            }
+            Err(error) => instructions.caveats.push(format!("THP is taken from this process, and stays so: {error}")),
         }
     }
     Inherited { memlock, thp_kept_away }
@@ -188,9 +190,9 @@ fn limit(memlock: Memlock) -> String {
 }
 
 /// Says on standard error how it is done. Nobody is left to tell where that is closed.
-fn say(plan: &Plan) {
+fn say(instructions: &Instructions) {
     let mut text = Vec::new();
-    let started = Started { done: &plan.done, caveats: &plan.caveats };
+    let started = Started { done: &instructions.done, caveats: &instructions.caveats };
     if started
         .write_text(&mut text, Layout { palette: Palette::Plain, ..terminal::layout(ColorChoice::Never, false) })
         .is_ok()
@@ -199,8 +201,8 @@ fn say(plan: &Plan) {
     }
 }
 
-fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcome, Failure> {
-    let how = Watch { detached: false, text: plan.text_from_outside };
+fn watched(arguments: &Arguments, instructions: &Instructions, launch: &Launch) -> Result<Outcome, Failure> {
+    let how = Watch { detached: false, text: instructions.text_from_outside };
     let watched = match launch::watch(launch, how) {
         Ok(watched) => watched,
         Err(error) => {
@@ -209,7 +211,7 @@ fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcom
         }
     };
     if arguments.report || arguments.hugetext {
-        let reported = report(arguments, plan, &Runs { with: vec![watched.clone()], ..Runs::default() });
+        let reported = report(arguments, instructions, &Runs { with: vec![watched.clone()], ..Runs::default() });
         if let Err(failure) = reported {
             // Its own exit code is what its caller goes by.
             let _ = outcome::complain(failure.message(), Outcome::Fine);
@@ -223,7 +225,12 @@ fn watched(arguments: &Arguments, plan: &Plan, launch: &Launch) -> Result<Outcom
     Ok(Outcome::Ended(launch::end_like(watched.status)))
 }
 
-fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inherited) -> Result<Outcome, Failure> {
+fn compared(
+    arguments: &Arguments,
+    instructions: &Instructions,
+    launch: &Launch,
+    inherited: Inherited,
+) -> Result<Outcome, Failure> {
     let facts = rustix::fs::fstat(io::stdin()).map_err(|error| Failure::new(format!("standard input: {error}")));
     let kind = rustix::fs::FileType::from_raw_mode(facts?.st_mode);
     if kind == rustix::fs::FileType::Fifo && !io::stdin().is_terminal() {
@@ -234,13 +241,13 @@ fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inhe
     let runs = compare::compare(
         launch,
         inherited,
-        Comparison { rounds: arguments.runs, by_chance: plan.by_chance },
+        Comparison { rounds: arguments.runs, by_chance: instructions.by_chance },
         &mut progress,
     );
     terminal::done();
     match runs.map_err(|error| Failure::new(format!("{}: {error}", launch.program.display())))? {
         Ok(runs) => {
-            report(arguments, plan, &runs)?;
+            report(arguments, instructions, &runs)?;
             Ok(Outcome::Fine)
         }
         Err(failed) => {
@@ -251,19 +258,19 @@ fn compared(arguments: &Arguments, plan: &Plan, launch: &Launch, inherited: Inhe
     }
 }
 
-fn report(arguments: &Arguments, plan: &Plan, runs: &Runs) -> Result<(), Failure> {
+fn report(arguments: &Arguments, instructions: &Instructions, runs: &Runs) -> Result<(), Failure> {
     let command: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let pages = match arguments.pages {
         Pages::Thp => "thp".to_owned(),
         Pages::Huge(PageSize::GIB_1) => "1G".to_owned(),
         Pages::Huge(_) => "2M".to_owned(),
     };
-    let noticed = if plan.by_chance { compare::noticed(&runs.with, &runs.set_aside) } else { Vec::new() };
+    let noticed = if instructions.by_chance { compare::noticed(&runs.with, &runs.set_aside) } else { Vec::new() };
     let report = RunReport {
         command: &command,
         pages: &pages,
-        done: &plan.done,
-        caveats: &plan.caveats,
+        done: &instructions.done,
+        caveats: &instructions.caveats,
         noticed: &noticed,
         set_aside: &runs.set_aside,
         with: &runs.with,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugewise_advice::need;
+use hugewise_advice::demand;
 use hugewise_advice::standing::{Standing, standing};
 use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files, named};
@@ -112,7 +112,7 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     for (log, at) in given.iter_mut().zip(&matched) {
         let instance = at.and_then(|at| scene.found.instances.get(at));
         log.asked_page_size = match instance {
-            Some(instance) => need::page_size(&scene.host, instance),
+            Some(instance) => demand::page_size(&scene.host, instance),
             None => scene.host.default_huge_page.get(),
         };
     }

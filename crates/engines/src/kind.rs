@@ -191,7 +191,7 @@ impl Kind {
     /// The kind that an engine is of.
     pub fn of(engine: Engine) -> &'static Self {
         let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
-        crate::kinds().iter().find(named).copied().unwrap_or(&crate::other::KIND)
+        crate::kinds().iter().find(named).copied().unwrap_or(&crate::unrecognised::KIND)
     }
 
     /// What people call one of its engines.

@@ -3,6 +3,7 @@
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+mod bare_segment;
 pub mod connect;
 pub mod describe;
 mod described;
@@ -17,8 +18,6 @@ pub mod named;
 mod next;
 pub mod options;
 pub mod oracle;
-pub mod other;
-mod plain;
 pub mod postgresql;
 pub mod qemu;
 pub mod redis;
@@ -29,6 +28,7 @@ mod start;
 mod testing;
 mod touched;
 mod transparent;
+pub mod unrecognised;
 mod versions;
 mod vouch;
 
@@ -52,7 +52,7 @@ static KINDS: &[&Kind] = &[
     &redis::KIND,
     &mongodb::KIND,
     &qemu::KIND,
-    &other::KIND,
+    &unrecognised::KIND,
 ];
 
 /// What an engine looks at.

@@ -6,8 +6,8 @@
 
 mod decide;
 mod facts;
+mod lasting;
 mod scope;
-mod standing;
 mod summary;
 
 use self::facts::Facts;
@@ -37,7 +37,7 @@ pub fn incidents(history: &mut History) {
             None => left.extend(cluster.signatures),
         }
     }
-    let (standing, rest) = standing::findings(&observations, &lasting, &found);
+    let (standing, rest) = lasting::findings(&observations, &lasting, &found);
     found.extend(standing);
     left.extend(rest);
     left.sort_by_key(|signature| (signature.from, signature.kind));

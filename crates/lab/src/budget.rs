@@ -36,7 +36,7 @@ pub enum NotTold {
 
 /// Memory and processes that may be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Available {
     /// `MemTotal`.
     pub total: Bytes,
     /// `MemAvailable`, or less where a cgroup of this process allows less. Swap is not counted.
@@ -45,7 +45,7 @@ pub struct Room {
     pub processes: Option<u64>,
 }
 
-impl Room {
+impl Available {
     /// What an experiment leaves free at least.
     pub fn floor(&self) -> Bytes {
         self.total.shared_by(FLOOR_SHARE).unwrap_or_default().max(LEAST_FLOOR)
@@ -124,13 +124,13 @@ impl Gauge {
     ///
     /// # Errors
     /// Where the kernel does not say how much memory is available.
-    pub fn read(&self) -> Result<Room, NotTold> {
+    pub fn read(&self) -> Result<Available, NotTold> {
         let mut door = Door::new(&self.source);
         let memory = meminfo::read(&mut door).into_known().map(|all| all.memory);
         let (total, available) = memory
             .and_then(|memory| Some((memory.total.into_known()?, memory.available.into_known()?)))
             .ok_or(NotTold::Available)?;
-        let mut room = Room { total, available, processes: None };
+        let mut room = Available { total, available, processes: None };
         for capped in &self.capped {
             let limit = door.parse(&capped.limit, cgroup_hugetlb::parse).into_known();
             let Some(Limit::At(limit)) = limit else { continue };
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_a_twentieth_and_never_tiny() {
-        let room = |total, available| Room {
+        let room = |total, available| Available {
             total: Bytes::from_gib(total),
             available: Bytes::from_gib(available),
             processes: None,

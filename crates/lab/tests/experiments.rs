@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hugewise_lab::budget::Gauge;
 use hugewise_lab::cancel::Cancel;
-use hugewise_lab::experiment::{Experiment, Options, Outcome, plan, run};
+use hugewise_lab::experiment::{Experiment, Options, Outcome, outline, run};
 use hugewise_lab::experiments::logins::Logins;
 use hugewise_lab::experiments::page_tables::PageTables;
 use hugewise_lab::results::Run;
@@ -28,7 +28,7 @@ fn program() -> PathBuf {
 
 fn done(experiment: &mut dyn Experiment, rounds: u32, cancel: &Cancel) -> Outcome {
     let options = Options { rounds, warm_ups: 0, ..Options::default() };
-    let planned = plan(experiment, &options, &Gauge::new()).unwrap();
+    let planned = outline(experiment, &options, &Gauge::new()).unwrap();
     assert_eq!(planned.refusal, None);
     run(experiment, &options, planned, cancel, &mut |_| {}).unwrap()
 }

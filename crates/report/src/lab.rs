@@ -105,7 +105,7 @@ pub(crate) fn groups(outcome: &Outcome) -> Vec<Vec<&Run>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use hugewise_advice::forecast::of_forked;
-    use hugewise_lab::experiment::{Plan, Planned};
+    use hugewise_lab::experiment::{Outline, Planned};
     use hugewise_lab::results::Better;
     use hugewise_model::{Engine, PageSize};
 
@@ -154,7 +154,7 @@ pub(crate) mod tests {
             left_out: left_out.map(str::to_owned),
         };
         Outcome {
-            plan: Plan {
+            plan: Outline {
                 experiment: "page-tables".into(),
                 engine: "standin".into(),
                 variants: vec![

@@ -9,7 +9,7 @@ use super::line::{self, Reserved};
 use super::writes::{Targets, hits};
 use super::{command_line, default_size};
 use crate::words::pool_file;
-use crate::{Missing, need};
+use crate::{Missing, known};
 
 /// The pool of one page size as the next boot leaves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ enum Target {
 /// # Errors
 /// A file that counts could not be read.
 pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
-    let pools = need(&host.pools, "/sys/kernel/mm/hugepages")?;
+    let pools = known(&host.pools, "/sys/kernel/mm/hugepages")?;
     pools.iter().map(|pool| pool_at_boot(host, pool.page_size)).collect()
 }
 

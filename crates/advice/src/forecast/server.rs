@@ -6,7 +6,7 @@ use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Host, HugePageUse, Instance, PageSize};
 
 use super::tables::{Addresses, Tables, process_tables, shared_tables};
-use crate::need;
+use crate::demand;
 
 /// Below so many live sessions their mean may say little of what a session touches: whoever warns goes by the most.
 const SESSIONS_TO_TRUST: u64 = 10;
@@ -96,7 +96,7 @@ impl<'a> Server<'a> {
         Self {
             instance,
             base,
-            stretches: need::stretches(instance),
+            stretches: demand::stretches(instance),
             live: live(host, instance, base).filter(|_| processes),
             page_now: page_now(instance, base),
             idle: None,

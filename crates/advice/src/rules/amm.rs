@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, Remedy};
 
-use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
+use crate::cause::{Cause, cause, pain};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW402"),
@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    if lead(facts, instance)? != Some(Lead::Amm) {
+    if cause(facts, instance)? != Some(Cause::Amm) {
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
@@ -32,7 +32,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     for name in ["memory_target", "memory_max_target"] {
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
     }
-    let sga = need::on_base_pages(instance).unwrap_or_default().get() >> 20;
+    let sga = demand::on_base_pages(instance).unwrap_or_default().get() >> 20;
     let settings = [
         "# in sqlplus / as sysdba, with the PGA that it needs:".to_owned(),
         "# ALTER SYSTEM RESET memory_target SCOPE=SPFILE;".into(),
@@ -41,8 +41,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     ];
     let what = format!("take {} off AMM: sga_target instead of memory_target", instance.title());
     let mut remedies = vec![Remedy::by_commands(what, settings)];
-    remedies.extend(leads::cure(facts, instance));
-    let cost = leads::cost(facts, instance);
+    remedies.extend(causes::cure(facts, instance));
+    let cost = causes::cost(facts, instance);
     let level = pain(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }

@@ -2,7 +2,7 @@ use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
-use crate::{Docs, Facts, Missing, Rule, need};
+use crate::{Docs, Facts, Missing, Rule, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW603"),
@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
     let boot = &moments.boot;
     let fails = boot.standing == Standing::DoesNotStart;
-    if !boot.is_worse_than(&moments.restart) || (!fails && instance.segment_bytes() < need::BIG_SEGMENT) {
+    if !boot.is_worse_than(&moments.restart) || (!fails && instance.segment_bytes() < demand::BIG_SEGMENT) {
         return Ok(None);
     }
     let why = boot.why.clone().unwrap_or_default();

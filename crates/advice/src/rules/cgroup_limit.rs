@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
 use crate::words::{boot_name, shell_word};
-use crate::{Docs, Facts, Missing, Rule, cgroup, lead};
+use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW702"),
@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         pool.total.get() != Some(PageCount::ZERO) || pool.overcommit.get().is_some_and(|it| it > PageCount::ZERO)
     });
     let empty = facts.host.pools.is_known() && pools.next().is_none();
-    if empty && lead::lead(facts, instance)?.is_none() {
+    if empty && cause::cause(facts, instance)?.is_none() {
         return Ok(None);
     }
     let Some(lack) = cgroup::shortage(facts.host, instance)? else { return Ok(None) };

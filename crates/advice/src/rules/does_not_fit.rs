@@ -1,8 +1,8 @@
 use hugewise_model::{Asked, Finding, Instance, Level};
 
-use crate::lead::{Lead, lead, pain};
+use crate::cause::{Cause, cause, pain};
 use crate::words::{list, pool_file};
-use crate::{Docs, Facts, Missing, Rule, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW204"),
@@ -25,17 +25,17 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    if lead(facts, instance)? != Some(Lead::DoesNotFit) {
+    if cause(facts, instance)? != Some(Cause::DoesNotFit) {
         return Ok(None);
     }
     let host = facts.host;
-    let Some(more) = need::more(host, instance) else { return Ok(None) };
+    let Some(more) = demand::more(host, instance) else { return Ok(None) };
     let page = more.page_size;
     let title = instance.title();
-    let room = facts.situation.room(instance);
-    let left = room.map(|room| room.left).or_else(|| need::obtainable(host.pool(page)?)).unwrap_or_default();
-    let after = room.map(after).unwrap_or_default();
-    let (mut level, then) = leads::next_start(instance, pain(facts, instance));
+    let share = facts.situation.share(instance);
+    let left = share.map(|share| share.left).or_else(|| demand::obtainable(host.pool(page)?)).unwrap_or_default();
+    let after = share.map(after).unwrap_or_default();
+    let (mut level, then) = causes::next_start(instance, pain(facts, instance));
     let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}{then}", more.pages);
     let short = format!("it needs {} pages of {page}; {left} are left for it{then}", more.pages);
     let mut evidence = Vec::new();
@@ -47,20 +47,20 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(format!("{}: {}", pool_file(page, "free_hugepages"), count(&pool.free)));
         evidence.push(format!("{}: {}", pool_file(page, "resv_hugepages"), count(&pool.reserved)));
     }
-    let cost = leads::cost(facts, instance);
+    let cost = causes::cost(facts, instance);
     if instance.asked == Asked::Raises {
         level = Level::Info;
         evidence.push("it raises the pool itself at its start; that fails where memory is fragmented".into());
     }
-    let remedies = leads::cure(facts, instance);
+    let remedies = causes::cure(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
 /// ` after oracle A and oracle B`
-fn after(room: &need::Room) -> String {
-    let mut before: Vec<String> = room.before.iter().map(ToString::to_string).collect();
-    if room.more_before > 0 {
-        before.push(format!("{} more", room.more_before));
+fn after(share: &demand::Share) -> String {
+    let mut before: Vec<String> = share.before.iter().map(ToString::to_string).collect();
+    if share.more_before > 0 {
+        before.push(format!("{} more", share.more_before));
     }
     if before.is_empty() { String::new() } else { format!(" after {}", list(&before)) }
 }

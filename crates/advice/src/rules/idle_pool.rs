@@ -1,10 +1,10 @@
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, Remedy};
 
+use crate::cause::cure;
 use crate::chain::is_amm;
-use crate::lead::cure;
 use crate::target::is_kept_off;
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, chain, need};
+use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
 /// A pool of which at least this part is available to anyone is idle.
 const IDLE: f64 = 0.5;
@@ -34,11 +34,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
-    let pools = crate::need(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
+    let pools = crate::known(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
     let mut findings = Vec::new();
     for pool in pools {
         let page = pool.page_size;
-        let Some(need::Counts { total, free, reserved }) = need::counts(pool)? else { continue };
+        let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { continue };
         let available = free.saturating_sub(reserved);
         let idle = available.of(page);
         if idle < LEAST || idle.part_of(total.of(page)).is_none_or(|part| part < IDLE) {
@@ -57,7 +57,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
             (wants || is_amm(instance) || is_kept_off(facts, instance))
                 && lacks
-                && need::page_size(facts.host, instance) == Some(page)
+                && demand::page_size(facts.host, instance) == Some(page)
                 && facts.chain(instance).is_some()
         });
         let could: Vec<_> = could.collect();

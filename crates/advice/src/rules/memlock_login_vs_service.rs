@@ -3,7 +3,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
 
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, login, need, permission};
+use crate::{Docs, Facts, Missing, Rule, chain, demand, login, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW302"),
@@ -26,7 +26,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let host = facts.host;
-    if instance.mechanism != Mechanism::SysvShm || instance.segment_bytes() < need::BIG_SEGMENT {
+    if instance.mechanism != Mechanism::SysvShm || instance.segment_bytes() < demand::BIG_SEGMENT {
         return Ok(None);
     }
     let Some(name) = instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) else { return Ok(None) };
@@ -53,7 +53,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
     };
     if !host.configuration.limits.is_absent() {
-        crate::need(&host.configuration.limits, "/etc/security/limits.conf and limits.d")?;
+        crate::known(&host.configuration.limits, "/etc/security/limits.conf and limits.d")?;
     }
     let Some(process) = host.process(instance.pid) else {
         let what = format_args!("/proc/{}/status", instance.pid);

@@ -1,8 +1,8 @@
 use hugewise_model::{Asked, Bytes, Finding, Instance, Level};
 
-use crate::lead::{Lead, lead, pain};
+use crate::cause::{Cause, cause, pain};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW201"),
@@ -28,7 +28,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    if lead(facts, instance)? != Some(Lead::NoPool) {
+    if cause(facts, instance)? != Some(Cause::NoPool) {
         return Ok(None);
     }
     let host = facts.host;
@@ -40,18 +40,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(transparent) if transparent > Bytes::ZERO => "no pool of huge pages is configured",
         _ => "no huge pages are configured",
     };
-    let (level, then) = leads::next_start(instance, level);
+    let (level, then) = causes::next_start(instance, level);
     let summary = format!("{} holds {held}; {why}{then}", instance.title());
     let short = format!("it holds {held}; {why}");
     let mut evidence = Vec::new();
-    if let Some(page) = need::page_size(host, instance) {
+    if let Some(page) = demand::page_size(host, instance) {
         evidence.push(format!("{}: 0", pool_file(page, "nr_hugepages")));
     }
     if let Some(setting) = &instance.setting {
         evidence.push(setting.to_string());
     }
-    let remedies = leads::cure(facts, instance);
-    let cost = leads::cost(facts, instance);
+    let remedies = causes::cure(facts, instance);
+    let cost = causes::cost(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

@@ -1,7 +1,7 @@
 use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
 use crate::words::list;
-use crate::{Docs, Facts, Missing, Rule, chain, need};
+use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
 /// Nodes may differ by this part of an equal share.
 const TOLERATED: f64 = 0.2;
@@ -30,7 +30,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if host.nodes.is_absent() {
         return Ok(Vec::new());
     }
-    let nodes = crate::need(&host.nodes, "/sys/devices/system/node")?;
+    let nodes = crate::known(&host.nodes, "/sys/devices/system/node")?;
     let with_memory: Vec<u32> =
         nodes.iter().filter(|node| node.total.get() != Some(Bytes::ZERO)).map(|node| node.id).collect();
     let Ok(count) = u64::try_from(with_memory.len()) else { return Ok(Vec::new()) };
@@ -44,8 +44,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             .instances
             .iter()
             .filter(|instance| {
-                let holds = need::held(instance, page) > PageCount::ZERO;
-                let wants = instance.huge_pages != HugePageUse::All && need::page_size(host, instance) == Some(page);
+                let holds = demand::held(instance, page) > PageCount::ZERO;
+                let wants = instance.huge_pages != HugePageUse::All && demand::page_size(host, instance) == Some(page);
                 holds || (wants && facts.chain(instance).is_some())
             })
             .collect();
@@ -60,7 +60,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let Some(node) = pool.nodes.iter().find(|node| node.node == *id) else {
                 return Err(Missing::Host(Lack::new(file, Reason::Absent)));
             };
-            let total = *crate::need(&node.total, &file)?;
+            let total = *crate::known(&node.total, &file)?;
             evidence.push(format!("{file}: {total}"));
             pages.push(total);
         }

@@ -2,9 +2,9 @@ use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, Remedy};
 
-use crate::lead::{Lead, lead};
+use crate::cause::{Cause, cause};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need, stranger};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand, stranger};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW403"),
@@ -29,14 +29,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if no_longer_asks(instance) {
         return Ok(Some(until_its_next_start(instance)));
     }
-    if lead(facts, instance)? != Some(Lead::NotAsked) {
+    if cause(facts, instance)? != Some(Cause::NotAsked) {
         return Ok(None);
     }
     let host = facts.host;
-    let level = leads::not_asked(facts, instance);
+    let level = causes::not_asked(facts, instance);
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
     evidence.push(chain::seen_on_base(host, instance));
-    if let Some((page, available)) = leads::idle_pages_for(facts, instance) {
+    if let Some((page, available)) = causes::idle_pages_for(facts, instance) {
         evidence.push(format!("{}: {available} of them available", pool_file(page, "nr_hugepages")));
     }
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
@@ -47,12 +47,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let short = format!("it {how} huge pages{setting}");
     // A note is no part of a plan, unless somebody asks for it.
     let remedies = if level >= Level::Warn {
-        leads::cure(facts, instance)
+        causes::cure(facts, instance)
     } else {
         let what = format!("if it is worth it to you, plan for it by name: {}", stranger::plan_for(instance));
         vec![Remedy::Consider(what)]
     };
-    let cost = if threads { None } else { leads::cost(facts, instance) };
+    let cost = if threads { None } else { causes::cost(facts, instance) };
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
@@ -62,7 +62,7 @@ fn no_longer_asks(instance: &Instance) -> bool {
     Kind::of(instance.engine).only_by_settings
         && matches!(instance.asked, Asked::No | Asked::Cannot)
         && instance.huge_pages == HugePageUse::All
-        && instance.segment_bytes() >= need::BIG_SEGMENT
+        && instance.segment_bytes() >= demand::BIG_SEGMENT
 }
 
 fn until_its_next_start(instance: &Instance) -> Finding {

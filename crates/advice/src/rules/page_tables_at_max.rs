@@ -2,10 +2,10 @@ use hugewise_engines::Kind;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Finding, HugePageUse, Instance, Lack, Level, PageCount, Remedy};
 
+use crate::cause::{PAGE_TABLES_HURT, cure, is_big};
 use crate::forecast::{self, Basis};
-use crate::lead::{PAGE_TABLES_HURT, cure, is_big};
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, need};
+use crate::{Docs, Facts, Missing, Rule, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW102"),
@@ -35,8 +35,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let host = facts.host;
-    let base = *crate::need(&host.base_page, "base page size")?;
-    let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
+    let base = *crate::known(&host.base_page, "base page size")?;
+    let total = *crate::known(&host.memory.total, "/proc/meminfo MemTotal")?;
     let Some(max) = instance.max_sessions.get() else {
         if !Kind::of(instance.engine).counts_sessions {
             return Ok(None);
@@ -64,7 +64,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if let Some(now) = instance.page_tables.get() {
         evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));
     }
-    let huge = need::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
+    let huge = demand::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
     let cost = huge.map(|huge| format!("{weighed} of page tables on base pages, {} on huge pages", huge.total));
     let mut remedies = cure(facts, instance);
     remedies.push(Remedy::Consider("or allow fewer sessions in its settings".into()));

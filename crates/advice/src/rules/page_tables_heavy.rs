@@ -2,9 +2,9 @@ use hugewise_model::instance::SessionModel;
 use hugewise_model::page_tables::{ERROR, NOTE, NOTE_BYTES, WARN};
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Remedy};
 
-use crate::lead;
+use crate::cause;
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, forecast, need};
+use crate::{Docs, Facts, Missing, Rule, demand, forecast};
 
 /// So many instances are named.
 const NAMED: usize = 3;
@@ -37,8 +37,8 @@ const WEIGHS: f64 = 0.1;
 
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let memory = &facts.host.memory;
-    let tables = *crate::need(&memory.page_tables, "/proc/meminfo PageTables")?;
-    let total = *crate::need(&memory.total, "/proc/meminfo MemTotal")?;
+    let tables = *crate::known(&memory.page_tables, "/proc/meminfo PageTables")?;
+    let total = *crate::known(&memory.total, "/proc/meminfo MemTotal")?;
     let part = tables.part_of(total).unwrap_or_default();
     let level = match part {
         part if part >= ERROR => Level::Error,
@@ -66,7 +66,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let weighs = |own: Bytes| own.part_of(tables).is_some_and(|part| part >= WEIGHS);
     let cure = causes.iter().filter(|(own, _)| weighs(*own)).map(|(_, instance)| *instance).find(|it| on_base(it));
     let mut remedies = match cure {
-        Some(instance) if instance.is_vouched() => lead::cure(facts, instance),
+        Some(instance) if instance.is_vouched() => cause::cure(facts, instance),
         Some(instance) => vec![Remedy::Consider(format!("put {} on huge pages", instance.title()))],
         None => vec![Remedy::Consider("find the processes that have them: VmPTE in /proc/PID/status".into())],
     };
@@ -77,7 +77,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
 fn on_base(instance: &Instance) -> bool {
     let base = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
     base && instance.session_model == SessionModel::Processes
-        && need::on_base_pages(instance).is_some_and(|base| base >= need::BIG_SEGMENT)
+        && demand::on_base_pages(instance).is_some_and(|base| base >= demand::BIG_SEGMENT)
 }
 
 #[cfg(test)]

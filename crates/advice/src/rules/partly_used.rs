@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, LinkName};
 
-use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads};
+use crate::cause::{Cause, cause, pain};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW203"),
@@ -23,7 +23,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    if lead(facts, instance)? != Some(Lead::Partly) {
+    if cause(facts, instance)? != Some(Cause::Partly) {
         return Ok(None);
     }
     let (huge, all) = (instance.huge_bytes(), instance.segment_bytes());
@@ -33,8 +33,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence = vec![format!("/proc/{}/maps and the page size of its mappings", instance.pid)];
     let room = facts.chain(instance).and_then(|chain| chain.links.iter().find(|link| link.name == LinkName::Room));
     evidence.extend(room.map(|room| room.evidence.clone()));
-    let cost = leads::cost(facts, instance);
-    let remedies = leads::cure(facts, instance);
+    let cost = causes::cost(facts, instance);
+    let remedies = causes::cure(facts, instance);
     let level = pain(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }

@@ -32,11 +32,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
     let raises = facts.instances.iter().any(|instance| instance.asked == Asked::Raises);
     let mut findings = Vec::new();
-    for pool in crate::need(&host.pools, "/sys/kernel/mm/hugepages")? {
+    for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
         let steps = boot::pool(host, page)?;
         let file = pool_file(page, "nr_hugepages");
-        let total = *crate::need(&pool.total, &file)?;
+        let total = *crate::known(&pool.total, &file)?;
         let now = total.saturating_sub(pool.surplus.get().unwrap_or_default());
         let winner = steps.last();
         let next = PageCount(winner.map_or(0, |step| step.value));

@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Level, PageCount, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, boot, need};
+use crate::{Docs, Facts, Missing, Rule, boot, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW207"),
@@ -27,12 +27,12 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
     let mut findings = Vec::new();
-    for pool in crate::need(&host.pools, "/sys/kernel/mm/hugepages")? {
+    for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
         let steps = boot::pool(host, page)?;
         let Some(step) = steps.last() else { continue };
         let file = pool_file(page, "nr_hugepages");
-        let total = *crate::need(&pool.total, &file)?;
+        let total = *crate::known(&pool.total, &file)?;
         let has = total.saturating_sub(pool.surplus.get().unwrap_or_default());
         let asked = PageCount(step.value);
         if has >= asked {
@@ -42,7 +42,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let short = summary.clone();
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
         let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
-        let remedy = match part.filter(|part| *part > need::LARGEST_POOL) {
+        let remedy = match part.filter(|part| *part > demand::LARGEST_POOL) {
             Some(part) => {
                 let part = percent(part);
                 Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", step.place))

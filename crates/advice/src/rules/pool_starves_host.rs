@@ -1,10 +1,10 @@
 use hugewise_model::{Bytes, Finding, Level, PageCount, PageSize, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, need};
+use crate::{Docs, Facts, Missing, Rule, demand};
 
 /// Beyond this part of memory all pools together leave too little: sizing guides stop at 70 to 80 %.
-const LARGEST: f64 = need::LARGEST_POOL;
+const LARGEST: f64 = demand::LARGEST_POOL;
 /// From this part on a host that has no memory left is short because of its pools.
 const HALF: f64 = 0.5;
 /// A host that can give out less than this part of its memory is at its end.
@@ -34,12 +34,12 @@ pub(crate) static RULE: Rule = Rule {
 
 pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
-    let total = *crate::need(&host.memory.total, "/proc/meminfo MemTotal")?;
-    let pools = crate::need(&host.pools, "/sys/kernel/mm/hugepages")?;
+    let total = *crate::known(&host.memory.total, "/proc/meminfo MemTotal")?;
+    let pools = crate::known(&host.pools, "/sys/kernel/mm/hugepages")?;
     let mut taken = Bytes::ZERO;
     let mut evidence = Vec::new();
     for pool in pools {
-        let pages = *crate::need(&pool.total, &pool_file(pool.page_size, "nr_hugepages"))?;
+        let pages = *crate::known(&pool.total, &pool_file(pool.page_size, "nr_hugepages"))?;
         let memory = pages.of(pool.page_size);
         taken += memory;
         if memory > Bytes::ZERO {
@@ -52,7 +52,7 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     let field = if host.memory.available.is_absent() { &host.memory.free } else { &host.memory.available };
     let name = if host.memory.available.is_absent() { "MemFree" } else { "MemAvailable" };
-    let left = *crate::need(field, &format!("/proc/meminfo {name}"))?;
+    let left = *crate::known(field, &format!("/proc/meminfo {name}"))?;
     evidence.push(format!("/proc/meminfo {name}: {left} of MemTotal {total}"));
     let left_part = left.part_of(total).unwrap_or_default();
     let watermark = high_watermarks(facts);

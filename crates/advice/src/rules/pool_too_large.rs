@@ -1,7 +1,7 @@
 use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
 
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, need};
+use crate::{Docs, Facts, Missing, Rule, demand};
 
 /// Spare pages up to this part of a pool are what careful people set aside.
 const SPARE: f64 = 0.1;
@@ -28,22 +28,22 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
-    let pools = crate::need(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
+    let pools = crate::known(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
     let mut findings = Vec::new();
     for pool in pools {
         let page = pool.page_size;
-        let Some(need::Counts { total, free, reserved }) = need::counts(pool)? else { continue };
+        let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { continue };
         let available = free.saturating_sub(reserved);
         let mut wanted = PageCount::ZERO;
         for instance in facts.instances {
-            let this_size = need::page_size(facts.host, instance) == Some(page);
+            let this_size = demand::page_size(facts.host, instance) == Some(page);
             if !this_size || facts.chain(instance).is_none() || instance.huge_pages == HugePageUse::All {
                 continue;
             }
-            match need::more(facts.host, instance) {
+            match demand::more(facts.host, instance) {
                 Some(more) => wanted = wanted + more.pages,
                 None if instance.huge_pages == HugePageUse::Unknown => {
-                    return Err(need::why_unknown(facts.host, instance).of_host());
+                    return Err(demand::why_unknown(facts.host, instance).of_host());
                 }
                 None => {}
             }

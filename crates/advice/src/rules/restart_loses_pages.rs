@@ -2,7 +2,7 @@ use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
 
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
-use crate::{Docs, Facts, Missing, Rule, lead, need};
+use crate::{Docs, Facts, Missing, Rule, cause, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW210"),
@@ -54,10 +54,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 
 /// Whether a server is large enough, and no cause of its own says it already.
 fn is_told(facts: &Facts<'_>, instance: &Instance, fails: bool) -> Result<bool, Missing> {
-    if instance.huge_pages == HugePageUse::None && lead::lead(facts, instance)?.is_some() {
+    if instance.huge_pages == HugePageUse::None && cause::cause(facts, instance)?.is_some() {
         return Ok(false);
     }
-    Ok(fails || instance.segment_bytes() >= need::BIG_SEGMENT)
+    Ok(fails || instance.segment_bytes() >= demand::BIG_SEGMENT)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Finding, Instance, Level, LinkState, Remedy};
 
-use crate::lead::{Lead, lead, pain};
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads};
+use crate::cause::{Cause, cause, pain};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW209"),
@@ -25,7 +25,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
-    if !asks || lead(facts, instance)? != Some(Lead::Restart) {
+    if !asks || cause(facts, instance)? != Some(Cause::Restart) {
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
@@ -45,7 +45,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         )));
     }
     remedies.push(Remedy::Restart(instance.id()));
-    let cost = leads::cost(facts, instance);
+    let cost = causes::cost(facts, instance);
     // One whose settings insist is told of in any case: it does not run as they say.
     let insists = instance.asked == Asked::Must;
     let level = if insists { pain(facts, instance).max(Level::Warn) } else { pain(facts, instance) };

@@ -1,7 +1,7 @@
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
-use crate::lead::is_big;
+use crate::cause::is_big;
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, permission};
 

@@ -1,7 +1,7 @@
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Finding, Level, Remedy};
 
-use crate::{Docs, Facts, Missing, Rule, chain, need};
+use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW304"),
@@ -29,12 +29,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         all.filter(|(_, segment)| segment.kind == SegmentKind::SystemV)
     };
     let all: Bytes = segments().map(|(_, segment)| segment.size).sum();
-    if all < need::BIG_SEGMENT {
+    if all < demand::BIG_SEGMENT {
         return Ok(Vec::new());
     }
-    let shmmax = *crate::need(&settings.shmmax, "/proc/sys/kernel/shmmax")?;
-    let shmall = *crate::need(&settings.shmall_pages, "/proc/sys/kernel/shmall")?;
-    let base = *crate::need(&facts.host.base_page, "base page size")?;
+    let shmmax = *crate::known(&settings.shmmax, "/proc/sys/kernel/shmmax")?;
+    let shmall = *crate::known(&settings.shmall_pages, "/proc/sys/kernel/shmall")?;
+    let base = *crate::known(&facts.host.base_page, "base page size")?;
     let mut findings = Vec::new();
     let allowed = base.bytes().times(shmall);
     if allowed < all {

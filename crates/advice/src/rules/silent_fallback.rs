@@ -2,8 +2,8 @@ use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Reason, Remedy};
 
-use crate::lead::{is_big, wants_thp};
-use crate::{Docs, Facts, Missing, Rule, boot, chain, need};
+use crate::cause::{is_big, wants_thp};
+use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW401"),
@@ -34,7 +34,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     if instance.asked == Asked::Unknown {
-        let big = instance.segment_bytes() >= need::BIG_SEGMENT;
+        let big = instance.segment_bytes() >= demand::BIG_SEGMENT;
         let lack = || Lack::new(format_args!("settings of {title}"), Reason::Untold("not read"));
         return if big { Err(Missing::Instance(lack())) } else { Ok(None) };
     }
@@ -45,7 +45,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence = vec![setting.clone()];
     let all = instance.huge_pages == HugePageUse::All;
     let (level, what, silently) = if all {
-        if instance.segment_bytes() < need::BIG_SEGMENT {
+        if instance.segment_bytes() < demand::BIG_SEGMENT {
             return Ok(None);
         }
         match next_boot_too_small(facts, instance)? {
@@ -78,7 +78,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 
 /// The pool of the next boot, where it is smaller than what this instance alone needs.
 fn next_boot_too_small(facts: &Facts<'_>, instance: &Instance) -> Result<Option<(PageCount, String)>, Missing> {
-    let Some(demand) = need::demand(facts.host, instance) else { return Ok(None) };
+    let Some(demand) = demand::of(facts.host, instance) else { return Ok(None) };
     let steps = boot::pool(facts.host, demand.page_size)?;
     let (pages, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),

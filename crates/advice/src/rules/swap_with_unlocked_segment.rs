@@ -1,8 +1,8 @@
 use hugewise_model::instance::SegmentKind;
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Observed, Remedy, Segment};
 
-use crate::lead::is_big;
-use crate::{Docs, Facts, Missing, Rule, lead, need};
+use crate::cause::is_big;
+use crate::{Docs, Facts, Missing, Rule, cause, demand};
 
 /// Less swap in use than this is what every host has that has been up for a while.
 const SWAP_IN_USE: Bytes = Bytes::from_mib(64);
@@ -29,7 +29,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
-    let shared = |segment: &&Segment| segment.kind != SegmentKind::Private && segment.size >= need::BIG_SEGMENT;
+    let shared = |segment: &&Segment| segment.kind != SegmentKind::Private && segment.size >= demand::BIG_SEGMENT;
     if instance.huge_pages == HugePageUse::All || !instance.segments.iter().any(|segment| shared(&segment)) {
         return Ok(None);
     }
@@ -46,8 +46,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let memory = &facts.host.memory;
-    crate::need(&memory.swap_total, "/proc/meminfo SwapTotal")?;
-    crate::need(&memory.swap_free, "/proc/meminfo SwapFree")?;
+    crate::known(&memory.swap_total, "/proc/meminfo SwapTotal")?;
+    crate::known(&memory.swap_free, "/proc/meminfo SwapFree")?;
     let used = memory.swap_used().unwrap_or_default();
     if used < SWAP_IN_USE {
         return Ok(None);
@@ -65,11 +65,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     evidence
         .extend(open.iter().map(|segment| format!("{}: {}, {} mappers", segment.name, segment.size, segment.mappers)));
-    let mut remedies = lead::cure(facts, instance);
+    let mut remedies = cause::cure(facts, instance);
     let what = "until it is on huge pages, which are never swapped, keep the kernel from swapping: vm.swappiness=1";
     remedies.push(Remedy::Consider(what.into()));
     let level = if own > Bytes::ZERO { Level::Error } else { Level::Warn };
-    let cost = lead::cost(facts, instance);
+    let cost = cause::cost(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

@@ -27,7 +27,7 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let steps = boot::thp(facts.host)?;
     let Some(last) = steps.last() else { return Ok(Vec::new()) };
-    let now = crate::need(&facts.host.thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?;
+    let now = crate::known(&facts.host.thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?;
     if *now == last.value {
         return Ok(Vec::new());
     }

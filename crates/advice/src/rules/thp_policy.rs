@@ -40,7 +40,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         Some(enabled) => enabled.as_str(),
         // A kernel without THP counts none of it either.
         None if thp.enabled.is_absent() && kernel_has_none(facts) => return Ok(Vec::new()),
-        None => crate::need(&thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?.as_str(),
+        None => crate::known(&thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?.as_str(),
     };
     let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {enabled}")];
     let mut sizes: Vec<PageSize> = Vec::new();

@@ -40,7 +40,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if sessions < FEW {
         return Ok(None);
     }
-    let online = *crate::need(&facts.host.processors.online, "/sys/devices/system/cpu/online")?;
+    let online = *crate::known(&facts.host.processors.online, "/sys/devices/system/cpu/online")?;
     let Some(each) = sessions.checked_div(online).filter(|each| *each >= NOTE) else { return Ok(None) };
     let level = if each >= WARN { Level::Warn } else { Level::Info };
     let count = PageCount(sessions);

@@ -1,8 +1,8 @@
 use hugewise_model::{Finding, Instance, Level, Pool, Remedy};
 
-use crate::lead::{Lead, lead, pain};
+use crate::cause::{Cause, cause, pain};
 use crate::words::pool_file;
-use crate::{Docs, Facts, Missing, Rule, chain, lead as leads, need};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW405"),
@@ -28,22 +28,28 @@ pub(crate) static RULE: Rule = Rule {
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let host = facts.host;
-    match lead(facts, instance)? {
-        Some(Lead::WrongSize) => {}
+    match cause(facts, instance)? {
+        Some(Cause::WrongSize) => {}
         Some(
-            Lead::DoesNotFit | Lead::Partly | Lead::Memlock | Lead::Group | Lead::Cgroup | Lead::Restart | Lead::NoPool,
-        ) if need::cannot_do_with_default(host, instance) => {
+            Cause::DoesNotFit
+            | Cause::Partly
+            | Cause::Memlock
+            | Cause::Group
+            | Cause::Cgroup
+            | Cause::Restart
+            | Cause::NoPool,
+        ) if demand::cannot_do_with_default(host, instance) => {
             return Ok(Some(default_of_one_gib(instance)));
         }
         _ => return Ok(None),
     }
-    let Some(page) = need::page_size(host, instance) else { return Ok(None) };
+    let Some(page) = demand::page_size(host, instance) else { return Ok(None) };
     let others = chain::other_pools(host, page);
     let there = |pool: &&Pool| format!("{} of {}", pool.total.get().unwrap_or_default(), pool.page_size);
     let pools: Vec<String> = others.iter().map(there).collect();
     let held = chain::on_base(host, instance);
     let has = pools.join(", ");
-    let (level, then) = leads::next_start(instance, pain(facts, instance));
+    let (level, then) = causes::next_start(instance, pain(facts, instance));
     let summary = format!("{} asks for {page} pages, and there are none ({has}); {held}{then}", instance.title());
     let short = format!("it asks for {page} pages, and there are none");
     let mut evidence = vec![format!("{}: 0", pool_file(page, "nr_hugepages"))];
@@ -53,8 +59,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(format!("{}: {total}{available}", pool_file(pool.page_size, "nr_hugepages")));
     }
     evidence.extend(instance.settings.get("huge_page_size").or(instance.setting.as_ref()).map(ToString::to_string));
-    let remedies = leads::cure(facts, instance);
-    let cost = leads::cost(facts, instance);
+    let remedies = causes::cure(facts, instance);
+    let cost = causes::cost(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

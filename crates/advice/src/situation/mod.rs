@@ -12,9 +12,9 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
-use crate::{boot, need, stranger};
+use crate::{boot, demand, stranger};
 
-use start::Room;
+use start::Supply;
 pub use start::starting;
 
 /// A time that a host is looked at for.
@@ -113,7 +113,7 @@ impl Moments {
 pub struct Situation {
     of: BTreeMap<InstanceId, Moments>,
     /// What is left of the pools for each server that asks and has not all.
-    rooms: BTreeMap<InstanceId, need::Room>,
+    shares: BTreeMap<InstanceId, demand::Share>,
     /// What they want together, by page size.
     wants: BTreeMap<PageSize, PageCount>,
 }
@@ -125,8 +125,8 @@ impl Situation {
     }
 
     /// What is left of its pool for a server that asks and is not wholly on huge pages.
-    pub fn room(&self, instance: &Instance) -> Option<&need::Room> {
-        self.rooms.get(&instance.id())
+    pub fn share(&self, instance: &Instance) -> Option<&demand::Share> {
+        self.shares.get(&instance.id())
     }
 
     /// Pages that servers which ask for them want beyond those that they hold.
@@ -137,11 +137,11 @@ impl Situation {
     /// Whether a pool has not enough for this server and all that ask.
     pub(crate) fn is_short_of(&self, host: &Host, page: PageSize, instance: &Instance) -> bool {
         let all = self.wanted(page);
-        let own = match self.room(instance) {
+        let own = match self.share(instance) {
             Some(_) => PageCount::ZERO,
-            None => need::more(host, instance).map(|more| more.pages).unwrap_or_default(),
+            None => demand::more(host, instance).map(|more| more.pages).unwrap_or_default(),
         };
-        host.pool(page).and_then(need::obtainable).unwrap_or_default() < all + own
+        host.pool(page).and_then(demand::obtainable).unwrap_or_default() < all + own
     }
 }
 
@@ -160,7 +160,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
             _ => {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| boot.room(instance, page);
+                let after_boot = |page| boot.supply(instance, page);
                 let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
                 Moments {
                     now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
@@ -173,18 +173,18 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     });
     let of = of.collect();
     let known = stranger::known(instances);
-    let rooms = need::rooms(host, &known);
+    let shares = demand::shares(host, &known);
     let mut wants = BTreeMap::<PageSize, PageCount>::new();
-    for room in &rooms {
-        let sum = wants.entry(room.page_size).or_default();
-        *sum = *sum + room.wants;
+    for share in &shares {
+        let sum = wants.entry(share.page_size).or_default();
+        *sum = *sum + share.wants;
     }
-    Situation { of, rooms: rooms.into_iter().map(|room| (room.instance.clone(), room)).collect(), wants }
+    Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants }
 }
 
 fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
     match now {
-        Standing::Unknown => Some(need::why_unknown(host, instance).to_string()),
+        Standing::Unknown => Some(demand::why_unknown(host, instance).to_string()),
         Standing::Partly | Standing::None => {
             let chain = crate::chain::chain(host, instance)?;
             chain.broken().map(|link| format!("{}: {}", link.name.as_str(), link.evidence))
@@ -209,7 +209,7 @@ impl Growth {
 fn growth(host: &Host, instances: &[Instance]) -> Growth {
     let mut all = BTreeMap::<PageSize, PageCount>::new();
     for instance in instances.iter().filter(|instance| instance.is_vouched()) {
-        if let Some(page) = need::page_size(host, instance) {
+        if let Some(page) = demand::page_size(host, instance) {
             let sum = all.entry(page).or_default();
             *sum = *sum + grows_by(host, instance, page);
         }
@@ -218,28 +218,28 @@ fn growth(host: &Host, instances: &[Instance]) -> Growth {
 }
 
 fn grows_by(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
-    let held = need::held(instance, page);
+    let held = demand::held(instance, page);
     if instance.huge_pages != HugePageUse::All || held == PageCount::ZERO {
         return PageCount::ZERO;
     }
-    let demand = need::demand(host, instance).filter(|demand| demand.page_size == page);
+    let demand = demand::of(host, instance).filter(|demand| demand.page_size == page);
     demand.map_or(PageCount::ZERO, |demand| demand.pages.saturating_sub(held))
 }
 
 /// What a server finds of a page size when it starts again after its own stop. Pages that the pool has beyond its size go
 /// with whoever holds them.
-fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth) -> Room {
+fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth) -> Supply {
     let Some(pools) = host.pools.known() else {
-        return Room::Unknown(format!("/sys/kernel/mm/hugepages: {}", host.pools.reason().unwrap_or_default()));
+        return Supply::Unknown(format!("/sys/kernel/mm/hugepages: {}", host.pools.reason().unwrap_or_default()));
     };
     let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else {
-        return Room::None(format!("this kernel has no pool of {page} pages"));
+        return Supply::None(format!("this kernel has no pool of {page} pages"));
     };
     let Some(available) = pool.available() else {
-        return Room::Unknown(format!("free pages of {page}: not known"));
+        return Supply::Unknown(format!("free pages of {page}: not known"));
     };
     let surplus = pool.surplus.get().unwrap_or_default();
-    let held = need::held(instance, page);
+    let held = demand::held(instance, page);
     let gone = surplus.min(held);
     let surplus_left = surplus.saturating_sub(gone);
     let on_demand = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);
@@ -252,7 +252,7 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
         () => String::new(),
     };
-    Room::Pages { pages: room.saturating_sub(others), note }
+    Supply::Pages { pages: room.saturating_sub(others), note }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -325,23 +325,23 @@ impl Boot {
     }
 
     /// The least that an instance may find, whoever starts before it.
-    fn room(&self, instance: &Instance, page: PageSize) -> Room {
+    fn supply(&self, instance: &Instance, page: PageSize) -> Supply {
         let (pool, place) = match self.pools.get(&page) {
             Some(Ok(pool)) => pool,
-            Some(Err(missing)) => return Room::Unknown(missing.clone()),
+            Some(Err(missing)) => return Supply::Unknown(missing.clone()),
             None if self.host.pools.is_known() => {
-                return Room::None(format!("this kernel has no pool of {page} pages"));
+                return Supply::None(format!("this kernel has no pool of {page} pages"));
             }
             None => {
                 let reason = self.host.pools.reason().unwrap_or_default();
-                return Room::Unknown(format!("/sys/kernel/mm/hugepages: {reason}"));
+                return Supply::Unknown(format!("/sys/kernel/mm/hugepages: {reason}"));
             }
         };
         let own = instance.id();
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
         if all <= *pool || !asking.iter().any(|one| one.of != own) {
-            return Room::Pages { pages: *pool, note: format!(" ({place})") };
+            return Supply::Pages { pages: *pool, note: format!(" ({place})") };
         }
         let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
         let pages = pool.saturating_sub(most_taken(&others, *pool));
@@ -349,7 +349,7 @@ impl Boot {
             " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
             asking.len()
         );
-        Room::Pages { pages, note }
+        Supply::Pages { pages, note }
     }
 }
 

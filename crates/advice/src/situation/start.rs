@@ -6,11 +6,11 @@ use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, Next
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
-use crate::{Missing, cgroup, chain, need};
+use crate::{Missing, cgroup, chain, demand};
 
 /// Pages of a size that a server finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Supply {
     /// So many.
     Pages {
         /// Pages.
@@ -30,9 +30,9 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
         return next.clone();
     }
     // What it says itself, a demand a page size; where it does not count at its word, what it has touched.
-    let said = instance.demand.is_some() && need::only_touched(instance).is_none();
+    let said = instance.demand.is_some() && demand::only_touched(instance).is_none();
     let demands =
-        if said { instance.demands().cloned().collect() } else { need::demand(host, instance).into_iter().collect() };
+        if said { instance.demands().cloned().collect() } else { demand::of(host, instance).into_iter().collect() };
     NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
 }
 
@@ -48,7 +48,7 @@ fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
     if let Takes::Pieces(size) = kind(instance).takes {
         return page.pages_for(size);
     }
-    let pieces = need::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
+    let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
     pieces.min().unwrap_or(PageCount(1))
 }
 
@@ -59,7 +59,7 @@ fn kind(instance: &Instance) -> &'static Start {
 /// Pages without which a server does not begin on huge pages; one that grows, as a Java machine's heap does, takes the others
 /// later.
 fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
-    let held = need::held(instance, page);
+    let held = demand::held(instance, page);
     if kind(instance).grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
         held.min(demand)
     } else {
@@ -72,7 +72,7 @@ pub(super) fn outlook(
     host: &Host,
     instance: &Instance,
     start: &NextStart,
-    rooms: &dyn Fn(PageSize) -> Room,
+    supplies: &dyn Fn(PageSize) -> Supply,
 ) -> Outlook {
     let because = |standing, obstacle, why: String| Outlook {
         standing,
@@ -108,13 +108,13 @@ pub(super) fn outlook(
     let mut short = None;
     for demand in &start.demands {
         let page = demand.page_size;
-        let gets = match rooms(page) {
-            Room::Unknown(why) => return unknown(why),
-            Room::None(why) => {
+        let gets = match supplies(page) {
+            Supply::Unknown(why) => return unknown(why),
+            Supply::None(why) => {
                 short = short.or(Some(why));
                 continue;
             }
-            Room::Pages { pages, note } if pages < demand.pages => {
+            Supply::Pages { pages, note } if pages < demand.pages => {
                 there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
@@ -127,7 +127,7 @@ pub(super) fn outlook(
                     if takes { pages } else { PageCount::ZERO }
                 }
             }
-            Room::Pages { .. } => demand.pages,
+            Supply::Pages { .. } => demand.pages,
         };
         // The limit of its cgroup counts for pages that are there to be had.
         match limited(host, instance, start, &Demand { pages: gets, ..demand.clone() }) {

@@ -6,7 +6,7 @@ use hugewise_model::{Bytes, Instance, PageCount, PageSize};
 use super::sessions::{private, private_at, sessions_now, tables_at};
 use super::wanted::Plan;
 use super::{Ask, PoolTarget};
-use crate::need;
+use crate::demand;
 
 /// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
 const FLOOR_PERCENT: u64 = 5;
@@ -100,7 +100,7 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
     let needed = budget.pools + budget.rest();
     budget.left = Some(total.saturating_sub(needed));
-    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(need::largest_pools(total)));
+    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(demand::largest_pools(total)));
     budget
 }
 
@@ -153,7 +153,7 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
     let rest = budget.rest();
     let mut largest_pools = budget.pools.saturating_sub(unplaced);
     if let Some(total) = budget.total {
-        let most = need::largest_pools(total);
+        let most = demand::largest_pools(total);
         largest_pools = total.saturating_sub(rest).min(most);
         if budget.pools + rest > total {
             let together = budget.pools + rest;
@@ -167,14 +167,14 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
             reasons.push(format!(
                 "the pools take {} of {total}: more than {} % leaves too little for everything else",
                 budget.pools,
-                need::LARGEST_POOL_PERCENT
+                demand::LARGEST_POOL_PERCENT
             ));
         }
     }
     if unplaced > Bytes::ZERO {
         reasons.push(format!(
             "{unplaced} of the pools find no place: no node may give more than {} % of its memory",
-            need::LARGEST_POOL_PERCENT
+            demand::LARGEST_POOL_PERCENT
         ));
     }
     let short = budget.short.max(unplaced);

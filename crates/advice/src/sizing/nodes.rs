@@ -4,7 +4,7 @@ use hugewise_model::host::NumaNode;
 use hugewise_model::{Bytes, PageCount, PageSize, Pool};
 
 use super::{Ask, PoolTarget};
-use crate::need;
+use crate::demand;
 
 /// One node while pools are dealt out.
 struct Node<'a> {
@@ -18,7 +18,7 @@ pub(super) fn split(ask: &Ask<'_>, pools: Vec<PoolTarget>) -> (Vec<PoolTarget>, 
     let known = ask.host.nodes.known().map(Vec::as_slice).unwrap_or_default();
     let with_memory = known.iter().filter(|node| node.total.get().is_some_and(|total| total > Bytes::ZERO));
     let mut nodes: Vec<Node<'_>> = with_memory
-        .map(|node| Node { node, room: need::largest_pools(node.total.get().unwrap_or_default()) })
+        .map(|node| Node { node, room: demand::largest_pools(node.total.get().unwrap_or_default()) })
         .collect();
     if ask.elsewhere || nodes.len() < 2 {
         let one = |mut target: PoolTarget| {

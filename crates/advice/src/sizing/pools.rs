@@ -6,7 +6,7 @@ use hugewise_model::{Instance, PageCount, PageSize};
 
 use super::wanted::{Plan, Wanted};
 use super::{Ask, PoolTarget};
-use crate::need;
+use crate::demand;
 
 /// One target a page size that is needed or there: smallest first.
 pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> Vec<PoolTarget> {
@@ -27,10 +27,10 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
                 .unwrap_or(u64::MAX),
         );
         let by_chance = here.iter().map(|wanted| by_chance(wanted, page)).sum();
-        let spare_pages = headroom + need::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
+        let spare_pages = headroom + demand::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
         // Whatever the servers sized here hold of this pool now is part of their demand, or free once
         // they restart on another size.
-        let ours: PageCount = plan.wanted.iter().map(|wanted| need::held(wanted.instance, page)).sum();
+        let ours: PageCount = plan.wanted.iter().map(|wanted| demand::held(wanted.instance, page)).sum();
         let committed = pool.and_then(hugewise_model::Pool::committed).unwrap_or_default();
         let not_sized = if ask.elsewhere { PageCount::ZERO } else { left_out(instances, plan, page) };
         let held_by_others = committed.saturating_sub(ours).max(not_sized);
@@ -58,5 +58,5 @@ fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
 /// Pages that servers hold which are not sized.
 fn left_out(instances: &[Instance], plan: &Plan<'_>, page: PageSize) -> PageCount {
     let sized = |instance: &&Instance| !plan.wanted.iter().any(|wanted| std::ptr::eq(wanted.instance, *instance));
-    instances.iter().filter(sized).map(|instance| need::held(instance, page)).sum()
+    instances.iter().filter(sized).map(|instance| demand::held(instance, page)).sum()
 }

@@ -6,8 +6,8 @@ use super::Ask;
 use super::budget::Budget;
 use super::sessions::{MOST_SESSIONS, deal, most_sessions, private_at, tables_at};
 use super::wanted::{self, Plan, Wanted};
+use crate::demand;
 use crate::forecast::{Basis, page_now};
-use crate::need;
 
 /// Numbers of sessions that every forecast shows.
 const USUAL: [u64; 3] = [1, 10, 100];
@@ -131,7 +131,7 @@ fn login_seconds(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> Option<f64> 
 /// Memory that a session touches: the mean of the sessions that run now where it shows (`RssShmem`
 /// leaves hugetlb pages out), otherwise all of it.
 fn touched(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Bytes {
-    let all: Bytes = need::stretches(wanted.instance).into_iter().sum();
+    let all: Bytes = demand::stretches(wanted.instance).into_iter().sum();
     let seen = || {
         let sessions = wanted.instance.sessions.get().filter(|sessions| *sessions > 0)?;
         page_now(wanted.instance, ask.base()).filter(|now| *now == ask.base())?;

@@ -8,7 +8,7 @@ use hugewise_model::{
 
 use super::{PageSizeChoice, Request, Sized};
 use crate::words::shell_word;
-use crate::{cgroup, lead, need, stranger};
+use crate::{cause, cgroup, demand, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -75,7 +75,7 @@ impl Wanted<'_> {
     pub(super) fn bytes(&self) -> Bytes {
         let demanded: Bytes = self.instance.demands().map(|demand| demand.pages.of(demand.page_size)).sum();
         let demanded = if demanded > Bytes::ZERO { demanded } else { self.demand.pages.of(self.demand.page_size) };
-        let mapped: Bytes = need::segment_sizes(self.instance).into_iter().sum();
+        let mapped: Bytes = demand::segment_sizes(self.instance).into_iter().sum();
         if mapped > Bytes::ZERO { mapped.min(demanded) } else { demanded }
     }
 
@@ -96,12 +96,12 @@ impl Wanted<'_> {
 /// A demand rounded to small pages and then to large ones is exact for one segment, as the large page
 /// is a multiple of the small one; of several segments each is rounded for itself.
 pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
-    let stated = instance.demand.as_ref().filter(|_| need::only_touched(instance).is_none());
+    let stated = instance.demand.as_ref().filter(|_| demand::only_touched(instance).is_none());
     let one_size = instance.beside.is_empty();
     if let Some(stated) = stated.filter(|demand| one_size && demand.page_size == page) {
         return Some(stated.clone());
     }
-    let sizes = need::stretches(instance);
+    let sizes = demand::stretches(instance);
     let mapped: PageCount = sizes.iter().map(|size| page.pages_for(*size)).sum();
     let Some(stated) = stated else {
         let source = measured_on(instance, page, mapped);
@@ -182,7 +182,7 @@ fn want<'a>(
     if crate::chain::is_amm(instance) {
         let why = "automatic memory management: an SGA in /dev/shm cannot use huge pages";
         // Nobody takes an ASM instance off it.
-        let then = need::demand(host, instance).filter(|_| !lead::is_asm_with_amm(instance));
+        let then = demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance));
         let then = then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size));
         return Err(format!("{why}{}", then.unwrap_or_default()));
     }
@@ -191,7 +191,7 @@ fn want<'a>(
     if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting) {
         return Err("this memory has no way to huge pages of a pool".into());
     }
-    if lead::wants_thp(instance) {
+    if cause::wants_thp(instance) {
         return Err("it takes transparent huge pages by its own settings".into());
     }
     let (page, why) = choose(host, instance, request, offered).ok_or("the page size that it asks for is not known")?;
@@ -208,12 +208,12 @@ fn want<'a>(
         (Some(demand), Some(next)) if next.pages > demand.pages => Some(at_most(next)),
         (None, Some(next)) => Some(at_most(next)),
         // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
-        (Some(_), Some(next)) if need::held(instance, page) == PageCount::ZERO => Some(at_most(next)),
+        (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => Some(at_most(next)),
         (demand, _) => demand,
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     // Whoever is said not to ask is not left out for what it will be.
-    let small = demand.pages.of(page).max(instance.segment_bytes()) < need::BIG_SEGMENT;
+    let small = demand.pages.of(page).max(instance.segment_bytes()) < demand::BIG_SEGMENT;
     let off = matches!(instance.asked, Asked::No | Asked::Cannot);
     if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
@@ -228,7 +228,7 @@ fn want<'a>(
     if let Some(other) = beside.iter().find(|demand| !offered.contains(&demand.page_size)) {
         return Err(format!("its settings ask for pages of {}, which this host does not offer", other.page_size));
     }
-    let why = match need::only_touched(instance) {
+    let why = match demand::only_touched(instance) {
         Some(touched) => format!("{why}; of {} mapped, {touched} touched", instance.segment_bytes()),
         None => why,
     };
@@ -313,7 +313,7 @@ pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) 
     if let Some(why) = Kind::of(instance.engine).against_gib_pages {
         return Err(why.into());
     }
-    let largest = need::segment_sizes(instance).into_iter().max();
+    let largest = demand::segment_sizes(instance).into_iter().max();
     let largest = largest.or_else(|| instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size)));
     let Some(largest) = largest.filter(|largest| *largest >= GIB_PAGES_FROM) else {
         return Err(format!("its largest segment is below {GIB_PAGES_FROM}"));

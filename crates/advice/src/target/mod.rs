@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use hugewise_engines::named;
 use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
-use crate::lead::{self, Lead};
+use crate::cause::{self, Cause};
 use crate::situation::{Obstacle, Outlook};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
-use crate::{Assessment, Facts, need, stranger};
+use crate::{Assessment, Facts, demand, stranger};
 
 pub use pools::{Goal, is_gigantic};
 
@@ -153,7 +153,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
     // Whoever names instances has no part for others that perhaps never ask.
     let may_ask = |instance: &Instance| {
-        wish.names.is_empty() && instance.asked == Asked::Unknown && instance.segment_bytes() >= need::BIG_SEGMENT
+        wish.names.is_empty() && instance.asked == Asked::Unknown && instance.segment_bytes() >= demand::BIG_SEGMENT
     };
     let asks =
         |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
@@ -162,7 +162,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
         // Of the others nobody said that they should change their page size.
         // Set to pages of that size since it started on others.
         let moves = |instance: &Instance| {
-            let other = need::held(instance, page) == PageCount::ZERO;
+            let other = demand::held(instance, page) == PageCount::ZERO;
             other && instance.huge_pages == HugePageUse::All && instance.asked_page_size.get() == Some(page)
         };
         let wanted =
@@ -201,7 +201,7 @@ pub fn takes(instance: &Instance, page: PageSize) -> bool {
 
 /// Whether a server is off huge pages because its settings do not ask for them, or its memory cannot be on them as it is set.
 pub fn does_not_ask(facts: &Facts<'_>, instance: &Instance) -> bool {
-    matches!(lead::lead(facts, instance), Ok(Some(Lead::NotAsked)))
+    matches!(cause::cause(facts, instance), Ok(Some(Cause::NotAsked)))
 }
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.
@@ -213,10 +213,10 @@ pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
     if moments.is_some_and(|moments| stays_down(&moments.restart) || stays_down(&moments.boot)) {
         return true;
     }
-    match lead::lead(facts, instance) {
-        Ok(Some(Lead::NoPool | Lead::Partly | Lead::DoesNotFit | Lead::WrongSize | Lead::Restart)) => true,
-        Ok(Some(Lead::Memlock | Lead::Group | Lead::Cgroup)) => true,
-        Ok(Some(Lead::NotAsked)) => lead::not_asked(facts, instance) >= Level::Warn,
-        Ok(Some(Lead::Amm | Lead::GibUnsupported) | None) | Err(_) => false,
+    match cause::cause(facts, instance) {
+        Ok(Some(Cause::NoPool | Cause::Partly | Cause::DoesNotFit | Cause::WrongSize | Cause::Restart)) => true,
+        Ok(Some(Cause::Memlock | Cause::Group | Cause::Cgroup)) => true,
+        Ok(Some(Cause::NotAsked)) => cause::not_asked(facts, instance) >= Level::Warn,
+        Ok(Some(Cause::Amm | Cause::GibUnsupported) | None) | Err(_) => false,
     }
 }

@@ -6,7 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
-use crate::{boot, need};
+use crate::{boot, demand};
 
 /// What a pool is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
     // What one pool gives back another one may have, and what one takes the next one cannot have.
     let keep = kept_free(ask);
     let pools: Bytes = goals.iter().map(|goal| goal.goal.of(goal.page_size)).sum();
-    let most = ask.host.memory.total.get().map(need::largest_pools);
+    let most = ask.host.memory.total.get().map(demand::largest_pools);
     let given_back = |goal: &Goal| goal.now.saturating_sub(goal.goal).of(goal.page_size);
     let given_back: Bytes = goals.iter().map(given_back).sum();
     let mut free = obtainable_memory(ask).map(|free| if ask.wish.now { free + given_back } else { free });
@@ -81,7 +81,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
             _ if most.is_some_and(|most| pools > most) => Some(format!(
                 "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
                  (hugewise plan --shrink)",
-                need::LARGEST_POOL_PERCENT
+                demand::LARGEST_POOL_PERCENT
             )),
             Some(free) if extra + keep > free => Some(format!(
                 "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
@@ -150,7 +150,7 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     let mut lacking = ask.sized().filter(|(instance, sized)| {
         let moments = ask.assessment.situation.of(instance);
         let loses = moments.is_some_and(|it| it.restart.is_worse_than(&it.now) || it.boot.is_worse_than(&it.restart));
-        let lacks = instance.huge_pages != HugePageUse::All || need::held(instance, page) == PageCount::ZERO;
+        let lacks = instance.huge_pages != HugePageUse::All || demand::held(instance, page) == PageCount::ZERO;
         let wants = ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names);
         sized.page_size == page && (loses || (lacks && wants))
     });
@@ -163,15 +163,15 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &Instance| {
         // One whose settings cannot be read may ask.
         let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
-        (asks || ask.is_kept_off(instance)) && need::page_size(ask.host, instance) == Some(page)
+        (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
     let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
     // One that no step sets to the pages that are planned for it goes on to ask for these.
     let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
     let more = |instance: &Instance| {
         // One on pages of another size needs them all.
-        let moves = instance.huge_pages == HugePageUse::All && need::held(instance, page) == PageCount::ZERO;
-        let demand = if moves { need::demand(ask.host, instance) } else { need::more(ask.host, instance) };
+        let moves = instance.huge_pages == HugePageUse::All && demand::held(instance, page) == PageCount::ZERO;
+        let demand = if moves { demand::of(ask.host, instance) } else { demand::more(ask.host, instance) };
         demand.map(|demand| demand.pages)
     };
     let known = ask.instances.iter().filter(|instance| !planned(instance));

@@ -263,7 +263,7 @@ proptest! {
             case.postgresql("15/a", testing::gib(4));
             case.postgresql("15/b", testing::gib(6));
             case.pool(pages, pages);
-            crate::need::rooms(&case.host, &case.instances).iter().filter(|room| !room.fits()).count()
+            crate::demand::shares(&case.host, &case.instances).iter().filter(|share| !share.fits()).count()
         };
         prop_assert!(crowded(pages + more) <= crowded(pages));
     }

@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use hugewise_advice::situation::{Moment, Moments, Obstacle};
 use hugewise_advice::sizing::{Sized, Sizing};
 use hugewise_advice::target::{is_named, takes};
-use hugewise_advice::{Assessment, need, stranger, target};
+use hugewise_advice::{Assessment, demand, stranger, target};
 use hugewise_engines::named;
 use hugewise_host::Source;
 use hugewise_model::vouch::Voucher;
@@ -211,7 +211,8 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
 
 /// Servers that pages of another size are planned for than those that they will ask for at their next start.
 fn still_unmoved(ask: &Ask<'_>, draft: &Draft<'_>) -> Vec<InstanceId> {
-    let moves = |instance: &Instance, to: PageSize| need::page_size(ask.host, instance).is_some_and(|page| page != to);
+    let moves =
+        |instance: &Instance, to: PageSize| demand::page_size(ask.host, instance).is_some_and(|page| page != to);
     let moving = ask.sized().filter(|(of, sized)| moves(of, sized.page_size)).map(|(of, _)| of.id());
     moving.filter(|id| ask.unmoved.contains(id) || !draft.resized.contains(id)).collect()
 }

@@ -2,7 +2,7 @@
 //! kernel's command line where pages have to be reserved before memory is in use.
 
 use hugewise_advice::words::pool_file;
-use hugewise_advice::{boot, need};
+use hugewise_advice::{boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
@@ -79,7 +79,7 @@ fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
 /// Pages that the next boot should bring: what is there afterwards.
 fn wanted(ask: &Ask<'_>, goal: &Goal) -> PageCount {
     // Surplus pages that servers hold are gone with the next boot, and have to be had again on demand.
-    let held: PageCount = ask.instances.iter().map(|instance| need::held(instance, goal.page_size)).sum();
+    let held: PageCount = ask.instances.iter().map(|instance| demand::held(instance, goal.page_size)).sum();
     let on_demand = ask.host.pool(goal.page_size).and_then(|pool| pool.overcommit.get()).unwrap_or_default();
     if on_demand > PageCount::ZERO { goal.goal } else { goal.goal.max(held) }
 }

@@ -1,6 +1,6 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
-use hugewise_advice::need;
+use hugewise_advice::demand;
 use hugewise_advice::situation::starting;
 use hugewise_advice::sizing::Sized;
 use hugewise_engines::options::as_reader_opens;
@@ -56,7 +56,7 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
     if insists || (instance.asked != Asked::Try && wanted.iter().any(|(name, _)| *name != "huge_page_size")) {
         step.carry(setting.clone(), When::Now);
     }
-    if let Some(left) = need::page_size(ask.host, instance).filter(|_| resized) {
+    if let Some(left) = demand::page_size(ask.host, instance).filter(|_| resized) {
         // It asks the pool that it was short of for nothing more.
         let there = draft.pool(page).is_some_and(|goal| goal.is_there());
         let when = if there { When::Now } else { When::Reboot };

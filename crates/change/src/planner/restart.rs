@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, need};
+use hugewise_advice::{chain, demand};
 use hugewise_engines::Kind;
 use hugewise_engines::options::file_name;
 use hugewise_host::Source;
@@ -62,7 +62,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
     let pools = ask.host.pools.known().into_iter().flatten();
     let left = pools.filter_map(|pool| {
-        let there = need::obtainable(pool)?;
+        let there = demand::obtainable(pool)?;
         let goal = draft.pool(pool.page_size).filter(|goal| goal.not_now.is_none());
         let (more, less) = goal.map_or((PageCount::ZERO, PageCount::ZERO), |goal| {
             (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal))
@@ -152,8 +152,8 @@ fn asks_in_part(instance: &Instance) -> bool {
 
 /// The size of the pages that a server asks for, where enough of them are there already.
 fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
-    let room = ask.assessment.situation.room(instance).filter(|room| room.fits())?;
-    Some(room.page_size)
+    let share = ask.assessment.situation.share(instance).filter(|share| share.fits())?;
+    Some(share.page_size)
 }
 
 /// Whether a step gives a server the right to huge pages.

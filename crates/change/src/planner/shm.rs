@@ -1,6 +1,6 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
-use hugewise_advice::need;
+use hugewise_advice::demand;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
 use hugewise_model::instance::{Mechanism, SegmentKind};
@@ -192,5 +192,5 @@ fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {
 
 /// Whether a server that takes System V memory gets the right to huge pages by this plan, or has it.
 pub(super) fn is_big(instance: &Instance) -> bool {
-    instance.segment_bytes() >= need::BIG_SEGMENT
+    instance.segment_bytes() >= demand::BIG_SEGMENT
 }

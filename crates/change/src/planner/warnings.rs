@@ -80,7 +80,7 @@ fn shared(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let others = ask.sized().filter(|(of, sized)| sized.page_size == page && !ask.is_asked_for(of));
         let others: Vec<String> = others
             .map(|(of, sized)| {
-                let runs = hugewise_advice::need::held(of, page) > hugewise_model::PageCount::ZERO;
+                let runs = hugewise_advice::demand::held(of, page) > hugewise_model::PageCount::ZERO;
                 let how = if runs { "runs on it" } else { "asks for it" };
                 format!("{} for {}, which {how}", sized.demand_pages, of.title())
             })

@@ -67,7 +67,7 @@ impl Placed {
 
 /// All pieces of one host that are of one clock.
 #[derive(Debug, Default)]
-pub(crate) struct Host {
+pub(crate) struct Machine {
     pub(crate) name: Option<String>,
     pub(crate) clock: Clock,
     pub(crate) pieces: Vec<Placed>,
@@ -77,7 +77,7 @@ pub(crate) struct Host {
 }
 
 /// Sorts pieces to hosts, by name; those that nobody names come last.
-pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Option<&TimeZone>) -> Vec<Host> {
+pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Option<&TimeZone>) -> Vec<Machine> {
     let own = |name: &Option<String>| name.clone().filter(|name| !NOBODY.contains(&name.as_str()));
     let all: BTreeSet<String> = pieces
         .iter()
@@ -139,14 +139,14 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         sorted.extend(clocks(name, pieces, setup.map(|(_, setup)| setup), zone, notes));
     }
     for (name, setup) in setups {
-        if name.is_none() || !sorted.iter().any(|host: &Host| host.name == name) {
+        if name.is_none() || !sorted.iter().any(|host: &Machine| host.name == name) {
             let facts = facts(&setup, true);
             let source = &facts.source;
             let notes = vec![format!(
                 "{source}: no collector's archive is in it; hugewise check --root {source} looks at the set-up"
             )];
             let clock = Clock::Utc { offsets: Vec::new() };
-            sorted.push(Host { name, clock, facts: Some(facts), notes, ..Host::default() });
+            sorted.push(Machine { name, clock, facts: Some(facts), notes, ..Machine::default() });
         }
     }
     sorted
@@ -177,7 +177,7 @@ fn clocks(
     setup: Option<&Setup>,
     asked: Option<&TimeZone>,
     mut notes: Vec<String>,
-) -> Vec<Host> {
+) -> Vec<Machine> {
     let known = known_offsets(&pieces);
     let utc_spans =
         || pieces.iter().filter(|piece| matches!(piece.hull.clock, Clock::Utc { .. })).filter_map(|piece| piece.span);
@@ -241,7 +241,7 @@ fn clocks(
         let clock = Clock::Utc { offsets: tidy(offsets) };
         copies(&mut placed);
         let facts = setup.map(|setup| facts(setup, true));
-        hosts.push(Host { name: name.clone(), clock, pieces: placed, facts, notes: std::mem::take(&mut notes) });
+        hosts.push(Machine { name: name.clone(), clock, pieces: placed, facts, notes: std::mem::take(&mut notes) });
     }
     if !wall.is_empty() {
         if has_utc || !hosts.is_empty() {
@@ -268,7 +268,7 @@ fn clocks(
         let mut pieces: Vec<Placed> = wall.into_iter().map(|piece| Placed::new(piece, None)).collect();
         copies(&mut pieces);
         let facts = if hosts.is_empty() { setup.map(|setup| facts(setup, false)) } else { None };
-        hosts.push(Host { name, clock: Clock::Wall { zone }, pieces, facts, notes });
+        hosts.push(Machine { name, clock: Clock::Wall { zone }, pieces, facts, notes });
     }
     hosts
 }

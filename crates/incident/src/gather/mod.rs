@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use self::hosts::{Bounds, Host, Piece, Placed};
+use self::hosts::{Bounds, Machine, Piece, Placed};
 use self::places::Job;
 use self::reading::{Found, What};
 use self::scratch::Scratch;
@@ -28,7 +28,7 @@ const MOST_KEPT: usize = 96 << 20;
 pub(crate) struct Gathered {
     pub(crate) sources: Vec<Source>,
     /// Hosts, and what is looked at of each.
-    pub(crate) hosts: Vec<(Host, Bounds)>,
+    pub(crate) hosts: Vec<(Machine, Bounds)>,
     /// Where rows come from that were not kept.
     pub(crate) files: Files,
     pub(crate) passed_over: Vec<String>,
@@ -231,19 +231,19 @@ impl Files {
 }
 
 /// What is looked at of each host.
-fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, Error> {
-    fn offsets(host: &Host) -> Option<&[crate::series::Offset]> {
+fn bounds(hosts: &[Machine], from: Option<clock::Given>, to: Option<clock::Given>) -> Result<Vec<Bounds>, Error> {
+    fn offsets(host: &Machine) -> Option<&[crate::series::Offset]> {
         match &host.clock {
             Clock::Utc { offsets } => Some(offsets),
             Clock::Wall { .. } => None,
         }
     }
-    let last = |host: &Host| {
+    let last = |host: &Machine| {
         let last = host.pieces.iter().filter_map(|placed| Some(placed.span?.1)).max()?;
         Some(offsets(host).map_or(last, |offsets| clock::wall(offsets, last)))
     };
     let last = hosts.iter().filter_map(last).max().unwrap_or_default();
-    let of = |host: &Host, given: Option<clock::Given>| {
+    let of = |host: &Machine, given: Option<clock::Given>| {
         let Some(given) = given else { return Ok(None) };
         given.moment(offsets(host), last).map(Some).ok_or(Error::NoClock)
     };
@@ -258,8 +258,8 @@ fn bounds(hosts: &[Host], from: Option<clock::Given>, to: Option<clock::Given>) 
 }
 
 /// That anything is left within the bounds.
-fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), Error> {
-    let left = |(host, bounds): (&Host, &Bounds)| {
+fn within(hosts: &[Machine], bounds: &[Bounds]) -> Result<(), Error> {
+    let left = |(host, bounds): (&Machine, &Bounds)| {
         host.pieces
             .iter()
             .filter_map(|placed| placed.span)
@@ -280,7 +280,7 @@ fn within(hosts: &[Host], bounds: &[Bounds]) -> Result<(), Error> {
 }
 
 /// One source as it is told.
-fn source(host: &Host, placed: &Placed) -> Source {
+fn source(host: &Machine, placed: &Placed) -> Source {
     let hull = &placed.piece.hull;
     let mut problems: Vec<String> = hull.problems.iter().map(ToString::to_string).collect();
     if let Some(original) = &placed.copy_of {

@@ -1,7 +1,7 @@
 //! Cutting the time of a host.
 
 use crate::Moment;
-use crate::gather::hosts::{Bounds, Host, Placed};
+use crate::gather::hosts::{Bounds, Machine, Placed};
 
 /// How far a window reaches into its neighbours.
 const OVERLAP: i64 = 12 * 3_600_000;
@@ -21,7 +21,7 @@ impl Window {
 }
 
 /// Cuts a host's time so that each window's rows fit.
-pub(super) fn windows(host: &Host, bounds: Bounds, most: usize) -> Vec<Window> {
+pub(super) fn windows(host: &Machine, bounds: Bounds, most: usize) -> Vec<Window> {
     let mut pieces: Vec<(Moment, usize)> = host
         .pieces
         .iter()

@@ -1,13 +1,13 @@
 //! What several windows of one host have seen is one.
 
-use crate::gather::hosts::Host;
+use crate::gather::hosts::Machine;
 use crate::{Moment, Problem, Series, Signature, rotation};
 
 /// Rows of evidence of a signature that was joined.
 const MOST_EVIDENCE: usize = 12;
 
 /// Series of all windows, one behind the other.
-pub(super) fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
+pub(super) fn whole(host: &Machine, mut all: Vec<Series>) -> Vec<Series> {
     let mut problems: Vec<(&'static str, Problem)> = Vec::new();
     for part in &mut all {
         for problem in std::mem::take(&mut part.problems) {
@@ -27,7 +27,7 @@ pub(super) fn whole(host: &Host, mut all: Vec<Series>) -> Vec<Series> {
 }
 
 /// The files of a series, the first and the last.
-pub(super) fn sources(host: &Host, series: &Series) -> String {
+pub(super) fn sources(host: &Machine, series: &Series) -> String {
     let mut files: Vec<(Moment, &str)> = host
         .pieces
         .iter()

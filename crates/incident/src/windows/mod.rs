@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use self::cut::{Window, overlaps, windows};
 use self::merge::{join, joined, sources, whole};
 use crate::gather::clock;
-use crate::gather::hosts::{Bounds, Host, Placed};
+use crate::gather::hosts::{Bounds, Machine, Placed};
 use crate::{History, Moment, Series, Signature, signatures};
 
 mod cut;
@@ -31,12 +31,12 @@ const LONGEST_KEPT: i64 = 6 * 3_600_000;
 pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
 
 /// Makes the histories, with the signatures that are found in them; thinned where not all rows could be kept.
-pub(crate) fn histories(hosts: Vec<(Host, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
+pub(crate) fn histories(hosts: Vec<(Machine, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
     of_windows(hosts, WINDOW, load, rows)
 }
 
 fn of_windows(
-    mut hosts: Vec<(Host, Bounds)>,
+    mut hosts: Vec<(Machine, Bounds)>,
     most: usize,
     load: Load<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
@@ -101,7 +101,7 @@ fn of_windows(
     histories
 }
 
-fn empty(host: &Host) -> History {
+fn empty(host: &Machine) -> History {
     History {
         host: host.name.clone(),
         clock: host.clock.clone(),
@@ -112,7 +112,7 @@ fn empty(host: &Host) -> History {
 }
 
 /// The series of a host within a window, on its clock.
-fn series(host: &Host, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
+fn series(host: &Machine, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
     let (from, to) = window.seen;
     let mut parts = Vec::new();
     let mut absent = Vec::new();
@@ -147,7 +147,7 @@ struct Found {
     signatures: Vec<Signature>,
 }
 
-fn seen(host: &Host, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
+fn seen(host: &Machine, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
     let mut history = empty(host);
     history.series = series;
     let mut signatures = signatures::find(&history);
@@ -206,7 +206,7 @@ mod tests {
         series
     }
 
-    fn host(days: i64, keep: bool) -> Host {
+    fn host(days: i64, keep: bool) -> Machine {
         let pieces = (0..days).map(|number| {
             let series = day(number, days / 2);
             Piece {

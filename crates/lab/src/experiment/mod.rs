@@ -2,7 +2,7 @@
 //! within each round, warm-up, raw samples, progress, an end at any moment, and a host that is left as it was.
 
 mod order;
-mod plan;
+mod outline;
 mod runner;
 
 use std::io;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::order::Random;
 pub(crate) use self::order::shuffled;
-pub use self::plan::{Plan, Planned, plan};
+pub use self::outline::{Outline, Planned, outline};
 use self::runner::Runner;
 use crate::budget::{Gauge, NotTold, Watch};
 use crate::cancel::{Cancel, Stopped};
@@ -199,7 +199,7 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// What it set out to do.
-    pub plan: Plan,
+    pub plan: Outline,
     /// One for each variant and metric.
     pub runs: Vec<Run>,
     /// Every variant against the first.
@@ -222,7 +222,7 @@ pub struct Outcome {
 pub fn run(
     experiment: &mut dyn Experiment,
     options: &Options,
-    plan: Plan,
+    plan: Outline,
     cancel: &Cancel,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, Failure> {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::plan::{growth, switches};
-use super::{Context, Experiment, Failure, Options, Plan, Progress, shuffled};
+use super::outline::{growth, switches};
+use super::{Context, Experiment, Failure, Options, Outline, Progress, shuffled};
 use hugewise_model::Bytes;
 
 use crate::results::{Collector, ON_HUGE_PAGES, Reading};
@@ -25,7 +25,7 @@ impl<'a> Runner<'a> {
     pub(super) fn new(
         experiment: &'a mut dyn Experiment,
         options: &'a Options,
-        plan: &Plan,
+        plan: &Outline,
         context: &'a Context<'a>,
     ) -> Self {
         let (mut variants, mut notes) = (Vec::new(), Vec::new());

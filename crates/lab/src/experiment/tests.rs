@@ -36,8 +36,8 @@ impl Experiment for Counting {
     }
 }
 
-fn planned(experiment: &dyn Experiment, options: &Options) -> Plan {
-    plan(experiment, options, &Gauge::new()).unwrap()
+fn planned(experiment: &dyn Experiment, options: &Options) -> Outline {
+    outline(experiment, options, &Gauge::new()).unwrap()
 }
 
 /// The experiment has the lock of the pools: other tests wait with theirs.

@@ -10,7 +10,7 @@ use hugewise_model::Bytes;
 
 use super::server::processors;
 use super::{private, unit, warm};
-use crate::budget::Room;
+use crate::budget::Available;
 use crate::chase::Chain;
 use crate::counters::TlbMisses;
 use crate::experiment::{Context, Experiment, Failure, Needs};
@@ -49,7 +49,7 @@ pub struct Access {
 
 impl Access {
     /// On as much memory as the largest power of two up to 8 GiB of which the host has twice as much to spare.
-    pub fn new(variants: Vec<Variant>, room: &Room) -> Self {
+    pub fn new(variants: Vec<Variant>, room: &Available) -> Self {
         let half = room.spare().shared_by(2).unwrap_or_default().min(LARGEST).get();
         Self::of(variants, Bytes(half.checked_ilog2().map_or(0, |exponent| 1 << exponent)))
     }
@@ -275,8 +275,11 @@ mod tests {
         assert_eq!(access.working_sets.last(), Some(&Bytes::from_gib(8)));
         assert!(access.working_sets.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", access.working_sets);
         assert!(Access::of(Vec::new(), Bytes::ZERO).working_sets.is_empty());
-        let room =
-            |available| Room { total: Bytes::from_gib(64), available: Bytes::from_gib(available), processes: None };
+        let room = |available| Available {
+            total: Bytes::from_gib(64),
+            available: Bytes::from_gib(available),
+            processes: None,
+        };
         assert_eq!(Access::new(Vec::new(), &room(60)).size, Bytes::from_gib(8));
         // 7 of 10 GiB to spare, half of it rounded down.
         assert_eq!(Access::new(Vec::new(), &room(10)).size, Bytes::from_gib(2));

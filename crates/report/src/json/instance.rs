@@ -184,7 +184,7 @@ impl Instance {
             Some(Limit::Unlimited) => reasons.derive("memlock_bytes", None, "unlimited"),
             None => None,
         };
-        let demand = hugewise_advice::need::demand(checked.host, instance).as_ref().map(Demand::from);
+        let demand = hugewise_advice::demand::of(checked.host, instance).as_ref().map(Demand::from);
         Self {
             engine: instance.engine.as_str(),
             name: instance.name.clone(),
@@ -201,7 +201,7 @@ impl Instance {
             huge_pages: instance.huge_pages.as_str(),
             moments: checked.assessment.situation.of(instance).map(Moments::from),
             demand: reasons.derive("demand", demand, "absent"),
-            beside: hugewise_advice::need::beside(checked.host, instance).iter().map(Demand::from).collect(),
+            beside: hugewise_advice::demand::beside(checked.host, instance).iter().map(Demand::from).collect(),
             page_tables_bytes: reasons.take("page_tables_bytes", &instance.page_tables).map(Bytes::get),
             page_tables_at_max: reasons.derive(
                 "page_tables_at_max",

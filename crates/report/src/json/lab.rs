@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hugewise_lab::experiment::{Outcome, Plan};
+use hugewise_lab::experiment::{Outcome, Outline};
 use hugewise_lab::results::{Ratio, Run};
 use hugewise_lab::variant::Variant;
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ pub struct Lab<'a> {
     /// The host that it was measured on.
     pub host: super::Host,
     /// What it set out to do.
-    pub plan: &'a Plan,
+    pub plan: &'a Outline,
     /// One for each variant and metric, every sample kept.
     pub runs: &'a [Run],
     /// Every variant against the first.
@@ -107,7 +107,7 @@ fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
 ///
 /// # Errors
 /// Where `out` cannot be written.
-pub fn write_plan(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_plan(plan: &Outline, out: &mut dyn io::Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, plan)?;
     writeln!(out)
 }

@@ -1,6 +1,6 @@
 //! Metrics of the host: memory, page tables, pools, THP, compaction, processors.
 
-use hugewise_advice::need;
+use hugewise_advice::demand;
 use hugewise_advice::situation::Situation;
 use hugewise_model::host::NodePool;
 use hugewise_model::{Bytes, Host, Observed, PageCount, Pool};
@@ -85,7 +85,7 @@ fn memory(out: &mut Families, host: &Host) {
 
 /// Pages that servers which ask for them lack beyond what the pool still has for them.
 fn shortfall(pool: &Pool, situation: &Situation) -> Option<u64> {
-    Some(situation.wanted(pool.page_size).saturating_sub(need::obtainable(pool)?).get())
+    Some(situation.wanted(pool.page_size).saturating_sub(demand::obtainable(pool)?).get())
 }
 
 type PoolFact<'a> = (&'static str, &'static str, &'a dyn Fn(&Pool) -> Option<u64>);

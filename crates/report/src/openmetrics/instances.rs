@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_advice::demand;
 use hugewise_advice::forecast::{at_max, per_session};
-use hugewise_advice::need;
 use hugewise_advice::situation::Moment;
 use hugewise_model::escape::plain;
 use hugewise_model::instance::SessionModel;
@@ -143,12 +143,12 @@ fn shortfall(checked: &Checked<'_>, instance: &Instance, demand: &Demand) -> Opt
     if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return None;
     }
-    let more = need::lacking(instance, demand)?;
-    if need::demand(checked.host, instance).is_none_or(|first| first.page_size != demand.page_size) {
-        let available = checked.host.pool(demand.page_size).and_then(need::obtainable).unwrap_or_default();
+    let more = demand::lacking(instance, demand)?;
+    if demand::of(checked.host, instance).is_none_or(|first| first.page_size != demand.page_size) {
+        let available = checked.host.pool(demand.page_size).and_then(demand::obtainable).unwrap_or_default();
         return Some(more.saturating_sub(available));
     }
-    let left = checked.assessment.situation.room(instance).map(|room| room.left).unwrap_or_default();
+    let left = checked.assessment.situation.share(instance).map(|share| share.left).unwrap_or_default();
     Some(more.saturating_sub(left))
 }
 
@@ -169,7 +169,7 @@ fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     let sized: Vec<_> = named
         .iter()
         .flat_map(|Named { instance, labels }| {
-            let demands = need::demand(checked.host, instance).into_iter().chain(need::beside(checked.host, instance));
+            let demands = demand::of(checked.host, instance).into_iter().chain(demand::beside(checked.host, instance));
             let labelled = demands.map(|demand| {
                 let labels = labels.and("page_bytes", &u64::from(demand.page_size).to_string());
                 (*instance, demand, labels)
@@ -184,12 +184,12 @@ fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     out.family("hugewise_instance_mapped_pages", Kind::Gauge, "Huge pages of that size that it maps.");
     for (instance, demand, labels) in &sized {
         if instance.huge_pages != HugePageUse::Unknown {
-            out.sample(labels, need::held(instance, demand.page_size).get());
+            out.sample(labels, demand::held(instance, demand.page_size).get());
         }
     }
     out.family("hugewise_instance_missing_pages", Kind::Gauge, "Pages that it needs beyond those that it maps.");
     for (instance, demand, labels) in &sized {
-        out.known(labels, need::lacking(instance, demand).map(PageCount::get));
+        out.known(labels, demand::lacking(instance, demand).map(PageCount::get));
     }
     out.family(
         "hugewise_instance_shortfall_pages",

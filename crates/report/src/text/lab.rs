@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hugewise_lab::experiment::Plan;
+use hugewise_lab::experiment::Outline;
 use hugewise_lab::results::Run;
 use hugewise_model::Bytes;
 
@@ -23,7 +23,7 @@ fn labelled(label: &str) -> Spans {
 ///
 /// # Errors
 /// Where `out` cannot be written.
-pub fn write_plan(plan: &Plan, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let mut title = Spans::new().add(Role::Strong, &format!("lab {}", plan.experiment));
     title.push(Role::Text, &format!("  on {}", plan.engine));

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use hugewise_advice::need;
+use hugewise_advice::demand;
 use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{DemandSource, Instance, Limit, PageSize};
@@ -77,7 +77,7 @@ pub(crate) fn rows(verified: &Verified<'_>) -> Vec<Vec<Cell>> {
 }
 
 fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec<Cell> {
-    let demand = need::demand(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
+    let demand = demand::of(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
     let of =
         |text: Option<String>| text.map_or_else(|| Cell::new(Role::Quiet, "-"), |text| Cell::new(Role::Text, text));
     let source = demand.as_ref().map(|demand| match demand.source {
@@ -91,7 +91,7 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
         other => other.as_str(),
     };
     let held = demand.as_ref().filter(|_| *standing != Standing::Unknown);
-    let held = held.map(|demand| need::held(instance, demand.page_size).to_string());
+    let held = held.map(|demand| demand::held(instance, demand.page_size).to_string());
     vec![
         Cell::new(Role::Strong, instance.title()),
         Cell::new(role(standing), shown),

@@ -164,7 +164,7 @@ fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
     let world = World::new(&*base);
     let seen = world.look();
     let main = seen.instances.iter().find(|it| it.name == "15/main").unwrap();
-    let pages = hugewise_advice::need::demand(&seen.host, main).unwrap().pages;
+    let pages = hugewise_advice::demand::of(&seen.host, main).unwrap().pages;
     let options = Options { instances: vec!["5433".into()], ..Options::default() };
     let (plan, _) = super::world::holds("named", &world, &options, &defaults().1);
     let line =

@@ -59,7 +59,7 @@ impl Seen {
         let unlimited = plan.steps.iter().any(|step| step.id.starts_with("memlock"));
         for instance in &mut self.instances {
             let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
-            let Some(need) = hugewise_advice::need::more(&self.host, instance).filter(|_| asks) else { continue };
+            let Some(need) = hugewise_advice::demand::more(&self.host, instance).filter(|_| asks) else { continue };
             if let (true, Observed::Known(processes)) = (unlimited, &mut self.host.processes) {
                 let ours = processes.iter_mut().filter(|process| instance.pids.contains(&process.pid));
                 ours.for_each(|it| {
@@ -352,7 +352,7 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
         own.any(|step| step.title.contains("huge_pages = on"))
     };
     for instance in restarted.instances.iter().filter(set_by_us) {
-        let need = hugewise_advice::need::demand(&restarted.host, instance).unwrap();
+        let need = hugewise_advice::demand::of(&restarted.host, instance).unwrap();
         if after.pages_after_boot(need.page_size) < need.pages {
             problems.push(format!("{} would not start after a boot", instance.title()));
         }

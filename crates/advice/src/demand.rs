@@ -54,7 +54,7 @@ pub fn page_size(host: &Host, instance: &Instance) -> Option<PageSize> {
 
 /// What an instance needs to be wholly on huge pages of the size that it asks for: the engine's own
 /// number where there is one, otherwise measured from its segments.
-pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
+pub fn of(host: &Host, instance: &Instance) -> Option<Demand> {
     let page_size = page_size(host, instance)?;
     let mut own = instance.demands();
     // On pages of several sizes of its own choice, it asks for none of one size alone.
@@ -70,7 +70,7 @@ pub fn demand(host: &Host, instance: &Instance) -> Option<Demand> {
 
 /// What an instance needs on pages of other sizes beside [`demand`], as it runs now.
 pub fn beside(host: &Host, instance: &Instance) -> Vec<Demand> {
-    let Some(first) = demand(host, instance) else { return Vec::new() };
+    let Some(first) = of(host, instance) else { return Vec::new() };
     let several = !instance.beside.is_empty() && instance.demands().any(|own| *own == first);
     instance.demands().filter(|own| several && own.page_size != first.page_size).cloned().collect()
 }
@@ -128,7 +128,7 @@ pub fn held(instance: &Instance, page_size: PageSize) -> PageCount {
 /// Pages that an instance needs beyond those that it holds: nothing where it is wholly on huge pages,
 /// everything where it is on base pages.
 pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
-    let demand = demand(host, instance)?;
+    let demand = of(host, instance)?;
     Some(Demand { pages: lacking(instance, &demand)?, ..demand })
 }
 
@@ -165,9 +165,9 @@ pub fn obtainable(pool: &Pool) -> Option<PageCount> {
     Some(pool.available()? + overcommit.saturating_sub(surplus))
 }
 
-/// Room in a pool for one instance, after the ones before it by name.
+/// What a pool has for one instance, after the ones before it by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Share {
     /// The instance.
     pub instance: InstanceId,
     /// Page size that it asks for.
@@ -184,7 +184,7 @@ pub struct Room {
     pub more_before: usize,
 }
 
-impl Room {
+impl Share {
     /// Whether there is enough.
     pub fn fits(&self) -> bool {
         self.wants <= self.left
@@ -196,18 +196,18 @@ const NAMED_BEFORE: usize = 3;
 
 /// Deals the pools out to the instances that ask for huge pages and are not wholly on them, in name
 /// order. One that doesn't fit takes nothing: most servers ask for all or nothing.
-pub fn rooms(host: &Host, instances: &[Instance]) -> Vec<Room> {
+pub fn shares(host: &Host, instances: &[Instance]) -> Vec<Share> {
     let asks = |instance: &&Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let mut asking: Vec<(InstanceId, Demand)> =
         instances.iter().filter(asks).filter_map(|instance| Some((instance.id(), more(host, instance)?))).collect();
     asking.retain(|(_, demand)| demand.pages > PageCount::ZERO);
     asking.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut taken = BTreeMap::<PageSize, (PageCount, Vec<InstanceId>, usize)>::new();
-    let mut rooms: Vec<Room> = Vec::new();
+    let mut shares: Vec<Share> = Vec::new();
     for (instance, demand) in asking {
         let Some(obtainable) = host.pool(demand.page_size).and_then(obtainable) else { continue };
         let (taken, before, more_before) = taken.entry(demand.page_size).or_default();
-        let room = Room {
+        let share = Share {
             instance: instance.clone(),
             page_size: demand.page_size,
             wants: demand.pages,
@@ -216,13 +216,13 @@ pub fn rooms(host: &Host, instances: &[Instance]) -> Vec<Room> {
             before: before.clone(),
             more_before: *more_before,
         };
-        if room.fits() {
-            *taken = *taken + room.wants;
+        if share.fits() {
+            *taken = *taken + share.wants;
             if before.len() < NAMED_BEFORE { before.push(instance) } else { *more_before += 1 }
         }
-        rooms.push(room);
+        shares.push(share);
     }
-    rooms
+    shares
 }
 
 /// Why it is not known whether an instance is on huge pages.
@@ -243,7 +243,7 @@ pub(crate) struct Counts {
 
 /// The counts of a pool; none where it is empty, and an error where a count that matters is not known.
 pub(crate) fn counts(pool: &Pool) -> Result<Option<Counts>, Missing> {
-    let count = |fact: &Observed<PageCount>, file| crate::need(fact, &pool_file(pool.page_size, file)).copied();
+    let count = |fact: &Observed<PageCount>, file| crate::known(fact, &pool_file(pool.page_size, file)).copied();
     let total = count(&pool.total, "nr_hugepages")?;
     if total == PageCount::ZERO {
         return Ok(None);

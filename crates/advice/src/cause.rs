@@ -6,13 +6,13 @@ use hugewise_model::{
 };
 
 use crate::chain::{is_amm, other_pools};
-use crate::need::{BIG_SEGMENT, LARGE_SEGMENT};
+use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT};
 use crate::permission::{self, Memlock, Right};
-use crate::{Facts, Missing, Rule, forecast, need, rules};
+use crate::{Facts, Missing, Rule, demand, forecast, rules};
 
 /// The leading cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum Cause {
     /// AMM.
     Amm,
     /// Its settings don't ask.
@@ -37,7 +37,7 @@ pub(crate) enum Lead {
     Restart,
 }
 
-impl Lead {
+impl Cause {
     /// The rule that speaks of it, and whose fix cures it.
     pub(crate) fn rule(self) -> &'static Rule {
         match self {
@@ -64,7 +64,7 @@ const SMALL_REST: f64 = 0.05;
 
 /// Why an instance with a big segment is not on huge pages. `Ok(None)`: it is, or it is too small to
 /// matter, or it has no way to them.
-pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead>, Missing> {
+pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cause>, Missing> {
     let amm = is_amm(instance);
     if instance.mechanism == Mechanism::None && !amm {
         return Ok(None);
@@ -73,19 +73,19 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
         return Ok(None);
     }
     if amm {
-        return Ok(Some(Lead::Amm));
+        return Ok(Some(Cause::Amm));
     }
     match instance.asked {
         // Another kind of memory, chosen by a setting, as PostgreSQL's shared_memory_type.
-        Asked::Cannot if instance.mechanism == Mechanism::Mmap => return Ok(Some(Lead::NotAsked)),
+        Asked::Cannot if instance.mechanism == Mechanism::Mmap => return Ok(Some(Cause::NotAsked)),
         Asked::Cannot => return Ok(None),
-        Asked::No => return Ok(Some(Lead::NotAsked)),
+        Asked::No => return Ok(Some(Cause::NotAsked)),
         Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown => {}
     }
     if let Some(why) = facts.host.pools.why() {
         return Err(Missing::Host(Lack::new("/sys/kernel/mm/hugepages", why)));
     }
-    let page = need::page_size(facts.host, instance);
+    let page = demand::page_size(facts.host, instance);
     let state = |name: LinkName| {
         let links = facts.chain(instance).into_iter().flat_map(|chain| &chain.links);
         links.into_iter().find(|link| link.name == name).map(|link| link.state)
@@ -93,26 +93,26 @@ pub(crate) fn lead(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Lead
     if state(LinkName::Pool) == Some(LinkState::Broken) {
         let unsupported = facts.host.processors.gib_pages.get() == Some(false);
         return Ok(Some(match page {
-            Some(PageSize::GIB_1) if unsupported => Lead::GibUnsupported,
-            Some(page) if !other_pools(facts.host, page).is_empty() => Lead::WrongSize,
-            _ => Lead::NoPool,
+            Some(PageSize::GIB_1) if unsupported => Cause::GibUnsupported,
+            Some(page) if !other_pools(facts.host, page).is_empty() => Cause::WrongSize,
+            _ => Cause::NoPool,
         }));
     }
     if instance.huge_pages == HugePageUse::Partly {
-        return Ok(Some(Lead::Partly));
+        return Ok(Some(Cause::Partly));
     }
-    let crowded_out = facts.situation.room(instance).is_some_and(|room| !room.fits());
+    let crowded_out = facts.situation.share(instance).is_some_and(|share| !share.fits());
     Ok(Some(if crowded_out || state(LinkName::Room) == Some(LinkState::Broken) {
-        Lead::DoesNotFit
+        Cause::DoesNotFit
     } else if state(LinkName::Permission) == Some(LinkState::Broken) {
         match permission::memlock(facts.host) {
-            Memlock::Buys(_) => Lead::Memlock,
-            Memlock::Useless(_) | Memlock::Unknown(_) => Lead::Group,
+            Memlock::Buys(_) => Cause::Memlock,
+            Memlock::Useless(_) | Memlock::Unknown(_) => Cause::Group,
         }
     } else if state(LinkName::Cgroup) == Some(LinkState::Broken) {
-        Lead::Cgroup
+        Cause::Cgroup
     } else {
-        Lead::Restart
+        Cause::Restart
     }))
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
         remedies.push(Remedy::SetSetting(instance.id()));
     }
     if let Some(page) =
-        need::page_size(host, instance).filter(|page| facts.situation.is_short_of(host, *page, instance))
+        demand::page_size(host, instance).filter(|page| facts.situation.is_short_of(host, *page, instance))
     {
         remedies.push(Remedy::SetPool(page));
     }
@@ -172,7 +172,7 @@ pub(crate) fn is_big(facts: &Facts<'_>, instance: &Instance) -> Result<bool, Mis
             return Ok(false);
         }
     }
-    let base = need::on_base_pages(instance).ok_or_else(|| need::why_unknown(facts.host, instance))?;
+    let base = demand::on_base_pages(instance).ok_or_else(|| demand::why_unknown(facts.host, instance))?;
     if instance.huge_pages == HugePageUse::Partly {
         return Ok(base.part_of(instance.segment_bytes()).is_some_and(|part| part >= SMALL_REST));
     }
@@ -182,7 +182,7 @@ pub(crate) fn is_big(facts: &Facts<'_>, instance: &Instance) -> Result<bool, Mis
 /// How bad it is that an instance is on base pages: an error where its page tables hurt now or at its
 /// largest number of sessions, a note where it is small or where all its sessions share one set.
 pub(crate) fn pain(facts: &Facts<'_>, instance: &Instance) -> Level {
-    let base = need::on_base_pages(instance).unwrap_or_default();
+    let base = demand::on_base_pages(instance).unwrap_or_default();
     let hurts = |tables: Bytes| {
         let part = facts.host.memory.total.get().and_then(|total| tables.part_of(total));
         part.is_some_and(|part| part >= PAGE_TABLES_HURT)
@@ -211,12 +211,12 @@ pub(crate) fn not_asked(facts: &Facts<'_>, instance: &Instance) -> Level {
 }
 
 fn lead_is_not_asked(facts: &Facts<'_>, instance: &Instance) -> bool {
-    matches!(lead(facts, instance), Ok(Some(Lead::NotAsked)))
+    matches!(cause(facts, instance), Ok(Some(Cause::NotAsked)))
 }
 
 /// The pool that has pages to spare for a server that does not ask, and how many it has available.
 pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(PageSize, PageCount)> {
-    let more = need::more(facts.host, instance)?;
+    let more = demand::more(facts.host, instance)?;
     let available = facts.host.pool(more.page_size)?.available()?;
     let enough = more.pages > PageCount::ZERO && !facts.situation.is_short_of(facts.host, more.page_size, instance);
     if !enough {
@@ -227,14 +227,14 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
         other.asked == Asked::No
             && other.is_vouched()
             && other.id() != instance.id()
-            && need::page_size(facts.host, other) == Some(more.page_size)
+            && demand::page_size(facts.host, other) == Some(more.page_size)
             && lead_is_not_asked(facts, other)
             && pain(facts, other) >= Level::Warn
     };
-    let waiting = facts.instances.iter().filter(waits).filter_map(|other| need::more(facts.host, other));
+    let waiting = facts.instances.iter().filter(waits).filter_map(|other| demand::more(facts.host, other));
     let waiting: PageCount = waiting.map(|more| more.pages).sum();
     let vouched = facts.instances.iter().filter(|other| other.is_vouched());
-    let waiting = waiting + vouched.map(|other| need::to_come(other, more.page_size)).sum::<PageCount>();
+    let waiting = waiting + vouched.map(|other| demand::to_come(other, more.page_size)).sum::<PageCount>();
     (facts.situation.wanted(more.page_size) + more.pages + waiting <= available).then_some((more.page_size, available))
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, Failure, Needs, Options};
-use crate::budget::{Gauge, Room};
+use crate::budget::{Available, Gauge};
 use crate::guard::PoolGuard;
 use crate::thp;
 use crate::variant::Variant;
@@ -29,7 +29,7 @@ pub struct Planned {
 
 /// What an experiment is going to do and to take, stated before it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Plan {
+pub struct Outline {
     /// The experiment.
     pub experiment: String,
     /// What runs it.
@@ -60,7 +60,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Where the kernel does not say how much room there is.
-pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Result<Plan, Failure> {
+pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Result<Outline, Failure> {
     let room = gauge.read()?;
     let floor = room.floor().max(options.floor);
     let may_change = PoolGuard::may_change();
@@ -96,7 +96,7 @@ pub fn plan(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Re
     if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
         refusal = Some("none of the variants can be had here".to_owned());
     }
-    Ok(Plan {
+    Ok(Outline {
         experiment: experiment.name().to_owned(),
         engine: experiment.engine().to_owned(),
         variants,
@@ -148,7 +148,7 @@ pub(super) fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'sta
     if pages.is_transparent() { thp::wanted(pages, obeys) } else { Vec::new() }
 }
 
-fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Room, floor: Bytes) -> Option<String> {
+fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Available, floor: Bytes) -> Option<String> {
     if takes > room.available.saturating_sub(floor) {
         let available = room.available;
         return Some(format!("{pages} takes {takes}: {available} are available, of which {floor} stay free"));

@@ -38,7 +38,7 @@ pub struct Surroundings<'a> {
 
 /// How the program is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct Instructions {
     /// Environment variables to set.
     pub variables: Vec<(&'static str, String)>,
     /// Arguments to put before the program's own.
@@ -57,13 +57,13 @@ pub struct Plan {
 ///
 /// # Errors
 /// Where the program would run without huge pages: the host offers none, or nothing reaches its allocator.
-pub fn plan(
+pub fn instructions(
     program: &Program,
     wish: Wish,
     there: Surroundings<'_>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan, Refusal> {
-    let mut plan = Plan::default();
+) -> Result<Instructions, Refusal> {
+    let mut instructions = Instructions::default();
     let (always, silent) = match wish.pages {
         Pages::Thp => {
             let given = thp::given(there.thp)?;
@@ -71,7 +71,7 @@ pub fn plan(
         }
         Pages::Huge(page) => {
             let line = room(page, wish.need, there.pools)?;
-            plan.done.push(line);
+            instructions.done.push(line);
             (false, None)
         }
     };
@@ -82,9 +82,9 @@ pub fn plan(
         )));
     }
     if always {
-        plan.done.push("the host gives transparent huge pages to every program (THP is `always`)".into());
+        instructions.done.push("the host gives transparent huge pages to every program (THP is `always`)".into());
     }
-    let mut hand = Hand { plan, always, silent, program, pages: wish.pages, variable };
+    let mut hand = Hand { instructions, always, silent, program, pages: wish.pages, variable };
     let reached = hand.memory();
     if let Err(refusal) = reached
         && !always
@@ -94,14 +94,14 @@ pub fn plan(
     if wish.text {
         hand.text();
     }
-    let mut plan = hand.plan;
+    let mut instructions = hand.instructions;
     if let Pages::Huge(page) = wish.pages {
-        plan.caveats.push(format!(
+        instructions.caveats.push(format!(
             "what the {page} pool cannot hold comes on base pages without a word from the allocator (--need SIZE refuses \
              that, --report shows it), and a process that forks and then writes may be killed where the pool runs dry"
         ));
     }
-    Ok(plan)
+    Ok(instructions)
 }
 
 /// The release of glibc that takes `glibc.malloc.hugetlb=1` at its word. Before it, malloc compares what it has read
@@ -111,7 +111,7 @@ pub fn plan(
 const TERMINATED: (u16, u16) = (2, 38);
 
 struct Hand<'a> {
-    plan: Plan,
+    instructions: Instructions,
     always: bool,
     /// Why glibc's malloc would not ask for transparent huge pages.
     silent: Option<String>,
@@ -131,7 +131,7 @@ impl Hand<'_> {
             }
             Some(Runtime::Go) => return Err(Refusal(format!("{name} is a Go program: its runtime takes no such setting"))),
             Some(Runtime::Python) => self.python(),
-            Some(Runtime::Node) => self.plan.caveats.push(
+            Some(Runtime::Node) => self.instructions.caveats.push(
                 "node: the JavaScript heap comes from V8's own allocator, which has no such setting; buffers and native \
                  memory are reached"
                     .into(),
@@ -142,7 +142,7 @@ impl Hand<'_> {
             (Some(Allocator::Jemalloc(variable)), _) => self.jemalloc(variable),
             (Some(Allocator::Mimalloc), _) => {
                 // The name before version 2.1; later ones read it only where the new one is missing.
-                self.plan.variables.push(("MIMALLOC_LARGE_OS_PAGES", "1".into()));
+                self.instructions.variables.push(("MIMALLOC_LARGE_OS_PAGES", "1".into()));
                 self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
                 match self.pages {
                     Pages::Huge(PageSize::GIB_1) => Err(Refusal(
@@ -187,20 +187,20 @@ impl Hand<'_> {
         let others: Vec<&str> = before.split(':').filter(|part| !part.is_empty()).collect();
         let mine = others.iter().find_map(|part| part.strip_prefix(TUNABLE)?.strip_prefix('='));
         if let Some(theirs) = mine.filter(|theirs| *theirs != value) {
-            self.plan.caveats.push(format!("{TUNABLE}={theirs} in your {VARIABLE} is replaced"));
+            self.instructions.caveats.push(format!("{TUNABLE}={theirs} in your {VARIABLE} is replaced"));
         }
         let kept = others.iter().filter(|part| !part.starts_with(TUNABLE)).map(|part| (*part).to_owned());
         let all: Vec<String> = kept.chain([format!("{TUNABLE}={value}")]).collect();
-        self.plan.variables.push((VARIABLE, all.join(":")));
+        self.instructions.variables.push((VARIABLE, all.join(":")));
         let how = match self.pages {
             Pages::Thp => "it asks the kernel for transparent huge pages (madvise) wherever it grows by 2 MiB or more",
             Pages::Huge(_) => "it maps pages of the pool",
         };
-        self.plan.done.push(format!("glibc's malloc: {TUNABLE}={value}; {how}"));
+        self.instructions.done.push(format!("glibc's malloc: {TUNABLE}={value}; {how}"));
         if self.pages == Pages::Thp && !self.always && release.is_none_or(|release| release < TERMINATED) {
             let which = release.map_or_else(String::new, |(major, minor)| format!(" (this is {major}.{minor})"));
-            self.plan.by_chance = true;
-            self.plan.caveats.push(format!(
+            self.instructions.by_chance = true;
+            self.instructions.caveats.push(format!(
                 "before 2.38 glibc{which} may ignore {TUNABLE}=1, by chance and at each start anew; --report says \
                  whether it did, --pages 2M is free of that"
             ));
@@ -208,7 +208,7 @@ impl Hand<'_> {
         if self.pages == Pages::Huge(PageSize::GIB_1) {
             let text =
                 "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
-            self.plan.caveats.push(text.into());
+            self.instructions.caveats.push(text.into());
         }
     }
 
@@ -218,7 +218,7 @@ impl Hand<'_> {
         }
         let before = (self.variable)(variable).unwrap_or_default();
         if before.split(',').any(|part| part.starts_with("thp:")) {
-            self.plan.caveats.push(format!("{variable}={before} is yours and stays"));
+            self.instructions.caveats.push(format!("{variable}={before} is yours and stays"));
             return Ok(());
         }
         let more = "thp:always,metadata_thp:auto";
@@ -230,8 +230,8 @@ impl Hand<'_> {
     fn java(&mut self) {
         let flags = java_flags(self.pages);
         let from = if self.pages == Pages::Thp { "by madvise" } else { "from the pool" };
-        self.plan.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        self.plan.done.push(format!(
+        self.instructions.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.instructions.done.push(format!(
             "JVM: {}; heap and code cache {from}. A flag of your own that says otherwise wins",
             flags.join(" ")
         ));
@@ -239,11 +239,11 @@ impl Hand<'_> {
 
     fn python(&mut self) {
         if let Some(theirs) = (self.variable)("PYTHONMALLOC") {
-            self.plan.caveats.push(format!("PYTHONMALLOC={theirs} is yours and stays"));
+            self.instructions.caveats.push(format!("PYTHONMALLOC={theirs} is yours and stays"));
             return;
         }
         let says = "Python: small objects come from malloc, not from arenas of its own that never ask for huge pages";
-        self.plan.caveats.push(
+        self.instructions.caveats.push(
             "malloc is slower with small objects than Python's own allocator: whether huge pages make up for it, \
              --compare shows (PYTHONMALLOC=pymalloc in your environment keeps Python's own)"
                 .into(),
@@ -254,20 +254,22 @@ impl Hand<'_> {
     fn text(&mut self) {
         match self.program.runtime {
             Some(Runtime::Java) => {
-                self.plan.done.push("text: what the JVM compiles is in its code cache, which is on huge pages".into());
+                self.instructions
+                    .done
+                    .push("text: what the JVM compiles is in its code cache, which is on huge pages".into());
             }
             Some(Runtime::Node) => {
                 let before = (self.variable)("NODE_OPTIONS").unwrap_or_default();
                 let all = format!("{before} --use-largepages=on");
                 self.set("NODE_OPTIONS", all.trim_start(), "text: node maps its own onto transparent huge pages");
             }
-            _ => self.plan.text_from_outside = true,
+            _ => self.instructions.text_from_outside = true,
         }
     }
 
     fn set(&mut self, variable: &'static str, value: &str, says: &str) {
-        self.plan.done.push(format!("{says} ({variable}={value})"));
-        self.plan.variables.push((variable, value.to_owned()));
+        self.instructions.done.push(format!("{says} ({variable}={value})"));
+        self.instructions.variables.push((variable, value.to_owned()));
     }
 }
 
@@ -347,12 +349,12 @@ mod tests {
         }
     }
 
-    fn made(program: &Program, pages: Pages, environment: &[(&str, &str)]) -> Result<Plan, Refusal> {
+    fn made(program: &Program, pages: Pages, environment: &[(&str, &str)]) -> Result<Instructions, Refusal> {
         let wish = Wish { pages, text: false, need: None };
         let pools = [pool(10, 8, 3)];
         let thp = switches("madvise");
         let there = Surroundings { thp: &thp, pools: Some(&pools) };
-        plan(program, wish, there, &|name| {
+        instructions(program, wish, there, &|name| {
             environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         })
     }
@@ -361,28 +363,31 @@ mod tests {
     fn glibc_keeps_other_tunables() {
         let sort = program(None, None, GLIBC);
         let theirs = [("GLIBC_TUNABLES", "glibc.malloc.check=3:glibc.malloc.hugetlb=0:glibc.rtld.nns=4")];
-        let plan = made(&sort, Pages::Thp, &theirs).unwrap();
+        let instructions = made(&sort, Pages::Thp, &theirs).unwrap();
         let expected = "glibc.malloc.check=3:glibc.rtld.nns=4:glibc.malloc.hugetlb=1";
-        assert_eq!(plan.variables, [("GLIBC_TUNABLES", expected.to_owned())]);
-        assert!(plan.caveats[0].contains("replaced"));
-        let plan = made(&sort, Pages::Huge(PageSize::MIB_2), &[]).unwrap();
-        assert_eq!(plan.variables, [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2097152".to_owned())]);
+        assert_eq!(instructions.variables, [("GLIBC_TUNABLES", expected.to_owned())]);
+        assert!(instructions.caveats[0].contains("replaced"));
+        let instructions = made(&sort, Pages::Huge(PageSize::MIB_2), &[]).unwrap();
+        assert_eq!(instructions.variables, [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2097152".to_owned())]);
         // Five of the eight free pages are promised to nobody.
-        assert!(plan.done[0].contains("5 pages (10.0 MiB)"), "{plan:?}");
+        assert!(instructions.done[0].contains("5 pages (10.0 MiB)"), "{instructions:?}");
     }
 
     #[test]
     fn each_allocator_is_told_in_its_own_words() {
         let jemalloc = program(None, Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF")), GLIBC);
-        let plan = made(&jemalloc, Pages::Thp, &[("_RJEM_MALLOC_CONF", "narenas:2")]).unwrap();
-        assert_eq!(plan.variables, [("_RJEM_MALLOC_CONF", "narenas:2,thp:always,metadata_thp:auto".to_owned())]);
+        let instructions = made(&jemalloc, Pages::Thp, &[("_RJEM_MALLOC_CONF", "narenas:2")]).unwrap();
+        assert_eq!(
+            instructions.variables,
+            [("_RJEM_MALLOC_CONF", "narenas:2,thp:always,metadata_thp:auto".to_owned())]
+        );
         assert!(made(&jemalloc, Pages::Huge(PageSize::MIB_2), &[]).is_err());
         let mimalloc = made(&program(None, Some(Allocator::Mimalloc), CLibrary::Musl), Pages::Thp, &[]).unwrap();
         let names: Vec<&str> = mimalloc.variables.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["MIMALLOC_LARGE_OS_PAGES", "MIMALLOC_ALLOW_LARGE_OS_PAGES"]);
-        let plan = made(&program(Some(Runtime::Java), None, GLIBC), Pages::Huge(PageSize::MIB_2), &[]).unwrap();
-        assert_eq!(plan.arguments, ["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"]);
-        assert_eq!(plan.variables, []);
+        let instructions = made(&program(Some(Runtime::Java), None, GLIBC), Pages::Huge(PageSize::MIB_2), &[]).unwrap();
+        assert_eq!(instructions.arguments, ["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"]);
+        assert_eq!(instructions.variables, []);
         let python = made(&program(Some(Runtime::Python), None, GLIBC), Pages::Thp, &[]).unwrap();
         assert_eq!(python.variables[0], ("PYTHONMALLOC", "malloc".to_owned()));
         assert_eq!(python.variables[1].0, "GLIBC_TUNABLES");
@@ -395,7 +400,7 @@ mod tests {
             let pools = [pool(10, 8, 3)];
             let thp = switches(top);
             let wish = Wish { pages, text: false, need: None };
-            plan(&program, wish, Surroundings { thp: &thp, pools: Some(&pools) }, &|_| None).unwrap()
+            instructions(&program, wish, Surroundings { thp: &thp, pools: Some(&pools) }, &|_| None).unwrap()
         };
         let old = with(Some((2, 36)), Pages::Thp, "madvise");
         assert!(old.by_chance && old.caveats.iter().any(|line| line.contains("(this is 2.36) may ignore")), "{old:?}");
@@ -426,7 +431,7 @@ mod tests {
     fn thp_never_is_said_and_always_needs_nothing() {
         let wish = Wish { pages: Pages::Thp, text: false, need: None };
         let musl = program(None, None, CLibrary::Musl);
-        let with = |thp: &Thp| plan(&musl, wish, Surroundings { thp, pools: None }, &|_| None);
+        let with = |thp: &Thp| instructions(&musl, wish, Surroundings { thp, pools: None }, &|_| None);
         assert!(with(&switches("never")).is_err_and(|why| why.0.contains("echo madvise")));
         assert!(with(&switches("always")).is_ok());
         // The size's own switch overrides the top one.

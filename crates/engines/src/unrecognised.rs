@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, Mapping, Process};
 
-use crate::{By, Found, Kind, Scene, plain, segments};
+use crate::{By, Found, Kind, Scene, bare_segment, segments};
 
 /// Everything else; the last to be asked.
 pub static KIND: Kind = Kind {
     engine: Engine::Other,
     find,
-    describe: Some((By::Segment, plain::describe)),
+    describe: Some((By::Segment, bare_segment::describe)),
     takes_page_size: |_| true,
     often_small: true,
     // Who else maps a segment is not known, and is taken for the dearer kind.
