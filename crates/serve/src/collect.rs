@@ -22,8 +22,8 @@ use crate::history::{History, Span};
 /// No two readings are nearer than this.
 pub const LEAST_AGE: Duration = Duration::from_secs(1);
 
-/// From an older reading nothing is taken: as every process is read whole in one of [`Earlier::TURNS`], no fact gets
-/// older than some six minutes, and none that a process changes itself older than a reading.
+/// From an older reading nothing is taken: as every process has its turn in one of [`Earlier::TURNS`] readings, no limit,
+/// cgroup or sum of memory gets older than some six minutes, and none that a process changes itself older than a reading.
 const RECENT: Duration = Duration::from_secs(20);
 
 /// A host at one moment, with everything that is said of it.

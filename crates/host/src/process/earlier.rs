@@ -5,9 +5,9 @@
 //! it has run since. So its title, its mappings, its folders and its page tables are as they were, and reading them again,
 //! which takes many times as long, tells nothing new.
 //!
-//! What others do to it (limits by prlimit(2), its cgroup, a program or segment that is removed, memory that is reclaimed)
-//! is not counted. Therefore a part of all processes is read whole at each turn, and each of them once in
-//! [`Earlier::TURNS`].
+//! What others do to it is not counted. Therefore a part of all processes has its turn at each reading, each of them once in
+//! [`Earlier::TURNS`]: its limits (prlimit(2)), its cgroup and its sums of memory (reclaim) are read. That its program or a
+//! segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in [`Earlier::WHOLE`] it is read whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,17 +32,24 @@ impl<'a> Earlier<'a> {
         Self { processes, others: host.map_or(&[], |host| &host.others), turn }
     }
 
-    /// In so many readings each process is read whole at least once.
+    /// In so many readings each process has a turn.
     pub const TURNS: u64 = 16;
 
-    /// The process as it was read, where it has run no more than it had then, and nothing of it went unread.
-    pub(super) fn still(&self, pid: u32, cpu_time: Option<Duration>) -> Option<&'a Arc<Process>> {
-        if cpu_time.is_none() || self.has_turn(pid) {
+    /// At one of so many turns it is read whole.
+    pub const WHOLE: u64 = 4;
+
+    /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and whether it
+    /// has its turn.
+    pub(super) fn still(&self, pid: u32, cpu_time: Option<Duration>) -> Option<(&'a Arc<Process>, bool)> {
+        cpu_time?;
+        let has_turn = self.has_turn(pid);
+        if has_turn && (u64::from(pid) / Self::TURNS) % Self::WHOLE == (self.turn / Self::TURNS) % Self::WHOLE {
             return None;
         }
         let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
         // Another process that has that pid by now would have to have run as long to the nanosecond.
-        self.processes.get(at).filter(|before| before.cpu_time == cpu_time && whole(before))
+        let before = self.processes.get(at).filter(|before| before.cpu_time == cpu_time && whole(before))?;
+        Some((before, has_turn))
     }
 
     /// Whether it was no user process, and has not run since.
@@ -156,6 +163,31 @@ mod tests {
             processes[0].memlock != reading(&source(7, 40, "idle", 1), None)[0].memlock
         });
         assert_eq!(whole.count(), 1);
+    }
+
+    #[test]
+    fn everybody_is_read_whole_in_one_turn_of_some() {
+        let all = Earlier::TURNS * Earlier::WHOLE;
+        assert_eq!((0..all).filter(|turn| title(&next(&source(7, 40, "changed", 1), *turn)) == "changed").count(), 1);
+        let sums = |turn: u64| next(&source(7, 8, "idle", 1), turn)[0].page_tables.get().map(|tables| tables.get());
+        let seen = (0..all).filter(|turn| sums(*turn) == Some(8 << 10)).count();
+        assert_eq!(u64::try_from(seen), Ok(Earlier::WHOLE), "what was reclaimed is seen at each turn");
+    }
+
+    #[test]
+    fn who_ended_is_not_there_at_its_turn() {
+        let gone = MapSource::new()
+            .cpu_time(20, Duration::from_nanos(7))
+            .file("/proc/1/status", "Name:\tx\nUid:\t0\t5\t5\t5\n");
+        let left = |turn| {
+            let first = reading(&source(7, 40, "idle", 1), BEGIN);
+            let earlier = Some(Earlier { processes: &first, others: &[], turn });
+            read(&mut Door::new(&gone.clone().file("/proc/20", "")), FACTS, earlier).processes
+        };
+        // Pid 20 has its turn at 4, and is read whole at 20.
+        for turn in [4, 20] {
+            assert!(left(turn).known().is_none_or(Vec::is_empty), "turn {turn}");
+        }
     }
 
     #[test]

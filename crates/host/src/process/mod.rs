@@ -84,6 +84,7 @@ pub(crate) fn read_timed(
     door.source.ahead(&anew, reader.least);
     let processes = known.into_iter().filter_map(|(pid, known)| match known {
         Known::Still(process) => Some(process),
+        Known::Turn(process) => reader.seen_again(process),
         Known::Not(cpu_time) => reader.process(pid, cpu_time),
     });
     let processes: Vec<_> = processes.collect();
@@ -145,6 +146,8 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
 enum Known {
     /// All of it: it has not run since the reading before.
     Still(Arc<Process>),
+    /// The same, but for what others may have changed of it.
+    Turn(Arc<Process>),
     /// Nothing but what it has run so far, where that is asked.
     Not(Option<Duration>),
 }
@@ -174,8 +177,9 @@ impl Reader<'_> {
         let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
         let cpu_time = self.source.cpu_time(pid).into_known();
-        if let Some(process) = earlier.still(pid, cpu_time) {
-            return Some(Known::Still(Arc::clone(process)));
+        if let Some((process, has_turn)) = earlier.still(pid, cpu_time) {
+            let process = Arc::clone(process);
+            return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
         }
         if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time)).filter(|other| earlier.is_other(*other)) {
             self.others.push(other);
@@ -187,11 +191,7 @@ impl Reader<'_> {
     /// One process; `None` for kernel threads, zombies, and what ended while it was read.
     fn process(&mut self, pid: u32, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
         let other = cpu_time.map(|cpu_time| (pid, cpu_time));
-        let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
-        self.note(pid, "status", &status);
-        self.is_any |= !status.is_absent();
-        self.unseen += u64::from(!status.is_known() && !status.is_absent());
-        let status = status.into_known()?;
+        let status = self.status(pid)?;
         if status.size.is_absent() {
             self.others.extend(other);
             return None;
@@ -266,6 +266,44 @@ impl Reader<'_> {
         }
         process.mappings = mappings;
         Some(Arc::new(process))
+    }
+
+    /// A process that has not run since it was read, with what others may have changed of it; `None` where it has ended.
+    fn seen_again(&mut self, before: Arc<Process>) -> Option<Arc<Process>> {
+        let pid = before.pid;
+        let status = self.status(pid)?;
+        if (&status.name, status.uid, &status.namespace_pids) != (&before.name, before.uid, &before.namespace_pids) {
+            return self.process(pid, before.cpu_time);
+        }
+        let memlock = self.file(pid, "limits", limits::parse);
+        let cgroups = self.cgroups(pid);
+        if status.size.is_absent() || memlock.is_absent() {
+            return None;
+        }
+        let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
+        let (rss_shmem, rss_anon, parent) = (status.rss_shmem, status.rss_anon, status.parent);
+        let of_others = Process {
+            parent,
+            page_tables,
+            hugetlb,
+            swap,
+            locked,
+            rss_shmem,
+            rss_anon,
+            memlock,
+            cgroups,
+            ..Process::clone(&before)
+        };
+        // Where nothing changed, which is nearly always, there is no second copy.
+        Some(if *before == of_others { before } else { Arc::new(of_others) })
+    }
+
+    fn status(&mut self, pid: u32) -> Option<status::Status> {
+        let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
+        self.note(pid, "status", &status);
+        self.is_any |= !status.is_absent();
+        self.unseen += u64::from(!status.is_known() && !status.is_absent());
+        status.into_known()
     }
 
     /// Most processes are in the cgroups of some other one: these are parsed and kept once.
