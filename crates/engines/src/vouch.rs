@@ -238,7 +238,7 @@ mod tests {
     fn host(processes: Vec<Process>, units: &[(&str, Option<&str>)]) -> Host {
         let mut host = Host { processes: testing::known(processes), ..Host::default() };
         for (uid, name) in [(0, "root"), (33, "www-data"), (101, "postgres"), (1205, "pgprod"), (4242, "mallory")] {
-            host.accounts.users.insert(uid, User { name: name.into(), gid: uid });
+            host.accounts.users.insert(uid, User { name: name.into(), gid: uid, home: None });
         }
         host.configuration.units = units
             .iter()

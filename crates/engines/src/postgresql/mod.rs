@@ -4,6 +4,7 @@ mod ask;
 pub mod conf;
 mod demand;
 mod described;
+mod kept;
 mod log;
 mod log_records;
 mod program;
@@ -56,7 +57,8 @@ pub static KIND: Kind = Kind {
     insists_by: Some("huge_pages=on"),
     settings_by: SettingsBy::Plan,
     connect: Some((ask::question, ask::answer)),
-    // tuned's profile `postgresql`.
+    title: Some(kept::title),
+    thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
     takes_page_size: remedy::takes_page_size,

@@ -83,7 +83,7 @@ pub(super) fn host(page: PageSize) -> Host {
         processes: testing::known(processes),
         ..Host::default()
     };
-    host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104 });
+    host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104, home: None });
     host
 }
 
