@@ -201,6 +201,7 @@ impl Case {
             page_tables: Known(Bytes::from_kib(64 * (sessions + 1))),
             unit: None,
             unit_is_its_own: false,
+            startup: None,
             vouchers: vec![hugewise_model::vouch::Voucher::Account],
             touched: Observed::Absent,
             transparent: Observed::Absent,

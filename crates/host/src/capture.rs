@@ -323,7 +323,9 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
 /// its name alone. The others are what people call their databases.
 fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> Vec<String> {
     let cgroup = folder.starts_with("/sys/fs/cgroup");
-    if !cgroup && !seen.owned.contains(folder) {
+    // Who else is started at the boot is read by nobody.
+    let wants = folder.ends_with(".wants") || folder.ends_with(".requires");
+    if !cgroup && !wants && !seen.owned.contains(folder) {
         return names;
     }
     let asked = |name: &str| {

@@ -406,3 +406,17 @@ proptest::proptest! {
         proptest::prop_assert_eq!(parse_version(format!("{major}\n").as_bytes()), Ok(major.to_string()));
     }
 }
+
+/// `start.conf` beside the configuration that pg_ctlcluster names (postgresql-common 248): a cluster is started by the boot only
+/// where it says `auto`, and by nobody where it says `disabled`.
+#[test]
+fn debians_start_conf_says_whether_a_cluster_comes_up_again() {
+    use hugewise_model::instance::Startup;
+    const FILE: &str = "/etc/postgresql/15/main/start.conf";
+    let startup = |text: &str| only(&host(PageSize::KIB_4), &files().file(FILE, text)).startup;
+    assert_eq!(startup("# c\n\nauto\n"), None);
+    assert_eq!(startup("# c\n\nmanual\n"), Some(Startup::NotAtBoot(format!("start.conf=manual ({FILE}:3)"))));
+    assert_eq!(startup("disabled # by hand\n"), Some(Startup::Never(format!("start.conf=disabled ({FILE}:1)"))));
+    assert_eq!(startup("off\n"), Some(Startup::Never(format!("start.conf is invalid ({FILE}:1)"))));
+    assert_eq!(only(&host(PageSize::KIB_4), &files()).startup, None);
+}

@@ -9,7 +9,7 @@ use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
 
 /// Keys of systemd units that are kept.
-const UNIT_KEYS: [&str; 20] = [
+const UNIT_KEYS: [&str; 22] = [
     "Type",
     "User",
     "Group",
@@ -27,6 +27,8 @@ const UNIT_KEYS: [&str; 20] = [
     "Before",
     "Requires",
     "Wants",
+    "WantedBy",
+    "RequiredBy",
     "NUMAPolicy",
     "NUMAMask",
     "PAMName",
