@@ -1,12 +1,30 @@
 //! A rule's page, as Markdown: for the terminal and for the pages generated from it.
 
+use std::borrow::Cow;
+
+use hugewise_engines::Kind;
+
 use crate::{Rule, rules};
+
+/// What a rule looks for, and below that what each engine says itself of what it goes by.
+pub fn what(rule: &Rule) -> Cow<'static, str> {
+    if rule.code != rules::thp_policy::RULE.code {
+        return Cow::Borrowed(rule.docs.what);
+    }
+    let line = |kind: &&Kind| {
+        let names: Vec<&str> = kind.names.iter().map(|(_, name)| *name).collect();
+        kind.thp_in_words.map(|words| format!("\n- {}: {words}", names.join(", ")))
+    };
+    let lines: String = hugewise_engines::kinds().iter().filter_map(line).collect();
+    Cow::Owned(format!("{}\n{lines}", rule.docs.what.trim()))
+}
 
 /// The page of one rule.
 pub fn page(rule: &Rule) -> String {
     let docs = &rule.docs;
     let mut page = format!("# {} {}\n\nWorst level: {}.\n", rule.code, rule.name, rule.level.as_str());
-    for (title, text) in [("What it looks for", docs.what), ("Why it hurts", docs.why), ("Fix", docs.fix)] {
+    let what = what(rule);
+    for (title, text) in [("What it looks for", what.as_ref()), ("Why it hurts", docs.why), ("Fix", docs.fix)] {
         page.push_str(&format!("\n## {title}\n\n{}\n", text.trim()));
     }
     page.push_str("\n## Sources\n\n");

@@ -121,7 +121,7 @@ impl Case {
     }
 
     pub(crate) fn user(&mut self, uid: u32, name: &str, gid: u32, group: &str) {
-        self.host.accounts.users.insert(uid, User { name: name.into(), gid });
+        self.host.accounts.users.insert(uid, User { name: name.into(), gid, home: None });
         self.host.accounts.groups.insert(gid, Group { name: group.into(), members: Vec::new() });
     }
 
@@ -201,6 +201,7 @@ impl Case {
             page_tables: Known(Bytes::from_kib(64 * (sessions + 1))),
             unit: None,
             unit_is_its_own: false,
+            startup: None,
             vouchers: vec![hugewise_model::vouch::Voucher::Account],
             touched: Observed::Absent,
             transparent: Observed::Absent,

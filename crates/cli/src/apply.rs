@@ -172,6 +172,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
     let bytes = match source.read_part(place, None, MOST) {
         Observed::Known(part) if part.offset == 0 => part.bytes,
         Observed::Known(_) => return Err(failure("too large for a plan")),
+        Observed::Absent => return Err(failure("no such file")),
         other => return Err(failure(&other.reason().unwrap_or_default())),
     };
     Plan::from_json(&bytes).map_err(|why| failure(&why))

@@ -53,6 +53,7 @@ fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
         mappings: kinds.iter().flat_map(|kind| kind.mappings).copied().collect(),
         options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
+        titles: kinds.iter().filter_map(|kind| kind.title).collect(),
         rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
         shape: Some(hugewise_engines::settings::shape),
         servers: servers(host, instances),
@@ -68,6 +69,9 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
         for process in instance.pids.iter().filter_map(|pid| host.process(*pid)) {
             if hugewise_engines::reads_folder_of(instance.engine, process) {
                 servers.folders.insert(process.pid);
+            }
+            if Kind::of(instance.engine).reads_home {
+                servers.homes.insert(process.uid);
             }
             servers.users.insert(process.uid);
             servers.groups.extend(process.groups.iter().chain([&process.gid]));

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod apply;
@@ -103,7 +104,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the program with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = as_options(arguments.into_iter().collect());
     match CommandLine::try_parse_from(&arguments) {
         Ok(arguments) => outcome::finish(dispatch(arguments)),
         // What a monitoring system asks wrongly is not known; the code of wrong usage would be its alarm.
@@ -112,6 +113,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(usage) => outcome::finish(explain(&usage)),
     }
+}
+
+/// `help`, `help size` and `version` for those who write them as commands.
+fn as_options(arguments: Vec<OsString>) -> Vec<OsString> {
+    let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
+    let option = match words.as_slice() {
+        ["help", rest @ ..] if rest.len() <= 1 => "--help",
+        ["version"] => "--version",
+        _ => return arguments,
+    };
+    let named = arguments.iter().take(1).chain(arguments.iter().skip(2));
+    named.cloned().chain([OsString::from(option)]).collect()
 }
 
 fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
@@ -139,15 +152,46 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
 /// Help and version go to standard output; everything else that clap says is a usage error.
 fn explain(usage: &clap::Error) -> Result<Outcome, Failure> {
     if usage.use_stderr() {
-        let text = usage.render().to_string();
+        let mut text = usage.render().to_string().replace("\n\n\n", "\n\n");
+        if let Some(format) = format_as_option(usage) {
+            let tip = format!("\n\n  tip: write '--format {format}'\n\nUsage:");
+            text = text.replacen("\n\nUsage:", &tip, 1);
+        }
         return Err(Failure::of_lines(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
     }
     outcome::print(usage.render().to_string().as_bytes())?;
     Ok(Outcome::Fine)
 }
 
+/// `json` of an option `--json` that nothing here has.
+fn format_as_option(usage: &clap::Error) -> Option<&'static str> {
+    let ContextValue::String(written) = usage.get(ContextKind::InvalidArg)? else { return None };
+    let formats = ["json", "html", "text", "shell", "ansible", "cloud-init", "nagios"];
+    formats.into_iter().find(|format| written.strip_prefix("--") == Some(format))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    #[test]
+    fn help_and_version_are_options_by_other_names() {
+        let said = |line: &str| {
+            let words = super::as_options(line.split(' ').map(OsString::from).collect());
+            words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (written, meant) in [
+            ("hugewise help", "hugewise --help"),
+            ("hugewise help size", "hugewise size --help"),
+            ("hugewise version", "hugewise --version"),
+            ("hugewise", "hugewise"),
+            ("hugewise run help", "hugewise run help"),
+            ("hugewise help a b", "hugewise help a b"),
+        ] {
+            assert_eq!(said(written), meant);
+        }
+    }
+
     #[test]
     fn the_definition_is_sound() {
         super::command().debug_assert();

@@ -438,3 +438,20 @@ fn a_capture_brings_the_same_verdicts() {
         assert_eq!(again.status.code(), Some(2), "{name} was overwritten");
     }
 }
+
+/// What a newcomer writes first.
+#[test]
+fn help_and_version_may_be_written_as_commands_and_a_format_as_an_option_is_told_how() {
+    let said = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_hugewise")).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    assert_eq!(said(&["help"]), said(&["--help"]));
+    assert_eq!(said(&["help", "size"]), said(&["size", "--help"]));
+    assert_eq!(said(&["version"]), said(&["--version"]));
+    let (code, text) = said(&["check", "--json"]);
+    assert!(code == Some(2) && text.contains("tip: write '--format json'"), "{text}");
+    let (code, text) = said(&["apply", "/nowhere/plan.json"]);
+    assert!(code == Some(2) && text.contains("/nowhere/plan.json: no such file"), "{text}");
+    assert!(!said(&["size", "--sga", "34G"]).1.contains("\n\n\n"));
+}

@@ -1,8 +1,8 @@
 //! What an engine's folder registers: everything about its kind that the other rooms need to know.
 
 use hugewise_host::Source;
-use hugewise_host::capture::Rewrite;
 use hugewise_host::capture::shape::Shape;
+use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
 use crate::connect::{Answer, Ask};
@@ -44,10 +44,14 @@ pub struct Kind {
     pub mappings: &'static [&'static str],
     /// Files that it maps and that are read, by what is in their paths.
     pub mapped_files: &'static [&'static str],
+    /// What a capture keeps of a title of several words that a process of its writes over its first argument.
+    pub title: Option<Title>,
     /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
     pub rewrite: Option<Rewrite>,
     /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
     pub(crate) reads_folder: fn(&Process) -> bool,
+    /// Its configuration is below its owner's home folder.
+    pub reads_home: bool,
     /// Where a running one may write its log, the best place first, as it names it. The text is the root folder that its
     /// paths are below for the reader.
     pub(crate) logs: fn(&Host, &dyn Source, &str, &Instance) -> Vec<String>,
@@ -65,6 +69,8 @@ pub struct Kind {
     pub start: Start,
     /// What it makes of THP set to `always`; none where it says nothing.
     pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
+    /// The same in words, with its source, for the page of the rule about it; none where it says nothing.
+    pub thp_in_words: Option<&'static str>,
     /// Why pages of 1 GiB are nothing for it.
     pub against_gib_pages: Option<&'static str>,
     /// Whether an instance can be told which page size to take.
@@ -165,14 +171,17 @@ impl Kind {
         companions: &[],
         mappings: &[],
         mapped_files: &[],
+        title: None,
         rewrite: None,
         reads_folder: |_| false,
+        reads_home: false,
         logs: |_, _, _, _| Vec::new(),
         log_format: None,
         describe: None,
         connect: None,
         start: Start::PLAIN,
         thp: |_, _| Ok(None),
+        thp_in_words: None,
         against_gib_pages: None,
         takes_page_size: |_| false,
         only_by_settings: false,
@@ -297,6 +306,19 @@ mod tests {
         let (mut host, instance) = instance(Engine::MongoDb, Some("8.0.1"));
         host.architecture = Observed::Known("s390x".into());
         assert_eq!((Kind::of(Engine::MongoDb).thp)(&host, &instance), against(Level::Warn));
+    }
+
+    /// Whoever has a word on THP says it for people too. A version decides for some: any of them will do.
+    #[test]
+    fn who_has_a_word_on_thp_says_it_in_words() {
+        for engine in all() {
+            let (host, instance) = instance(engine, Some("1.0"));
+            let kind = Kind::of(engine);
+            let has_one = !matches!((kind.thp)(&host, &instance), Ok(None));
+            assert_eq!(has_one, kind.thp_in_words.is_some(), "{engine}");
+            let sourced = kind.thp_in_words.is_none_or(|words| words.ends_with(')') && words.contains('('));
+            assert!(sourced, "{engine} names no source");
+        }
     }
 
     #[test]

@@ -222,6 +222,7 @@ impl<'a> Scene<'a> {
             page_tables: self.page_tables(main, &pids),
             unit: service_of(main).map(str::to_owned),
             unit_is_its_own: false,
+            startup: None,
             vouchers: Vec::new(),
             touched: Observed::Absent,
             transparent: Observed::Absent,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_host::Source;
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::owner::Owner;
-use hugewise_model::instance::SegmentKind;
+use hugewise_model::instance::{SegmentKind, Startup};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
 
@@ -21,6 +21,7 @@ pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]
         let main = host.process(instance.pid);
         let alone = |unit: &str| main.is_some_and(|main| services.runs_alone(host, unit, instance, main));
         instance.unit_is_its_own = instance.unit.as_deref().is_some_and(alone);
+        instance.startup = instance.startup.take().or_else(|| startup(host, instance));
         instance.vouchers = main.map_or_else(Vec::new, |main| {
             let is: [(Voucher, bool); 4] = [
                 (
@@ -97,6 +98,18 @@ fn is_user_of_unit(host: &Host, instance: &Instance, main: &Process) -> bool {
         Observed::Denied | Observed::Malformed(_) => false,
     });
     as_its_user && main.caller.is_none()
+}
+
+/// What a service says of its own start. A mask below /run is taken off by the boot and put on by whoever is at work there
+/// now: nothing is said of it.
+fn startup(host: &Host, instance: &Instance) -> Option<Startup> {
+    let name = instance.unit.as_deref().filter(|_| instance.unit_is_its_own)?;
+    let unit = host.configuration.units.iter().find(|unit| unit.name == name)?;
+    match &unit.masked {
+        Some(link) if !link.starts_with("/run/") => Some(Startup::Never(format!("{name} is masked ({link})"))),
+        Some(_) => None,
+        None => unit.disabled.then(|| Startup::NotAtBoot(format!("{name} is disabled"))),
+    }
 }
 
 /// Whether the program is root's: whoever gets a service to run what he likes brings a program of his own. Who owns it is not
@@ -238,7 +251,7 @@ mod tests {
     fn host(processes: Vec<Process>, units: &[(&str, Option<&str>)]) -> Host {
         let mut host = Host { processes: testing::known(processes), ..Host::default() };
         for (uid, name) in [(0, "root"), (33, "www-data"), (101, "postgres"), (1205, "pgprod"), (4242, "mallory")] {
-            host.accounts.users.insert(uid, User { name: name.into(), gid: uid });
+            host.accounts.users.insert(uid, User { name: name.into(), gid: uid, home: None });
         }
         host.configuration.units = units
             .iter()
@@ -247,6 +260,8 @@ mod tests {
                 memlock: Observed::Absent,
                 user: user.map(str::to_owned).into(),
                 ambient_ipc_lock: false,
+                masked: None,
+                disabled: false,
                 files: vec![format!("/usr/lib/systemd/system/{name}")],
             })
             .collect();

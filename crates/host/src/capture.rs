@@ -38,6 +38,8 @@ pub struct Keeps {
     pub options: Vec<&'static str>,
     /// Settings by name: `huge_pages`. `-` and `_` are one, as is case.
     pub settings: Vec<&'static str>,
+    /// What engines say of titles that their servers write over their first argument; the first that knows one decides.
+    pub titles: Vec<Title>,
     /// What engines say of files in formats of their own; the first that knows the path decides.
     pub rewrites: Vec<Rewrite>,
     /// What the value of a setting can be, by its name, or of an option with its dashes; whatever else stands there is left
@@ -60,6 +62,8 @@ pub struct Servers {
     pub folders: BTreeSet<u32>,
     /// Users by id who own one, or shared memory.
     pub users: BTreeSet<u32>,
+    /// Those of these users below whose home folder a server of theirs has files that are read.
+    pub homes: BTreeSet<u32>,
     /// The names of these users and groups.
     pub names: BTreeSet<String>,
     /// Their groups, and that which may have huge pages.
@@ -119,6 +123,10 @@ fn lineage(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
     ends.filter(|end| *end > 0).filter_map(|end| path.get(..end))
 }
+
+/// Given a first argument of several words: the same without what is somebody's choice, or `None` where it is no title of its
+/// own. Nothing that a user could have put there may be in it, and given its own answer it gives that again.
+pub type Title = fn(&str) -> Option<String>;
 
 /// Given a path inside its mount namespace and a file's bytes: the same file without secrets, or `None` for files
 /// that it does not know.
@@ -315,7 +323,9 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
 /// its name alone. The others are what people call their databases.
 fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> Vec<String> {
     let cgroup = folder.starts_with("/sys/fs/cgroup");
-    if !cgroup && !seen.owned.contains(folder) {
+    // Who else is started at the boot is read by nobody.
+    let wants = folder.ends_with(".wants") || folder.ends_with(".requires");
+    if !cgroup && !wants && !seen.owned.contains(folder) {
         return names;
     }
     let asked = |name: &str| {

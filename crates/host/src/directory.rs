@@ -117,8 +117,8 @@ mod tests {
 
     fn host() -> Host {
         let mut host = Host { live: true, ..Host::default() };
-        host.accounts.users.insert(0, User { name: "root".into(), gid: 0 });
-        host.accounts.users.insert(26, User { name: "postgres".into(), gid: 26 });
+        host.accounts.users.insert(0, User { name: "root".into(), gid: 0, home: None });
+        host.accounts.users.insert(26, User { name: "postgres".into(), gid: 26, home: None });
         host.accounts.groups.insert(0, Group { name: "root".into(), members: Vec::new() });
         host
     }

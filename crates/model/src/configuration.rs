@@ -101,6 +101,10 @@ pub struct Unit {
     pub ambient_ipc_lock: bool,
     /// The unit file and its drop-ins, in the order in which they apply.
     pub files: Vec<String>,
+    /// The link to /dev/null in its place: systemd starts no such unit. One below /run is gone at the next boot.
+    pub masked: Option<String>,
+    /// Its file says who is to start it, and nobody has it among his own: it is disabled.
+    pub disabled: bool,
 }
 
 /// What the boot loader will pass at the next boot.

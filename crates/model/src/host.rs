@@ -454,6 +454,8 @@ pub struct User {
     pub name: String,
     /// Primary group.
     pub gid: u32,
+    /// Home folder; none where the line names none.
+    pub home: Option<String>,
 }
 
 /// One line of /etc/group.

@@ -56,6 +56,8 @@ pub struct Instance {
     pub unit: Option<String>,
     /// Whether that service runs this server and nothing else: only then a restart of the one is a restart of the other.
     pub unit_is_its_own: bool,
+    /// What stands in the way of its start at the boot, or of any start, by its own files; none where nothing is known to.
+    pub startup: Option<Startup>,
     /// What speaks for it. Empty for a stranger: anybody can start a program and call it a server.
     pub vouchers: Vec<Voucher>,
     /// At most so much of its segments has been touched by anybody; absent where that cannot be told.
@@ -132,6 +134,15 @@ impl Instance {
     pub fn setting_value(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(|setting| setting.value.as_str())
     }
+}
+
+/// What stands in the way of a start, with where that is said: `start.conf=manual (/etc/postgresql/15/main/start.conf:3)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Startup {
+    /// The boot does not start it; whoever does so later is not known.
+    NotAtBoot(String),
+    /// What usually starts it refuses to.
+    Never(String),
 }
 
 /// What one more session costs.

@@ -1,9 +1,10 @@
 //! Rules as people read about them.
 
+use std::borrow::Cow;
 use std::io;
 
 use hugewise_advice::Rule;
-use hugewise_advice::docs::first_sentence;
+use hugewise_advice::docs::{self, first_sentence};
 use serde::Serialize;
 
 use crate::Layout;
@@ -47,7 +48,7 @@ struct Page {
     code: &'static str,
     name: &'static str,
     level: &'static str,
-    what: &'static str,
+    what: Cow<'static, str>,
     why: &'static str,
     fix: &'static str,
     sources: &'static [&'static str],
@@ -62,7 +63,7 @@ pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
         code: rule.code.as_str(),
         name: rule.name,
         level: rule.level.as_str(),
-        what: rule.docs.what,
+        what: docs::what(rule),
         why: rule.docs.why,
         fix: rule.docs.fix,
         sources: rule.docs.sources,
@@ -85,7 +86,7 @@ pub fn write_page(rule: &Rule, out: &mut dyn io::Write, layout: Layout) -> io::R
     screen.line(&heading)?;
     let sources = rule.docs.sources.iter().map(|source| format!("- {source}")).collect::<Vec<_>>().join("\n");
     for (title, text) in [
-        ("What it looks for", rule.docs.what),
+        ("What it looks for", docs::what(rule).as_ref()),
         ("Why it hurts", rule.docs.why),
         ("How to fix it", rule.docs.fix),
         ("Sources", sources.as_str()),

@@ -197,6 +197,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         page_tables: Observed::Known(Bytes::from_mib(11_469)),
         unit: None,
         unit_is_its_own: false,
+        startup: None,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
         transparent: Observed::Absent,

@@ -46,6 +46,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         page_tables: Observed::Absent,
         unit: None,
         unit_is_its_own: false,
+        startup: None,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
         transparent: Observed::Absent,

@@ -43,6 +43,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
         Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
         Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };

@@ -107,6 +107,8 @@ fn case(
         memlock: service,
         user: Observed::Absent,
         ambient_ipc_lock: false,
+        masked: None,
+        disabled: false,
         files: Vec::new(),
     }];
     case

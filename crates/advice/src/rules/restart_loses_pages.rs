@@ -42,7 +42,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
-    let remedies = if restart.obstacle == Some(Obstacle::Right) {
+    let remedies = if restart.obstacle == Some(Obstacle::Start) {
+        vec![Remedy::by_hand("let it be started again, or leave it running")]
+    } else if restart.obstacle == Some(Obstacle::Right) {
         vec![Remedy::SetGroup(instance.id())]
     } else if start.asks() {
         start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()

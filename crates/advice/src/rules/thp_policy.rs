@@ -7,10 +7,8 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-policy",
     level: Level::Warn,
     docs: Docs {
-        what: "Transparent huge pages against the advice of the engines that run here, for their versions. `always` is \
-               wrong for Oracle (19c: never or madvise; 23ai on UEK7: madvise), Redis and Valkey (madvise or never), \
-               MongoDB up to 7 (off), and PostgreSQL (a note). A JVM with UseTransparentHugePages needs madvise or always (a warning under never). MongoDB from 8 on wants `always` on x86-64 and arm64 (a \
-               note otherwise). Servers that switched THP off for themselves don't count (Redis does so by default \
+        what: "Transparent huge pages against the advice of the engines that run here, for their versions. A \
+               JVM with UseTransparentHugePages needs madvise or always (a warning under never). Servers that switched THP off for themselves don't count (Redis does so by default \
                under `always`). Per-size switches (Linux 6.8) are looked at too: one that says always acts even where \
                the top switch says never. Where engines disagree, madvise is what none forbids outright.",
         why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts, \
@@ -18,13 +16,7 @@ pub(crate) static RULE: Rule = Rule {
         cost: "latency while the kernel compacts memory; memory not given back",
         fix: "Switch it at run time and for the next boot. It holds for memory that is mapped from then on: restart \
               the servers to have it all.",
-        sources: &[
-            "Linux Documentation/admin-guide/mm/transhuge.rst",
-            "Oracle Database 19c and 23ai installation guides for Linux",
-            "Redis 7.0 start-up warning",
-            "MongoDB manual: TCMalloc performance",
-            "tuned profiles oracle, postgresql",
-        ],
+        sources: &["Linux Documentation/admin-guide/mm/transhuge.rst"],
     },
     check: |facts| RULE.of_host(facts, look),
 };

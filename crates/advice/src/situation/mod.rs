@@ -4,6 +4,7 @@
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
 mod start;
+mod startup;
 
 use std::collections::BTreeMap;
 
@@ -66,6 +67,8 @@ pub enum Obstacle {
     Mount,
     /// Pages of the pool.
     Pages,
+    /// What starts it refuses to.
+    Start,
 }
 
 impl Outlook {
@@ -164,8 +167,11 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
                 Moments {
                     now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
-                    restart: start::outlook(host, instance, &start, &after_stop),
-                    boot: boot.without_its_mount(instance).unwrap_or_else(booted),
+                    restart: startup::never(instance)
+                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop)),
+                    boot: startup::never(instance).unwrap_or_else(|| {
+                        startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
+                    }),
                 }
             }
         };
@@ -285,7 +291,7 @@ impl Boot {
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
-            if !start.asks() || start::is_refused(&booted, instance) {
+            if !start.asks() || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
                 continue;
             }
             for demand in &start.demands {

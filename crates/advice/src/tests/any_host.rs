@@ -156,6 +156,8 @@ pub(crate) fn any_case(dice: &mut Dice) -> Case {
         memlock: dice.observed(memlock),
         user: Observed::Absent,
         ambient_ipc_lock: false,
+        masked: None,
+        disabled: false,
         files: Vec::new(),
     }];
     let mut segment = testing::sysv(1, Bytes(dice.number()), dice.up_to(2));

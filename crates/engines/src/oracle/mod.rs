@@ -5,6 +5,7 @@
 
 mod demand;
 mod described;
+mod kept;
 mod log;
 mod log_block;
 mod log_lines;
@@ -54,7 +55,10 @@ pub static KIND: Kind = Kind {
     asks_by: "use_large_pages=TRUE",
     insists_by: Some("use_large_pages=ONLY"),
     starter: Some(starter::STARTER),
-    // 19c: never or madvise; 23ai on UEK7: madvise.
+    title: Some(kept::title),
+    thp_in_words: Some(
+        "never or madvise in 19c, madvise in 23ai on UEK7 (Oracle Database 19c and 23ai installation guides for Linux)",
+    ),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     ask: |_, must| {
         let value = if must { "ONLY" } else { "TRUE" };

@@ -4,11 +4,13 @@ mod ask;
 pub mod conf;
 mod demand;
 mod described;
+mod kept;
 mod log;
 mod log_records;
 mod program;
 mod remedy;
 mod settings;
+mod start_conf;
 mod titles;
 
 use hugewise_host::capture::shape::Shape;
@@ -56,7 +58,9 @@ pub static KIND: Kind = Kind {
     insists_by: Some("huge_pages=on"),
     settings_by: SettingsBy::Plan,
     connect: Some((ask::question, ask::answer)),
-    // tuned's profile `postgresql`.
+    title: Some(kept::title),
+    rewrite: Some(start_conf::kept),
+    thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
     takes_page_size: remedy::takes_page_size,
@@ -147,6 +151,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(scene, door.source, main);
     let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    instance.startup = start_conf::read(scene.host, door, main);
     let mut lock = None;
     if let Some(data) = data.known() {
         instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);

@@ -83,7 +83,7 @@ pub(super) fn host(page: PageSize) -> Host {
         processes: testing::known(processes),
         ..Host::default()
     };
-    host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104 });
+    host.accounts.users.insert(101, User { name: "postgres".into(), gid: 104, home: None });
     host
 }
 
@@ -405,4 +405,18 @@ proptest::proptest! {
         proptest::prop_assert_eq!((lock.pid, lock.port, lock.socket_folder.as_str(), lock.listens), (pid, port.to_string(), "/run/postgresql", true));
         proptest::prop_assert_eq!(parse_version(format!("{major}\n").as_bytes()), Ok(major.to_string()));
     }
+}
+
+/// `start.conf` beside the configuration that pg_ctlcluster names (postgresql-common 248): a cluster is started by the boot only
+/// where it says `auto`, and by nobody where it says `disabled`.
+#[test]
+fn debians_start_conf_says_whether_a_cluster_comes_up_again() {
+    use hugewise_model::instance::Startup;
+    const FILE: &str = "/etc/postgresql/15/main/start.conf";
+    let startup = |text: &str| only(&host(PageSize::KIB_4), &files().file(FILE, text)).startup;
+    assert_eq!(startup("# c\n\nauto\n"), None);
+    assert_eq!(startup("# c\n\nmanual\n"), Some(Startup::NotAtBoot(format!("start.conf=manual ({FILE}:3)"))));
+    assert_eq!(startup("disabled # by hand\n"), Some(Startup::Never(format!("start.conf=disabled ({FILE}:1)"))));
+    assert_eq!(startup("off\n"), Some(Startup::Never(format!("start.conf is invalid ({FILE}:1)"))));
+    assert_eq!(only(&host(PageSize::KIB_4), &files()).startup, None);
 }

@@ -6,29 +6,6 @@ use super::shape::{JAVA_PAIRS, NO_VALUE, Shape, is_program_name};
 /// Stands for a word that was taken out.
 const GONE: &str = "-";
 
-/// Titles of PostgreSQL's own processes; every other one names a user, a database and a client.
-const ROLES: [&str; 19] = [
-    "checkpointer",
-    "background writer",
-    "walwriter",
-    "wal writer",
-    "autovacuum launcher",
-    "autovacuum worker",
-    "logical replication launcher",
-    "logical replication worker",
-    "logical replication apply worker",
-    "logical replication tablesync worker",
-    "archiver",
-    "stats collector",
-    "logger",
-    "startup",
-    "walreceiver",
-    "walsender",
-    "io worker",
-    "slotsync worker",
-    "walsummarizer",
-];
-
 /// /proc/PID/cmdline with placeholders.
 pub(super) fn command_line(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
@@ -37,9 +14,9 @@ pub(super) fn command_line(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     let words: Vec<&str> = end.split('\0').collect();
     let kept = match words.as_slice() {
         [] | [""] => Vec::new(),
-        [only] => vec![title(only)],
+        [only] => vec![title(only, keeps)],
         [program, arguments @ ..] => {
-            let mut kept = vec![title(program)];
+            let mut kept = vec![title(program, keeps)];
             kept.extend(filter_arguments(program, arguments, keeps));
             kept
         }
@@ -280,7 +257,7 @@ fn endpoint(word: &str) -> Option<String> {
 }
 
 /// A first argument: a program's path, or the title that a server wrote over it.
-fn title(word: &str) -> String {
+fn title(word: &str, keeps: &Keeps) -> String {
     // No server's: a tab or a line's end between words would let all of them pass for one.
     if word.contains(char::is_control) {
         return GONE.to_owned();
@@ -288,57 +265,12 @@ fn title(word: &str) -> String {
     let Some((first, rest)) = word.split_once(' ') else {
         return if Shape::Path.fits(word) && !word.starts_with('-') { word.to_owned() } else { GONE.to_owned() };
     };
-    if let Some(program @ ("postgres" | "postmaster" | "edb-postgres")) = first.strip_suffix(':') {
-        return format!("{program}: {}", postgres_title(rest.trim()));
-    }
-    if first.starts_with("oracle") && rest.starts_with('(') {
-        // Connected over the net, or from this host.
-        let local = if rest.contains("LOCAL=NO") { "(LOCAL=NO)" } else { "(LOCAL=YES)" };
-        let sid = |sign: u8| sign.is_ascii_alphanumeric() || b"_$+-#".contains(&sign);
-        return if first.bytes().all(sid) { format!("{first} {local}") } else { GONE.to_owned() };
+    if let Some(known) = keeps.titles.iter().find_map(|title| title(word)) {
+        return known;
     }
     let name = if Shape::Path.fits(first) && !first.starts_with('-') { first } else { GONE };
     let rest = rest.split_ascii_whitespace().map(|word| endpoint(word).unwrap_or_else(|| GONE.to_owned()));
     format!("{name} {}", rest.collect::<Vec<_>>().join(" "))
-}
-
-/// `postgres: 15/main: user database [local] idle` keeps the cluster's name and that it is a session.
-fn postgres_title(rest: &str) -> String {
-    let safe = |name: &&str| name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"._/-".contains(&sign));
-    let (cluster, rest) = match rest.split_once(": ") {
-        Some((cluster, rest)) if safe(&cluster) => (format!("{cluster}: "), rest),
-        Some((_, rest)) => (String::new(), rest),
-        None => (String::new(), rest),
-    };
-    let role = ROLES
-        .iter()
-        .find(|role| rest.strip_prefix(**role).is_some_and(|more| more.is_empty() || more.starts_with(' ')));
-    let what = match (role, client(rest)) {
-        (Some(&"walsender"), _) => "walsender",
-        // A user may be called `startup`: whoever names a client is a session.
-        (_, Some(client)) => return format!("{cluster}session - {client} idle"),
-        (Some(role), None) => role,
-        (None, None) if rest.starts_with("parallel worker for PID ") => "parallel worker for PID 0",
-        // A worker of an extension.
-        (None, None) => GONE,
-    };
-    format!("{cluster}{what}")
-}
-
-/// The client of a session: a socket's, or one with an address and port.
-fn client(title: &str) -> Option<&'static str> {
-    title.split_ascii_whitespace().skip(2).find_map(|word| {
-        let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
-        match port {
-            _ if word == "[local]" => Some("[local]"),
-            Some((host, port))
-                if !host.is_empty() && !port.is_empty() && port.bytes().all(|sign| sign.is_ascii_digit()) =>
-            {
-                Some("-(0)")
-            }
-            _ => None,
-        }
-    })
 }
 
 #[cfg(test)]
@@ -366,6 +298,7 @@ mod tests {
                 "oracle",
             ],
             shape: Some(|name| if ["datadir", "-D", "-mem-path"].contains(&name) { Shape::Path } else { Shape::Plain }),
+            titles: vec![|word| word.starts_with("own ").then(|| "own known".to_owned())],
             ..Keeps::default()
         }
     }
@@ -451,19 +384,8 @@ mod tests {
 
     #[test]
     fn titles_keep_a_safe_shape() {
-        assert_eq!(kept(&["postgres: checkpointer "]), "postgres: checkpointer");
-        assert_eq!(kept(&["postgres: 15/main: background writer "]), "postgres: 15/main: background writer");
-        assert_eq!(kept(&["postgres: bob S3 10.0.0.1(555) idle"]), "postgres: session - -(0) idle");
-        assert_eq!(kept(&["postgres: startup S3 [local] authentication"]), "postgres: session - [local] idle");
-        assert_eq!(kept(&["postgres: walsender S3 10.0.0.1(555) streaming 0/1"]), "postgres: walsender");
-        assert_eq!(kept(&["edb-postgres: S3 S3 10.0.0.1[5](5) idle"]), "edb-postgres: session - -(0) idle");
-        assert_eq!(kept(&["postgres: S3 launcher"]), "postgres: -");
-        assert_eq!(
-            kept(&["postgres: 15/main: bob S3 [local] idle in transaction"]),
-            "postgres: 15/main: session - [local] idle"
-        );
-        assert_eq!(kept(&["oraclePROD (LOCAL=NO)"]), "oraclePROD (LOCAL=NO)");
-        assert_eq!(kept(&["oraclePROD (DESCRIPTION=(LOCAL=YES)(ADDRESS=(PROTOCOL=beq)))"]), "oraclePROD (LOCAL=YES)");
+        assert_eq!(kept(&["own S3cret"]), "own known");
+        assert_eq!(kept(&["postgres: bob S3 10.0.0.1(555) idle"]), "postgres: - - - -");
         assert_eq!(kept(&["/usr/bin/redis-server 127.0.0.1:6379"]), "/usr/bin/redis-server 127.0.0.1:6379");
         assert_eq!(kept(&["ora_pmon_PROD"]), "ora_pmon_PROD");
         assert_eq!(kept(&["sshd: bob@pts/0"]), "sshd: -");

@@ -9,7 +9,7 @@ use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
 
 /// Keys of systemd units that are kept.
-const UNIT_KEYS: [&str; 20] = [
+const UNIT_KEYS: [&str; 22] = [
     "Type",
     "User",
     "Group",
@@ -27,6 +27,8 @@ const UNIT_KEYS: [&str; 20] = [
     "Before",
     "Requires",
     "Wants",
+    "WantedBy",
+    "RequiredBy",
     "NUMAPolicy",
     "NUMAMask",
     "PAMName",
@@ -95,9 +97,12 @@ fn fstab(line: &str) -> Option<String> {
 
 fn passwd(line: &str, keeps: &Keeps) -> Option<String> {
     let fields: Vec<&str> = line.split(':').collect();
-    let [name, _, uid, gid, ..] = fields.as_slice() else { return None };
-    let ours = uid.parse().is_ok_and(|uid| keeps.servers.users.contains(&uid));
-    (fields.len() == 7 && ours && is_number(gid) && is_account(name)).then(|| format!("{name}:x:{uid}:{gid}:::"))
+    let [name, _, uid, gid, _, home, _] = fields.as_slice() else { return None };
+    let number = uid.parse().ok();
+    let ours = number.is_some_and(|uid| keeps.servers.users.contains(&uid));
+    let read = number.is_some_and(|uid| keeps.servers.homes.contains(&uid)) && shape::Shape::Path.fits(home);
+    let home = if read { home } else { "" };
+    (ours && is_number(gid) && is_account(name)).then(|| format!("{name}:x:{uid}:{gid}::{home}:"))
 }
 
 /// Groups of servers' owners, with these for members.

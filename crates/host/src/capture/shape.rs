@@ -20,6 +20,8 @@ pub enum Shape {
     Paths,
     /// A name that people gave, or several.
     Names,
+    /// What is plain, or some of these words between commas, in any case: a setting with words of its own.
+    Words(&'static [&'static str]),
 }
 
 /// Words that settings of servers here may have for values.
@@ -62,6 +64,10 @@ impl Shape {
             Self::Path => is_path(value),
             Self::Paths => value.split(',').all(|one| one.trim().is_empty() || is_path(one.trim())),
             Self::Names => is_names(value),
+            Self::Words(words) => {
+                let known = |one: &str| words.iter().any(|word| one.trim().eq_ignore_ascii_case(word));
+                is_plain(value) || value.split(',').all(known)
+            }
         }
     }
 
@@ -170,6 +176,9 @@ mod tests {
         assert!(Shape::Paths.fits("/run/a, /run/b"));
         assert!(Shape::Names.fits("pg_stat_statements, auto_explain"));
         assert!(!Shape::Names.fits("main;x"));
+        let own = Shape::Words(&["*", "db"]);
+        assert!(own.fits("DB") && own.fits("*, db") && own.fits("on") && own.fits("3"));
+        assert!(!own.fits("db,hunter2") && !own.fits("database") && !Shape::Plain.fits("DB,x"));
         assert!(is_version("17.0.9+9-Debian") && !is_version("15 S3cret") && !is_version("S15"));
     }
 }

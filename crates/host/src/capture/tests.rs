@@ -32,6 +32,7 @@ fn keeps() -> Keeps {
         settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
         rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
         shape: Some(|name| if name.ends_with("dir") { shape::Shape::Path } else { shape::Shape::Plain }),
+        titles: vec![|title| title.starts_with("postgres: ").then(|| "postgres: session - [local] idle".to_owned())],
         servers: Servers {
             processes: BTreeSet::from([7, 8]),
             folders: BTreeSet::from([7]),

@@ -24,8 +24,9 @@ pub fn parse_users(bytes: &[u8]) -> BTreeMap<u32, User> {
         else {
             continue;
         };
+        let home = fields.nth(1).filter(|home| home.starts_with('/')).map(str::to_owned);
         if counts(name) {
-            users.entry(uid).or_insert_with(|| User { name: name.to_owned(), gid });
+            users.entry(uid).or_insert_with(|| User { name: name.to_owned(), gid, home });
         }
     }
     users
@@ -83,6 +84,11 @@ mod tests {
             assert!(!users.contains_key(&absent), "{absent}");
         }
         assert!(users.contains_key(&10));
+        let home = |line: &str| parse_users(line.as_bytes()).remove(&7).and_then(|user| user.home);
+        assert_eq!(home("db2inst1:x:7:7:Db2, HQ:/home/db2inst1:/bin/sh\n").as_deref(), Some("/home/db2inst1"));
+        for none in ["a:x:7:7\n", "a:x:7:7:c\n", "a:x:7:7:::\n", "a:x:7:7::home:/bin/sh\n"] {
+            assert_eq!(home(none), None, "{none}");
+        }
         let groups = parse_groups(b"+:::\nroot:x:0:\nwheel:x:0:alice\n:x:3:bob\nopen:x:4294967296:\n");
         assert_eq!((groups.len(), &groups[&0].members[..]), (1, &["alice".to_owned()][..]));
     }
@@ -91,7 +97,7 @@ mod tests {
         #[test]
         fn a_user_reads_back(name in "[a-z_][a-z0-9_-]{0,20}", uid: u32, gid: u32) {
             let users = parse_users(format!("{name}:x:{uid}:{gid}:a, b:/home:/bin/sh\n").as_bytes());
-            prop_assert_eq!(users.get(&uid), Some(&User { name, gid }));
+            prop_assert_eq!(users.get(&uid), Some(&User { name, gid, home: Some("/home".into()) }));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Service units as their files describe them: what the next start of a service may lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::{Limit, Observed, Process};
@@ -35,7 +35,24 @@ pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &
         return Vec::new();
     }
     let aliases = read_aliases(door);
-    names.into_iter().filter_map(|name| read_unit(door, name, &aliases)).collect()
+    let wanted = read_wanted(door);
+    names.into_iter().filter_map(|name| read_unit(door, name, &aliases, &wanted)).collect()
+}
+
+/// Units that others want or require by a link in a folder of theirs, each with its links.
+fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut wanted = BTreeMap::<String, Vec<String>>::new();
+    for folder in FOLDERS {
+        let names = door.source.list(folder).into_known().unwrap_or_default();
+        for whose in names.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires")) {
+            let folder = format!("{folder}/{whose}");
+            for name in door.source.list(&folder).into_known().unwrap_or_default() {
+                let path = format!("{folder}/{name}");
+                wanted.entry(name).or_default().push(path);
+            }
+        }
+    }
+    wanted
 }
 
 /// The service that systemd started the process in, by its path in systemd's own hierarchy of version 1 or in the
@@ -76,12 +93,18 @@ fn read_aliases(door: &Door<'_>) -> Vec<(String, String)> {
     aliases
 }
 
-fn read_unit(door: &mut Door<'_>, name: &str, aliases: &[(String, String)]) -> Option<Unit> {
+fn read_unit(
+    door: &mut Door<'_>,
+    name: &str,
+    aliases: &[(String, String)],
+    wanted: &BTreeMap<String, Vec<String>>,
+) -> Option<Unit> {
     let parts = UnitName::parse(name)?;
     let fragment = std::iter::once(name.to_owned())
         .chain(parts.template())
         .flat_map(|file| FOLDERS.iter().map(move |folder| format!("{folder}/{file}")))
-        .find(|path| !door.source.read(path).is_absent());
+        .find(|path| is_null(door, path) || !door.source.read(path).is_absent());
+    let masked = fragment.clone().filter(|path| is_null(door, path));
     let mut names = vec![parts];
     names.extend(aliases.iter().filter(|(file, _)| file == name).filter_map(|(_, alias)| UnitName::parse(alias)));
     let own = FOLDERS.iter().flat_map(|folder| {
@@ -91,13 +114,21 @@ fn read_unit(door: &mut Door<'_>, name: &str, aliases: &[(String, String)]) -> O
     // Those of all services come last: they are the weakest.
     let folders: Vec<String> = own.chain(FOLDERS.iter().map(|folder| format!("{folder}/service.d"))).collect();
     let drop_ins = overlaid(door, &folders, ".conf").or_else_absent(|| Observed::Known(Vec::new()));
-    let mut files: Vec<String> = fragment.into_iter().collect();
+    let mut files: Vec<String> = fragment.filter(|_| masked.is_none()).into_iter().collect();
     let assignments = drop_ins.and_then(|drop_ins| {
         files.extend(drop_ins);
         joined(door, &files, |file, bytes| {
             unit::parse(bytes).into_iter().map(|assignment| (file.to_owned(), assignment)).collect()
         })
     });
+    // What is there to be started by others, and is not: a link tells, by any of its names.
+    let called = aliases.iter().filter(|(file, _)| file == name).map(|(_, alias)| alias.as_str()).chain([name]);
+    let links = called.filter_map(|name| wanted.get(name)).flatten();
+    let is_wanted = links.filter(|path| door.source.link(path).is_known()).count() > 0;
+    // What generators want is in no capture that lacks their folder.
+    let generators = door.source.list("/run/systemd/generator").is_known();
+    let has_install = assignments.known().is_some_and(|all| all.iter().any(|(_, one)| is_install(one)));
+    let disabled = generators && has_install && !is_wanted;
     let described = assignments.map(|assignments| describe(&assignments));
     let (memlock, user, ambient_ipc_lock) = match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
@@ -107,7 +138,17 @@ fn read_unit(door: &mut Door<'_>, name: &str, aliases: &[(String, String)]) -> O
         Observed::Denied => (Observed::Denied, Observed::Denied, false),
         Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
     };
-    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files })
+    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled })
+}
+
+/// Whether a path is a link to where nothing is.
+fn is_null(door: &Door<'_>, path: &str) -> bool {
+    matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null")
+}
+
+/// Whether a line names who is to start the unit once it is enabled.
+fn is_install(one: &Assignment) -> bool {
+    one.section == "Install" && ["WantedBy", "RequiredBy"].contains(&one.key.as_str()) && !one.value.is_empty()
 }
 
 /// What the `[Service]` sections leave in the end.
@@ -247,6 +288,32 @@ mod tests {
         let found = unit(&source, "mariadb.service");
         assert_eq!(found.memlock.known().map(|(soft, ..)| *soft), Some(Limit::Unlimited));
         assert!(found.ambient_ipc_lock);
+    }
+
+    #[test]
+    fn a_unit_is_masked_by_the_strongest_folder_and_disabled_where_nobody_wants_it() {
+        let file = "[Service]\nUser=a\n[Install]\nWantedBy=multi-user.target\n";
+        let bare = || MapSource::new().file("/usr/lib/systemd/system/x.service", file);
+        let plain = || bare().folder("/run/systemd/generator");
+        let told = |source: &MapSource| {
+            let unit = unit(source, "x.service");
+            (unit.masked, unit.disabled)
+        };
+        assert_eq!(told(&plain()), (None, true));
+        for whose in ["/etc/systemd/system/multi-user.target.wants", "/run/systemd/generator/db.service.requires"] {
+            let wanted = plain().link(&format!("{whose}/x.service"), "/usr/lib/systemd/system/x.service");
+            assert_eq!(told(&wanted), (None, false), "{whose}");
+        }
+        let other_name = plain()
+            .link("/etc/systemd/system/y.service", "/usr/lib/systemd/system/x.service")
+            .link("/etc/systemd/system/a.target.wants/y.service", "/usr/lib/systemd/system/x.service");
+        assert_eq!(told(&other_name), (None, false));
+        let masked = plain().link("/etc/systemd/system/x.service", "/dev/null");
+        assert_eq!(told(&masked), (Some("/etc/systemd/system/x.service".into()), false));
+        assert_eq!(told(&bare()), (None, false), "what generators want is not known");
+        // Without [Install] it is for others to name it in their own files: static.
+        let fixed = MapSource::new().file("/usr/lib/systemd/system/x.service", "[Service]\nUser=a\n");
+        assert_eq!(told(&fixed), (None, false));
     }
 
     /// `systemd --test` of 252 says of the empty limit: failed to parse resource value, ignoring.

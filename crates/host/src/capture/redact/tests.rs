@@ -31,6 +31,16 @@ fn boot_loaders_keep_what_brings_huge_pages() {
 }
 
 #[test]
+fn a_home_is_kept_only_of_who_has_files_in_it_that_are_read() {
+    let mut keeps = Keeps::default();
+    keeps.servers.users = [7, 8, 9].into();
+    keeps.servers.homes = [7, 9].into();
+    let text = "db2inst1:x:7:70:S3:/home/db2inst1:/bin/sh\nora:x:8:80:S3:/home/S3:/bin/sh\nodd:x:9:90::/S3 token:/bin/sh\nme:x:5:5::/S3:\n";
+    let kept = String::from_utf8(redact("/etc/passwd", text.as_bytes(), &keeps).unwrap()).unwrap();
+    assert_eq!(kept, "db2inst1:x:7:70::/home/db2inst1:\nora:x:8:80:::\nodd:x:9:90:::\n\n");
+}
+
+#[test]
 fn of_mounts_the_hugetlbfs_ones_are_kept_without_what_else_they_bear() {
     assert_eq!(
         kept(

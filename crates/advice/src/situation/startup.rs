@@ -1,0 +1,76 @@
+//! Servers that are kept from starting by what starts them, and servers that no boot starts.
+
+use hugewise_model::Instance;
+use hugewise_model::instance::Startup;
+
+use super::{Obstacle, Outlook};
+use crate::standing::Standing;
+use crate::words::one_line;
+
+/// What comes of any start of a server that nothing starts any more.
+pub(super) fn never(instance: &Instance) -> Option<Outlook> {
+    let Some(Startup::Never(why)) = &instance.startup else { return None };
+    Some(Outlook {
+        standing: Standing::DoesNotStart,
+        why: Some(one_line(&format!("{why}: it is not started again"))),
+        obstacle: Some(Obstacle::Start),
+    })
+}
+
+/// The same outlook, with the word that whoever starts it has yet to: its pages are reckoned with, for somebody will.
+pub(super) fn at_boot(instance: &Instance, outlook: Outlook) -> Outlook {
+    let Some(Startup::NotAtBoot(why)) = &instance.startup else { return outlook };
+    let then = outlook.why.as_ref().map(|why| format!("; once it is started: {why}")).unwrap_or_default();
+    Outlook { why: Some(one_line(&format!("{why}: the boot does not start it{then}"))), ..outlook }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::situation::{Moments, situation};
+    use crate::testing::{self, Case};
+
+    /// A server wholly on huge pages, in a pool that the boot brings again.
+    fn case(startup: Option<Startup>) -> Case {
+        let mut case = testing::quiet();
+        let instance = case.postgresql("15/main", testing::gib(2));
+        testing::all_huge(instance);
+        instance.startup = startup;
+        case.pool(1024, 0);
+        case
+    }
+
+    fn moments(startup: Option<Startup>) -> Moments {
+        let case = case(startup);
+        situation(&case.host, &case.instances).of(&case.instances[0]).unwrap().clone()
+    }
+
+    #[test]
+    fn what_starts_it_no_more_is_down_after_a_restart_and_a_boot() {
+        let free = moments(None);
+        assert_eq!(free.restart.standing, Standing::All);
+        let masked = moments(Some(Startup::Never("x.service is masked (/etc/systemd/system/x.service)".into())));
+        assert_eq!(masked.now.standing, Standing::All);
+        for outlook in [&masked.restart, &masked.boot] {
+            assert_eq!((&outlook.standing, outlook.obstacle), (&Standing::DoesNotStart, Some(Obstacle::Start)));
+            assert!(outlook.why.as_deref().unwrap().starts_with("x.service is masked"));
+        }
+    }
+
+    #[test]
+    fn what_the_boot_does_not_start_is_reckoned_with_and_said() {
+        let (free, manual) = (moments(None), moments(Some(Startup::NotAtBoot("start.conf=manual (f:3)".into()))));
+        assert_eq!(manual.restart, free.restart);
+        assert_eq!(manual.boot.standing, free.boot.standing);
+        assert!(manual.boot.why.unwrap().starts_with("start.conf=manual (f:3): the boot does not start it"));
+    }
+
+    #[test]
+    fn a_restart_that_is_refused_is_told_and_left_to_people() {
+        let case = case(Some(Startup::Never("start.conf=disabled (f:3)".into())));
+        let assessment = crate::assess(&case.host, &case.instances);
+        let told: Vec<_> = assessment.findings.iter().filter(|it| it.summary.contains("start.conf=disabled")).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].remedies.iter().all(|it| matches!(it, hugewise_model::Remedy::ByHand(_))), "{told:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What a capture keeps of a title of PostgreSQL's: of a session that it is one, and nothing of whose.
+
+use super::titles::PROGRAMS;
+
+/// Stands for words that were taken out.
+const GONE: &str = "-";
+
+/// Titles of PostgreSQL's own processes; every other one names a user, a database and a client.
+const ROLES: [&str; 19] = [
+    "checkpointer",
+    "background writer",
+    "walwriter",
+    "wal writer",
+    "autovacuum launcher",
+    "autovacuum worker",
+    "logical replication launcher",
+    "logical replication worker",
+    "logical replication apply worker",
+    "logical replication tablesync worker",
+    "archiver",
+    "stats collector",
+    "logger",
+    "startup",
+    "walreceiver",
+    "walsender",
+    "io worker",
+    "slotsync worker",
+    "walsummarizer",
+];
+
+/// `postgres: bob shop [local] idle`, without whose session it is.
+pub(super) fn title(word: &str) -> Option<String> {
+    let (program, rest) = word.split_once(": ")?;
+    PROGRAMS.contains(&program).then(|| format!("{program}: {}", body(rest.trim())))
+}
+
+/// `postgres: 15/main: user database [local] idle` keeps the cluster's name and that it is a session.
+fn body(rest: &str) -> String {
+    let safe = |name: &&str| name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"._/-".contains(&sign));
+    let (cluster, rest) = match rest.split_once(": ") {
+        Some((cluster, rest)) if safe(&cluster) => (format!("{cluster}: "), rest),
+        Some((_, rest)) => (String::new(), rest),
+        None => (String::new(), rest),
+    };
+    let role = ROLES
+        .iter()
+        .find(|role| rest.strip_prefix(**role).is_some_and(|more| more.is_empty() || more.starts_with(' ')));
+    let what = match (role, client(rest)) {
+        (Some(&"walsender"), _) => "walsender",
+        // A user may be called `startup`: whoever names a client is a session.
+        (_, Some(client)) => return format!("{cluster}session - {client} idle"),
+        (Some(role), None) => role,
+        (None, None) if rest.starts_with("parallel worker for PID ") => "parallel worker for PID 0",
+        // A worker of an extension.
+        (None, None) => GONE,
+    };
+    format!("{cluster}{what}")
+}
+
+/// The client of a session: a socket's, or one with an address and port.
+fn client(title: &str) -> Option<&'static str> {
+    title.split_ascii_whitespace().skip(2).find_map(|word| {
+        let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
+        match port {
+            _ if word == "[local]" => Some("[local]"),
+            Some((host, port))
+                if !host.is_empty() && !port.is_empty() && port.bytes().all(|sign| sign.is_ascii_digit()) =>
+            {
+                Some("-(0)")
+            }
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn titles_keep_a_safe_shape() {
+        for (written, kept) in [
+            ("postgres: checkpointer ", "postgres: checkpointer"),
+            ("postgres: 15/main: background writer ", "postgres: 15/main: background writer"),
+            ("postgres: bob S3 10.0.0.1(555) idle", "postgres: session - -(0) idle"),
+            ("postgres: startup S3 [local] authentication", "postgres: session - [local] idle"),
+            ("postgres: walsender S3 10.0.0.1(555) streaming 0/1", "postgres: walsender"),
+            ("edb-postgres: S3 S3 10.0.0.1[5](5) idle", "edb-postgres: session - -(0) idle"),
+            ("postgres: S3 launcher", "postgres: -"),
+            ("postgres: 15/main: bob S3 [local] idle in transaction", "postgres: 15/main: session - [local] idle"),
+        ] {
+            assert_eq!(title(written).as_deref(), Some(kept));
+        }
+        assert_eq!(title("sshd: bob@pts/0"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_kept_is_kept_as_it_is(words in "postgres: [ -~]{0,40}") {
+            let once = title(&words).unwrap();
+            prop_assert_eq!(title(&once), Some(once));
+        }
+    }
+}
