@@ -2,8 +2,7 @@
 
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{
-    Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Reason,
-    Remedy,
+    Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Reason, Remedy,
 };
 
 use crate::chain::{is_amm, other_pools};

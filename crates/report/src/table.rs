@@ -168,7 +168,11 @@ fn cut_apart(texts: &[&str], width: usize) -> Vec<String> {
         looks.entry(look).or_default().insert(text);
     }
     let alike = |look: &str| looks.get(look).is_some_and(|texts| texts.len() > 1);
-    texts.iter().zip(&plain).map(|(text, look)| if alike(look) { cut_middle(text, width) } else { look.clone() }).collect()
+    texts
+        .iter()
+        .zip(&plain)
+        .map(|(text, look)| if alike(look) { cut_middle(text, width) } else { look.clone() })
+        .collect()
 }
 
 /// The same with the end of the text, as far as it takes no more than two thirds.

@@ -430,8 +430,7 @@ fn a_server_whose_settings_were_changed_is_sized_for_one_moment() {
     assert_eq!(before.instances[0].moment, crate::situation::Moment::Now);
     let demands = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(6144), source: DemandSource::Measured }];
     let asked = hugewise_model::Asked::Try;
-    case.instances[0].next =
-        Observed::Known(hugewise_model::instance::NextStart { asked, setting: None, demands });
+    case.instances[0].next = Observed::Known(hugewise_model::instance::NextStart { asked, setting: None, demands });
     let sizing = plain(&case);
     assert_eq!(sizing.instances[0].moment, crate::situation::Moment::Restart);
     assert_eq!(sizing.instances[0].demand_pages, PageCount(6144));

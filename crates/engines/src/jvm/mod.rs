@@ -201,9 +201,13 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved, memory.as_ref());
     // Where its classes are not shared, their space may follow the heap without a gap.
-    let shares = |words: &Vec<String>| !words.iter().any(|word| word == "-Xshare:off");
+    let off = |word: &str| matches!(word, "-Xshare:off" | "-XX:-UseSharedSpaces");
+    // The environment and argument files say it as well as the command line.
+    let told_off = told.get("java.rt.vmArgs").is_some_and(|words| words.split_whitespace().any(off));
+    let shares = |words: &Vec<String>| !words.iter().any(|word| off(word));
     let shares = running.as_deref().and_then(demand::release).is_some_and(|it| it >= SHARES)
-        && process.command.known().is_some_and(shares);
+        && process.command.known().is_some_and(shares)
+        && !told_off;
     let reserved = reserved.filter(|_| shares);
     instance.next = next(host, &instance, &flags, reserved, memory.as_ref());
     instance.perhaps = perhaps(host, &instance, &flags, reserved, memory.as_ref());

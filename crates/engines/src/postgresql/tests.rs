@@ -454,7 +454,8 @@ fn a_change_within_the_error_may_need_more_unless_the_files_are_older_than_the_s
         assert_eq!(more, expected, "{:?}, holds {held}", instance.perhaps);
     }
     // A library that shows in nothing that is mapped takes what it likes.
-    let library = files().file(&format!("{DATA}/postgresql.auto.conf"), "shared_preload_libraries = pg_stat_statements");
+    let library =
+        files().file(&format!("{DATA}/postgresql.auto.conf"), "shared_preload_libraries = pg_stat_statements");
     let perhaps = only_of(&host, &Dated(&library, true)).perhaps;
     assert!(perhaps.iter().any(|demand| demand.pages.get() >= held.get() * 12 / 10), "{perhaps:?}, holds {held}");
     assert!(only_of(&host, &Dated(&library, false)).perhaps.is_empty());

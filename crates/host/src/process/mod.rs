@@ -22,8 +22,8 @@ pub(crate) use page_size::BUDGET;
 pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
 
-use status::Matters;
 use crate::{Door, Source};
+use status::Matters;
 
 /// What /proc has of processes.
 #[derive(Debug)]

@@ -248,12 +248,16 @@ mod tests {
     /// has touched yet, counts as a library.
     #[test]
     fn executable_huge_pages_count_where_some_are_promised() {
-        let text = b"Name:\tserver\nUid:\t0\t0\t0\t0\nVmSize:\t4968 kB\nVmData:\t224 kB\nVmStk:\t132 kB\nVmExe:\t20 kB\n\
+        let text =
+            b"Name:\tserver\nUid:\t0\t0\t0\t0\nVmSize:\t4968 kB\nVmData:\t224 kB\nVmStk:\t132 kB\nVmExe:\t20 kB\n\
                      VmLib:\t3576 kB\nHugetlbPages:\t0 kB\n";
         let status = parse(text).unwrap();
         assert!(status.could_map(Matters { least: Bytes::from_mib(2), code: true }));
         assert!(!status.could_map(Matters { least: Bytes::from_mib(2), code: false }));
-        assert!(!sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_mib(2), code: true }), "a sleeper stays cheap");
+        assert!(
+            !sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_mib(2), code: true }),
+            "a sleeper stays cheap"
+        );
     }
 
     #[test]
@@ -263,7 +267,10 @@ mod tests {
         assert!(sleeper(0, 2048, 0).could_map(least), "a shared segment of one page, not touched yet");
         assert!(sleeper(2048, 0, 0).could_map(least), "private memory of one page");
         assert!(sleeper(0, 0, 2048).could_map(least), "huge pages that it has");
-        assert!(sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_kib(64), code: false }), "pages of 64 KiB fit between its libraries");
+        assert!(
+            sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_kib(64), code: false }),
+            "pages of 64 KiB fit between its libraries"
+        );
         let old = parse(b"Name:\tsleep\nUid:\t0\t0\t0\t0\nVmSize:\t2920 kB\n").unwrap();
         assert!(old.could_map(least), "a kernel that does not say");
     }

@@ -77,7 +77,11 @@ impl Source for Overlay<'_> {
     }
 
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
-        if self.files.contains_key(path) { Observed::Known(true) } else { self.base.changed_since_start(owner, path, pid) }
+        if self.files.contains_key(path) {
+            Observed::Known(true)
+        } else {
+            self.base.changed_since_start(owner, path, pid)
+        }
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {

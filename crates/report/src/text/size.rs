@@ -146,7 +146,7 @@ pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
         let stays = spare > PageCount::ZERO && goal.goal == goal.now;
         stays.then(|| {
             format!(
-                "the pool of {page} keeps its {} pages: hugewise plan --shrink gives {spare} of them back",
+                "the pool of {page} keeps its {} pages: hugewise plan --shrink looks for {spare} to give back",
                 goal.goal
             )
         })
@@ -461,5 +461,30 @@ mod tests {
         for line in samples::prod().sized_text(None, 80).lines() {
             assert!(columns(line) <= 80, "{line}");
         }
+    }
+
+    /// What is beyond the sum of the pools as sized may still be held or awaited by others: what --shrink would leave counts.
+    #[test]
+    fn what_shrink_gives_back_is_what_its_plan_would_give_back() {
+        use hugewise_advice::target::Goal;
+        use hugewise_model::{PageCount, PageSize};
+
+        let goal = |pages| Goal {
+            page_size: PageSize::MIB_2,
+            now: PageCount(20_000),
+            surplus: PageCount(0),
+            goal: PageCount(pages),
+            nodes: Vec::new(),
+            needed: PageCount(0),
+            not_now: None,
+        };
+        samples::prod().sized(None, |report| {
+            for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {
+                let report = crate::SizeReport { planned: &[goal(20_000)], shrunk: &[goal(left)], ..*report };
+                let notes = super::kept_notes(&report);
+                assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");
+                assert!(said.is_none_or(|said| notes.concat().contains(said)), "{notes:?}");
+            }
+        });
     }
 }
