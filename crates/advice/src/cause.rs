@@ -2,7 +2,7 @@
 
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{
-    Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Remedy,
+    Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Reason, Remedy,
 };
 
 use crate::chain::{is_amm, other_pools};
@@ -112,8 +112,22 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
     } else if state(LinkName::Cgroup) == Some(LinkState::Broken) {
         Cause::Cgroup
     } else {
+        there_is_enough(facts.host, page)?;
         Cause::Restart
     }))
+}
+
+/// Whether that the pool has enough rests on what was seen of it.
+fn there_is_enough(host: &Host, page: Option<PageSize>) -> Result<(), Missing> {
+    let lack = |what: String, why: Option<Reason>| Lack::new(what, why.unwrap_or(Reason::Untold("not told")));
+    let Some(page) = page else {
+        return Err(Missing::Host(lack("the page size that it asks for".into(), host.default_huge_page.why())));
+    };
+    let Some(pool) = host.pool(page).filter(|pool| demand::obtainable(pool).is_none()) else { return Ok(()) };
+    let counts = [(&pool.free, "free_hugepages"), (&pool.reserved, "resv_hugepages")];
+    let unknown = counts.into_iter().find(|(count, _)| !count.is_known());
+    let (file, why) = unknown.map_or(("free_hugepages", None), |(count, file)| (file, count.why()));
+    Err(Missing::Host(lack(crate::words::pool_file(page, file), why)))
 }
 
 /// What puts an instance on huge pages, in the order in which it is done.

@@ -193,6 +193,7 @@ impl Case {
             huge_pages: HugePageUse::None,
             beside: Vec::new(),
             next: Observed::Absent,
+            perhaps: Vec::new(),
             demand: Some(Demand {
                 page_size: PageSize::MIB_2,
                 pages: PageSize::MIB_2.pages_for(size),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
-use hugewise_advice::target;
+use hugewise_advice::target::{self, Target, Wish};
 use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
 use hugewise_host::Source;
@@ -122,11 +122,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         None if !alone => target::goals(&host, &all, &assessment, &sizing),
         _ => Vec::new(),
     };
+    let shrunk = match arguments.memory {
+        None if !alone => target::target(&host, &all, &assessment, Wish { shrink: true, ..Wish::default() }, &request),
+        _ => Ok(Target::default()),
+    };
+    let shrunk = shrunk.map(|target| target.pools).unwrap_or_default();
     let sized = SizeReport {
         host: &host,
         instances: &instances,
         sizing: &sizing,
         planned: &planned,
+        shrunk: &shrunk,
         request: &request,
         unread: &unread,
     };

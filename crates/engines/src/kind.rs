@@ -93,6 +93,8 @@ pub struct Kind {
     pub ask: fn(&Instance, bool) -> Vec<String>,
     /// The same in a word: `huge_pages=try`.
     pub asks_by: &'static str,
+    /// What tells how many pages a start with other settings needs, where hugewise itself cannot: `a restart will tell`.
+    pub tells_demand: &'static str,
     /// The setting that puts memory that cannot be on huge pages where it can be; none where it has none.
     pub can_by: Option<&'static str>,
     /// The setting that has it refuse a start without huge pages; none where it has none.
@@ -191,6 +193,7 @@ impl Kind {
         process_tables: Bytes::from_kib(54),
         ask: |_, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
         asks_by: "in its own settings",
+        tells_demand: "only its next start tells",
         can_by: None,
         insists_by: None,
         settings_by: SettingsBy::Person,

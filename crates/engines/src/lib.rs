@@ -219,6 +219,7 @@ impl<'a> Scene<'a> {
             demand: None,
             beside: Vec::new(),
             next: Observed::Absent,
+            perhaps: Vec::new(),
             page_tables: self.page_tables(main, &pids),
             unit: service_of(main).map(str::to_owned),
             unit_is_its_own: false,

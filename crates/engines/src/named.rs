@@ -53,9 +53,14 @@ pub fn with_pid(name: &str) -> Option<(&str, u32)> {
     Some((rest, pid.parse().ok().filter(|_| digits)?))
 }
 
-fn is_called(instance: &Instance, name: &str) -> bool {
+/// What an instance calls itself: its name without the pid that tells it from others.
+pub fn own(instance: &Instance) -> &str {
     let of_pid = format!(" pid {}", instance.pid);
-    let own = instance.name.strip_suffix(&of_pid).unwrap_or(&instance.name);
+    instance.name.strip_suffix(&of_pid).unwrap_or(&instance.name)
+}
+
+fn is_called(instance: &Instance, name: &str) -> bool {
+    let own = own(instance);
     let engine = instance.engine.as_str();
     name == own || name.strip_prefix(engine).and_then(|rest| rest.strip_prefix(' ')) == Some(own)
 }

@@ -4,8 +4,10 @@
 //! within the error of what the files come to, nothing was changed, for all that can be told.
 
 use crate::segments;
+use hugewise_host::Source;
+use hugewise_host::source::Owner;
 use hugewise_model::instance::{Demand, DemandSource, NextStart, Segment, Setting};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, PageSize, Process};
 
 /// What the files, and the command line that the next start takes, say.
 pub(crate) struct Files {
@@ -77,6 +79,25 @@ pub(crate) fn start(instance: &Instance, files: Files) -> Observed<NextStart> {
         }
     };
     Observed::Known(NextStart { asked: files.asked, setting: changed.or(files.setting), demands })
+}
+
+/// What the files come to, where that is more than is mapped and the error of what they come to hides whether it was changed.
+/// `unchanged` says whether they are known to be as they were at the start.
+pub(crate) fn perhaps(instance: &Instance, demands: Vec<Demand>, unchanged: bool) -> Vec<Demand> {
+    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    if unchanged || !asks || !instance.next.is_absent() || instance.segments.is_empty() {
+        return Vec::new();
+    }
+    let mapped =
+        |page: PageSize| -> PageCount { instance.segments.iter().map(|segment| page.pages_for(segment.size)).sum() };
+    demands.into_iter().filter(|demand| demand.pages > mapped(demand.page_size)).collect()
+}
+
+/// Whether none of these files was changed, or put in its place, since a process began; not where that cannot be told.
+pub(crate) fn are_unchanged(source: &dyn Source, main: &Process, paths: &[String]) -> bool {
+    let owner = Owner::of(main);
+    let unchanged = |path: &String| source.changed_since_start(&owner, path, main.pid) == Observed::Known(false);
+    paths.iter().all(unchanged)
 }
 
 /// Whether what is mapped is less or more than the files come to. Memory on huge pages was rounded up to whole ones.

@@ -13,18 +13,21 @@ pub struct Door<'a> {
     pub source: &'a dyn Source,
     /// What could not be read so far.
     pub unread: Vec<Unread>,
+    /// Files and folders that were read so far.
+    pub seen: Vec<String>,
 }
 
 impl<'a> Door<'a> {
     /// Opens a source.
     pub const fn new(source: &'a dyn Source) -> Self {
-        Self { source, unread: Vec::new() }
+        Self { source, unread: Vec::new(), seen: Vec::new() }
     }
 
     /// A whole file.
     pub fn read(&mut self, path: &str) -> Observed<Vec<u8>> {
         let bytes = self.source.read(path);
         self.note(path, &bytes);
+        self.see(path, &bytes);
         bytes
     }
 
@@ -32,6 +35,7 @@ impl<'a> Door<'a> {
     pub fn parse<T>(&mut self, path: &str, parser: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Observed<T> {
         let parsed = self.source.read(path).parse(|bytes| parser(&bytes));
         self.note(path, &parsed);
+        self.see(path, &parsed);
         parsed
     }
 
@@ -39,6 +43,7 @@ impl<'a> Door<'a> {
     pub fn list(&mut self, folder: &str) -> Observed<Vec<String>> {
         let names = self.source.list(folder);
         self.note(folder, &names);
+        self.see(folder, &names);
         names
     }
 
@@ -47,6 +52,12 @@ impl<'a> Door<'a> {
         let target = self.source.link(path);
         self.note(path, &target);
         target
+    }
+
+    fn see<T>(&mut self, path: &str, fact: &Observed<T>) {
+        if fact.is_known() && self.seen.len() < MOST_UNREAD {
+            self.seen.push(path.to_owned());
+        }
     }
 
     /// Notes a fact that is there and is not known; absent facts are none of it.

@@ -22,7 +22,7 @@ pub mod tlb;
 pub mod trust;
 
 pub use door::{Door, ParseError};
-use hugewise_model::{Host, Observed, Unread};
+use hugewise_model::{Host, Observed, PageCount, Unread};
 pub use source::Source;
 
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
@@ -54,6 +54,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         default_huge_page: host.default_huge_page.get(),
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
         smallest_huge_page: host.pools.known().and_then(|pools| pools.iter().map(|pool| pool.page_size).min()),
+        has_reserved: host.pools.known().into_iter().flatten().any(|pool| pool.reserved.get() != Some(PageCount::ZERO)),
     };
     let found = process::read(&mut door, facts, earlier);
     (host.processes, host.others) = (found.processes, found.others);

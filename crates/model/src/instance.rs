@@ -50,6 +50,9 @@ pub struct Instance {
     pub beside: Vec<Demand>,
     /// What it will ask for when it starts again. Absent: the same as now, for all that its files tell.
     pub next: Observed<NextStart>,
+    /// Where `next` is absent: what its files come to, if that is more than it has by less than the error of the reckoning, and
+    /// they may have been changed since it started. It may need so much at its next start.
+    pub perhaps: Vec<Demand>,
     /// Page tables of all its processes (sum of VmPTE).
     pub page_tables: Observed<Bytes>,
     /// The systemd service of the host that it runs in, directly: one of a user's or a container's manager is none.

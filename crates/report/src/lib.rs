@@ -117,6 +117,8 @@ pub struct SizeReport<'a> {
     pub sizing: &'a Sizing,
     /// What a plan makes of the pools; empty where none is made.
     pub planned: &'a [Goal],
+    /// What one that gives back what nobody needs would make of them.
+    pub shrunk: &'a [Goal],
     /// Everything that is there and could not be read, sorted.
     pub unread: &'a [Unread],
 }

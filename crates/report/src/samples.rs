@@ -71,7 +71,7 @@ impl Sample {
         let Self { host, instances, unread, .. } = self;
         let request = Request { memory, sessions: Some(500), ..Request::default() };
         let sizing = sizing::size(host, instances, &request).unwrap();
-        show(&SizeReport { host, instances, request: &request, sizing: &sizing, planned: &[], unread });
+        show(&SizeReport { host, instances, request: &request, sizing: &sizing, planned: &[], shrunk: &[], unread });
     }
 
     pub(crate) fn verified<T>(&self, show: impl FnOnce(&Verified<'_>) -> T) -> T {
@@ -189,6 +189,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         huge_pages,
         beside: Vec::new(),
         next: Observed::Absent,
+        perhaps: Vec::new(),
         demand: Some(Demand {
             page_size: PageSize::MIB_2,
             pages: PageCount(17_411),
@@ -249,6 +250,7 @@ pub(crate) fn prod() -> Sample {
         page_tables: Observed::Known(Bytes(14_784_921)),
         beside: Vec::new(),
         next: Observed::Absent,
+        perhaps: Vec::new(),
         demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
         ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
     };

@@ -1,5 +1,6 @@
 //! Tables that shrink to the terminal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::palette::Role;
@@ -73,10 +74,22 @@ pub fn write_narrowing(
     widths = shown.iter().filter_map(|at| widths.get(*at).copied()).collect();
     shrink(&columns, &mut widths, screen.width());
 
+    let cells = |at: usize, width: usize| -> Vec<String> {
+        let texts: Vec<&str> = rows.iter().filter_map(|row| row.get(at)).map(|cell| text(cell, brief)).collect();
+        cut_apart(&texts, width)
+    };
+    let cut_cells: Vec<Vec<String>> = shown.iter().zip(&widths).map(|(at, width)| cells(*at, *width)).collect();
     let headings: Vec<Cell> = table.iter().map(|column| Cell::new(Role::Quiet, heading(column))).collect();
-    for row in std::iter::once(&headings).chain(rows) {
-        let row: Vec<&Cell> = shown.iter().filter_map(|at| row.get(*at)).collect();
-        screen.line(&line(&columns, &widths, &row, brief))?;
+    let heads: Vec<(Role, String)> = shown
+        .iter()
+        .zip(&widths)
+        .filter_map(|(at, width)| headings.get(*at).map(|cell| (cell.role, cut(&cell.text, *width))))
+        .collect();
+    screen.line(&line(&columns, &widths, &heads))?;
+    for (number, row) in rows.iter().enumerate() {
+        let cell = |(at, cells): (&usize, &Vec<String>)| Some((row.get(*at)?.role, cells.get(number)?.clone()));
+        let cells: Vec<(Role, String)> = shown.iter().zip(&cut_cells).filter_map(cell).collect();
+        screen.line(&line(&columns, &widths, &cells))?;
     }
     Ok(())
 }
@@ -127,16 +140,15 @@ fn shrink(table: &[&Column], widths: &mut [usize], room: usize) {
     }
 }
 
-fn line(table: &[&Column], widths: &[usize], row: &[&Cell], brief: bool) -> Spans {
+fn line(table: &[&Column], widths: &[usize], row: &[(Role, String)]) -> Spans {
     let mut spans = Spans::new();
     let last = row.len().saturating_sub(1);
-    for (at, ((column, width), cell)) in table.iter().zip(widths).zip(row).enumerate() {
-        let text = cut(text(cell, brief), *width);
-        let fill = " ".repeat(width.saturating_sub(columns(&text)));
+    for (at, ((column, width), (role, text))) in table.iter().zip(widths).zip(row).enumerate() {
+        let fill = " ".repeat(width.saturating_sub(columns(text)));
         if column.right {
             spans.push(Role::Text, &fill);
         }
-        spans.push(cell.role, &text);
+        spans.push(*role, text);
         if at < last {
             if !column.right {
                 spans.push(Role::Text, &fill);
@@ -145,6 +157,38 @@ fn line(table: &[&Column], widths: &[usize], row: &[&Cell], brief: bool) -> Span
         }
     }
     spans
+}
+
+/// Texts in at most `width` columns each. Those that would look the same are cut in their middle: what tells them apart stands
+/// at their ends, as a pid does.
+fn cut_apart(texts: &[&str], width: usize) -> Vec<String> {
+    let plain: Vec<String> = texts.iter().map(|text| cut(text, width)).collect();
+    let mut looks = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for (text, look) in texts.iter().zip(&plain) {
+        looks.entry(look).or_default().insert(text);
+    }
+    let alike = |look: &str| looks.get(look).is_some_and(|texts| texts.len() > 1);
+    texts
+        .iter()
+        .zip(&plain)
+        .map(|(text, look)| if alike(look) { cut_middle(text, width) } else { look.clone() })
+        .collect()
+}
+
+/// The same with the end of the text, as far as it takes no more than two thirds.
+fn cut_middle(text: &str, width: usize) -> String {
+    let room = width.saturating_sub(1);
+    let mut end = text.len();
+    for (at, _) in text.char_indices().rev() {
+        if columns(text.get(at..).unwrap_or_default()) > room * 2 / 3 {
+            break;
+        }
+        end = at;
+    }
+    let tail = text.get(end..).unwrap_or_default();
+    let before = room.saturating_sub(columns(tail));
+    let head = text.get(..fitting(text, before)).filter(|head| columns(head) <= before).unwrap_or_default();
+    format!("{head}…{tail}")
 }
 
 /// `text` in at most `width` columns, with `…` where something is missing.

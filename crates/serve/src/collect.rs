@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
+use hugewise_advice::target::Wish;
 use hugewise_advice::{Assessment, target};
 use hugewise_host::kernel::stat::{self, Stat};
 use hugewise_host::process::Earlier;
@@ -100,11 +101,16 @@ impl Reading {
     pub fn size<T>(&self, request: &Request, show: impl FnOnce(&SizeReport<'_>) -> T) -> Result<T, SizeError> {
         let Self { host, instances, assessment, unread, .. } = self;
         let sizing = sizing::size(host, &planned_for(host, instances, assessment), request)?;
-        let planned = match request.memory {
-            None => target::goals(host, instances, assessment, &sizing),
-            Some(_) => Vec::new(),
+        let (planned, shrunk) = match request.memory {
+            None => {
+                let shrink = Wish { shrink: true, ..Wish::default() };
+                let shrunk = target::target(host, instances, assessment, shrink, request)?;
+                (target::goals(host, instances, assessment, &sizing), shrunk.pools)
+            }
+            Some(_) => (Vec::new(), Vec::new()),
         };
-        Ok(show(&SizeReport { host, instances, request, sizing: &sizing, planned: &planned, unread }))
+        let (sizing, planned, shrunk) = (&sizing, planned.as_slice(), shrunk.as_slice());
+        Ok(show(&SizeReport { host, instances, request, sizing, planned, shrunk, unread }))
     }
 }
 

@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
     let boot = &moments.boot;
     let fails = boot.standing == Standing::DoesNotStart;
-    if !boot.is_worse_than(&moments.restart) || (!fails && instance.segment_bytes() < demand::BIG_SEGMENT) {
+    if !moments.loses_at_boot() || (!fails && instance.segment_bytes() < demand::BIG_SEGMENT) {
         return Ok(None);
     }
     let why = boot.why.clone().unwrap_or_default();

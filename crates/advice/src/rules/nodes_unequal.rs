@@ -81,15 +81,19 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             list(&spread)
         );
         let short = format!("its pool of {page} is uneven: {}", list(&spread));
-        let each = all.get().div_ceil(count);
-        let mut how = vec!["# with its servers stopped:".to_owned()];
+        // What there is to spread is what the pool has by then: a plan may have made it larger or smaller.
+        let file = crate::words::pool_file(page, "nr_hugepages");
+        let mut how = vec![
+            "# with its servers stopped, and once the pool has the size that it is to have:".to_owned(),
+            format!("each=$(( ($(cat {file}) + {}) / {count} ))", count.saturating_sub(1)),
+        ];
         for id in &with_memory {
             let kib = page.bytes().get() / 1024;
             how.push(format!(
-                "echo {each} > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
+                "echo $each > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
             ));
         }
-        let what = format!("spread the {page} pages evenly with their servers stopped: {each} on each node");
+        let what = format!("spread the {page} pages evenly with their servers stopped: as many on each node");
         let remedies = vec![Remedy::by_commands(what, how)];
         let one = if users.len() == 1 { users.first().copied() } else { None };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });
@@ -121,4 +125,22 @@ fn case(first: u64, second: u64) -> crate::testing::Case {
     other.total = hugewise_model::Observed::Known(PageCount(second));
     pool.nodes.push(other);
     case
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Remedy;
+
+    /// What one plan gives back the commands of this remedy do not take again: they spread what is there by then.
+    #[test]
+    fn what_is_spread_is_what_the_pool_has_by_then() {
+        let assessment = super::case(3000, 1000).assess();
+        let finding = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW701").unwrap();
+        let Some(Remedy::ByHand(by_hand)) = finding.remedies.first() else { panic!("{finding:?}") };
+        assert!(by_hand.how.iter().all(|line| !line.contains("2000") && !line.contains("2,000")), "{by_hand:?}");
+        assert!(!by_hand.what.contains("2,000"), "{by_hand:?}");
+        let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+        assert_eq!(by_hand.how.get(1).unwrap(), &format!("each=$(( ($(cat {file}) + 1) / 2 ))"));
+        assert!(by_hand.how.iter().skip(2).all(|line| line.starts_with("echo $each > ")), "{by_hand:?}");
+    }
 }

@@ -26,9 +26,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
-    let (now, restart) = (&moments.now, &moments.restart);
+    let restart = &moments.restart;
     let fails = restart.standing == Standing::DoesNotStart;
-    if !restart.is_worse_than(now) || !is_told(facts, instance, fails)? {
+    if !moments.loses_at_restart() || !is_told(facts, instance, fails)? {
         return Ok(None);
     }
     let why = restart.why.clone().unwrap_or_default();

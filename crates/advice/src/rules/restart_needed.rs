@@ -74,3 +74,32 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed;
+
+    use crate::testing::{gib, quiet};
+
+    /// That the pool has enough is said of a pool that was seen alone.
+    #[test]
+    fn what_the_pool_has_left_must_be_known() {
+        for (hide_free, hide_reserved) in [(true, false), (false, true), (true, true)] {
+            let mut case = quiet();
+            case.postgresql("15/main", gib(6));
+            case.pool(3072, 3072);
+            let pool = &mut case.pools()[0];
+            if hide_free {
+                pool.free = Observed::Denied;
+            }
+            if hide_reserved {
+                pool.reserved = Observed::Absent;
+            }
+            let assessment = case.assess();
+            assert!(!case.codes().contains(&"HW209"), "{hide_free} {hide_reserved}");
+            let file = if hide_free { "free_hugepages" } else { "resv_hugepages" };
+            let said = |verdict: &hugewise_model::UnknownVerdict| verdict.missing.to_string().contains(file);
+            assert!(assessment.unknown.iter().any(said), "{:?}", assessment.unknown);
+        }
+    }
+}

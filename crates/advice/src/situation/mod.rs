@@ -101,6 +101,18 @@ pub struct Moments {
 }
 
 impl Moments {
+    /// Whether a restart takes huge pages from it.
+    pub fn loses_at_restart(&self) -> bool {
+        self.restart.is_worse_than(&self.now)
+    }
+
+    /// Whether the next boot takes huge pages from it that a restart would leave it; where what comes of a restart is not
+    /// known, such as it has now.
+    pub fn loses_at_boot(&self) -> bool {
+        let before = if self.restart.rank().is_some() { &self.restart } else { &self.now };
+        self.boot.is_worse_than(before)
+    }
+
     /// The outlook at a moment.
     pub const fn at(&self, moment: Moment) -> &Outlook {
         match moment {
@@ -245,7 +257,11 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         return Supply::Unknown(format!("free pages of {page}: not known"));
     };
     let surplus = pool.surplus.get().unwrap_or_default();
+    // No more comes back to the pool than is taken of it, whatever is mapped of its size: what another kernel, a capture in
+    // pieces or a mapping without a reservation shows.
+    let taken = pool.committed();
     let held = demand::held(instance, page);
+    let held = taken.map_or(held, |taken| held.min(taken));
     let gone = surplus.min(held);
     let surplus_left = surplus.saturating_sub(gone);
     let on_demand = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);

@@ -141,7 +141,10 @@ pub(super) fn outlook(
         None if in_part => {
             because(Standing::Partly, Obstacle::Settings, "it asks for huge pages for a part of its memory".into())
         }
-        None => Outlook { standing: Standing::All, why: None, obstacle: None },
+        None => match perhaps_short(instance, supplies) {
+            Some(why) => unknown(why),
+            None => Outlook { standing: Standing::All, why: None, obstacle: None },
+        },
         // A Java machine switches large pages off where there is not one.
         Some(why) if kind(instance).goes_without_any && found + there == PageCount::ZERO => {
             because(Standing::None, Obstacle::Pages, why)
@@ -150,6 +153,23 @@ pub(super) fn outlook(
         Some(why) if found > PageCount::ZERO => because(Standing::Partly, Obstacle::Pages, why),
         Some(why) => because(Standing::None, Obstacle::Pages, why),
     }
+}
+
+/// What leaves it open whether a start finds all its pages: its files may have been changed since it started, by less than can
+/// be told from what is mapped.
+fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> Option<String> {
+    instance.perhaps.iter().find_map(|demand| {
+        let page = demand.page_size;
+        let Supply::Pages { pages, note } = supplies(page) else { return None };
+        let tells = Kind::of(instance.engine).tells_demand;
+        (pages < demand.pages).then(|| {
+            format!(
+                "its files may come to {} pages of {page} and have been changed since it started, for all that can be told; it \
+                 finds {pages}{note}: {tells}",
+                demand.pages
+            )
+        })
+    })
 }
 
 /// What the hugetlb limit of its cgroup makes of a start, where that is below what it asks for.

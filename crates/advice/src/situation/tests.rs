@@ -103,3 +103,42 @@ fn a_heap_that_grows_is_left_its_pages() {
     case.pool(1412, 900);
     assert_eq!(words(&case, "15/main")[1], "all");
 }
+
+#[test]
+fn a_change_within_the_error_of_the_reckoning_leaves_the_restart_open() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    case.instances[0].perhaps = vec![demand(514)];
+    assert_eq!(words(&case, "15/main"), ["all", "unknown", "unknown"]);
+    let situation = situation(&case.host, &case.instances);
+    let why = situation.of(&case.instances[0]).unwrap().restart.why.clone().unwrap();
+    assert!(why.contains("514 pages of 2 MiB") && why.contains("finds 512"), "{why}");
+    assert!(why.contains("shared_memory_size_in_huge_pages"), "{why}");
+    case.pool(514, 2);
+    assert_eq!(words(&case, "15/main"), ["all", "all", "all"]);
+}
+
+#[test]
+fn a_stop_gives_back_no_more_than_is_in_use() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    // 512 are mapped, and 100 of a pool of 300 are in use: what it maps elsewhere does not come back here.
+    case.pool(300, 200);
+    assert_eq!(words(&case, "15/main")[1], "none");
+    // Promised and not touched yet is in use, too.
+    case.pool(512, 500);
+    case.pools()[0].reserved = Observed::Known(PageCount(500));
+    assert_eq!(words(&case, "15/main")[1], "all");
+}
+
+#[test]
+fn a_boot_that_takes_pages_is_told_where_the_restart_is_not_known() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    case.pools()[0].free = Observed::Denied;
+    at_boot(&mut case, 0);
+    assert_eq!(words(&case, "15/main"), ["all", "unknown", "none"]);
+    assert!(case.codes().contains(&"HW603"), "{:?}", case.codes());
+}

@@ -47,7 +47,7 @@ pub(super) fn offered(host: &Host) -> Vec<PageSize> {
 
 pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, offered: &[PageSize]) -> Vec<PageSizeRow> {
     let row = |page: &PageSize| {
-        let demands = plan.wanted.iter().map(|wanted| wanted::demand_on(wanted.instance, *page));
+        let demands = plan.wanted.iter().map(|wanted| wanted::demand_on(wanted.then(), *page));
         let pages: Option<PageCount> =
             demands.map(|demand| Some(demand?.pages)).collect::<Option<Vec<_>>>().map(|all| all.into_iter().sum());
         let bytes: Bytes = plan.wanted.iter().map(wanted::Wanted::bytes).sum();
@@ -82,7 +82,7 @@ fn note(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize, offered: &[PageSize]) ->
         .wanted
         .iter()
         .filter_map(|wanted| {
-            let why = wanted::gib_pages(ask.host, wanted.instance, offered).err()?;
+            let why = wanted::gib_pages(ask.host, wanted.then(), offered).err()?;
             Some(format!("{}: {why}", crate::words::one_line(&wanted.instance.title())))
         })
         .collect();

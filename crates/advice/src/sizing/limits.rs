@@ -100,7 +100,7 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
 fn shmmax(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
     let now = ask.host.kernel_settings.shmmax.get();
     let largest = |wanted: &Wanted<'_>| {
-        let segments = wanted.instance.segments.iter().filter(|segment| segment.kind == SegmentKind::SystemV);
+        let segments = wanted.then().segments.iter().filter(|segment| segment.kind == SegmentKind::SystemV);
         let largest = segments.map(|segment| wanted.page().pages_for(segment.size).of(wanted.page())).max();
         largest.unwrap_or_else(|| memory_of(wanted))
     };

@@ -16,6 +16,8 @@ mod tests;
 
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, Instance, PageCount, PageSize};
 
+use crate::situation::Moment;
+
 pub use budget::{Budget, Refusal};
 pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
@@ -123,6 +125,9 @@ pub struct Sized {
     pub source: DemandSource,
     /// What it needs on pages of other sizes beside these.
     pub beside: Vec<Demand>,
+    /// When: as it runs, or at its next start, where its settings were changed since this one. All that is said of its memory
+    /// is of that moment.
+    pub moment: Moment,
     /// Whether its settings ask for huge pages of this size: if not, they have to be changed too. `None` where they could
     /// not be read.
     pub asks: Option<bool>,

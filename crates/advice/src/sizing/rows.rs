@@ -101,7 +101,7 @@ fn memory_left(
     dealt: &[u64],
     page_tables: Bytes,
 ) -> Option<Bytes> {
-    let on_page = |wanted: &Wanted<'_>| match wanted::demand_on(wanted.instance, page) {
+    let on_page = |wanted: &Wanted<'_>| match wanted::demand_on(wanted.then(), page) {
         Some(demand) if page > ask.base() => demand.pages.of(page),
         _ => wanted.bytes(),
     };
@@ -131,10 +131,10 @@ fn login_seconds(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> Option<f64> 
 /// Memory that a session touches: the mean of the sessions that run now where it shows (`RssShmem`
 /// leaves hugetlb pages out), otherwise all of it.
 fn touched(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Bytes {
-    let all: Bytes = demand::stretches(wanted.instance).into_iter().sum();
+    let all: Bytes = demand::stretches(wanted.then()).into_iter().sum();
     let seen = || {
         let sessions = wanted.instance.sessions.get().filter(|sessions| *sessions > 0)?;
-        page_now(wanted.instance, ask.base()).filter(|now| *now == ask.base())?;
+        page_now(wanted.then(), ask.base()).filter(|now| *now == ask.base())?;
         let amounts = wanted.instance.pids.iter().map(|pid| ask.host.process(*pid)?.rss_shmem.get());
         let mut amounts: Vec<Bytes> = amounts.collect::<Option<_>>()?;
         amounts.sort_unstable_by_key(|amount| std::cmp::Reverse(*amount));

@@ -82,7 +82,7 @@ pub(super) struct AllTables {
 pub(super) fn tables_at(ask: &Ask<'_>, plan: &Plan<'_>, dealt: &[u64], page: Option<PageSize>) -> AllTables {
     let first_bare = plan.wanted.iter().position(is_bare);
     let of = |(at, (wanted, sessions)): (usize, (&Wanted<'_>, &u64))| {
-        let server = Server::new(ask.host, wanted.instance, ask.base()).idle(ask.request.process_tables);
+        let server = Server::new(ask.host, wanted.then(), ask.base()).idle(ask.request.process_tables);
         let elsewhere = is_bare(wanted) && Some(at) != first_bare;
         let server = if elsewhere { server.in_others_processes() } else { server };
         server.at(*sessions, page.unwrap_or_else(|| wanted.page()))

@@ -419,3 +419,38 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
 
 mod properties;
 mod unsure;
+
+/// Its settings make it twice as large at its next start: every line is of that moment, and says so.
+#[test]
+fn a_server_whose_settings_were_changed_is_sized_for_one_moment() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(6)));
+    case.pool(3072, 0);
+    let before = plain(&case);
+    assert_eq!(before.instances[0].moment, crate::situation::Moment::Now);
+    let demands = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(6144), source: DemandSource::Measured }];
+    let asked = hugewise_model::Asked::Try;
+    case.instances[0].next = Observed::Known(hugewise_model::instance::NextStart { asked, setting: None, demands });
+    let sizing = plain(&case);
+    assert_eq!(sizing.instances[0].moment, crate::situation::Moment::Restart);
+    assert_eq!(sizing.instances[0].demand_pages, PageCount(6144));
+    let row = |page| sizing.choices.iter().find(|row| row.page_size == page).unwrap();
+    assert_eq!(row(PageSize::MIB_2).pages, Some(PageCount(6144)));
+    assert_eq!(row(PageSize::GIB_1).pages, Some(PageCount(12)));
+    // 12 GiB on base pages, by hand: 8 bytes for each page, in whole tables of 4 KiB for 2 MiB each, a table of 4 KiB a GiB
+    // above, and one more; every session its own.
+    let tables = tables(&sizing, 100, PageSize::KIB_4);
+    assert!(tables >= Bytes::from_mib(24).times(100), "{tables}");
+    // 6 GiB more are gone from what is left, on each page size.
+    for page in [PageSize::KIB_4, PageSize::MIB_2, PageSize::GIB_1] {
+        let left = |sizing: &Sizing| {
+            let row = sizing.forecast.iter().find(|row| row.sessions == 1 && row.page_size == page).unwrap();
+            row.memory_left.unwrap()
+        };
+        let less = left(&before).saturating_sub(left(&sizing));
+        assert!(less >= gib(6) && less <= gib(6) + Bytes::from_mib(700), "{page}: {less}");
+    }
+    // Moved to a size that somebody names, it is as large.
+    let moved = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() });
+    assert_eq!(moved.instances[0].demand_pages, PageCount(12));
+}

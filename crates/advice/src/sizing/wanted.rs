@@ -3,10 +3,11 @@
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize,
+    Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Segment,
 };
 
 use super::{PageSizeChoice, Request, Sized};
+use crate::situation::Moment;
 use crate::words::shell_word;
 use crate::{cause, cgroup, demand, stranger};
 
@@ -34,7 +35,10 @@ pub(super) struct Plan<'a> {
 
 /// One server to plan for.
 pub(super) struct Wanted<'a> {
+    /// As it runs.
     pub(super) instance: &'a Instance,
+    /// As it will be at its next start, where it is sized for that.
+    next: Option<Box<Instance>>,
     pub(super) demand: Demand,
     /// What it needs on pages of other sizes beside that.
     pub(super) beside: Vec<Demand>,
@@ -43,6 +47,11 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// The server at the moment that it is sized for: all that is said of its memory is said of that one.
+    pub(super) fn then(&self) -> &Instance {
+        self.next.as_deref().unwrap_or(self.instance)
+    }
+
     pub(super) fn page(&self) -> PageSize {
         self.demand.page_size
     }
@@ -66,6 +75,7 @@ impl Wanted<'_> {
             demand_pages: self.demand.pages,
             source: self.demand.source,
             beside: self.beside.clone(),
+            moment: if self.next.is_some() { Moment::Restart } else { Moment::Now },
             asks: self.asks,
             asks_unread: self.asks.is_none().then(|| crate::chain::asked(self.instance).evidence),
         }
@@ -73,9 +83,10 @@ impl Wanted<'_> {
 
     /// Its memory as it is, before rounding to pages; the demand's where no segment is known.
     pub(super) fn bytes(&self) -> Bytes {
-        let demanded: Bytes = self.instance.demands().map(|demand| demand.pages.of(demand.page_size)).sum();
+        let then = self.then();
+        let demanded: Bytes = then.demands().map(|demand| demand.pages.of(demand.page_size)).sum();
         let demanded = if demanded > Bytes::ZERO { demanded } else { self.demand.pages.of(self.demand.page_size) };
-        let mapped: Bytes = demand::segment_sizes(self.instance).into_iter().sum();
+        let mapped: Bytes = demand::segment_sizes(then).into_iter().sum();
         if mapped > Bytes::ZERO { mapped.min(demanded) } else { demanded }
     }
 
@@ -203,13 +214,13 @@ fn want<'a>(
     let own = instance.demands().find(|demand| several && demand.page_size == page).cloned();
     let demand = own.or_else(|| demand_on(instance, page)).filter(|demand| demand.pages > PageCount::ZERO);
     // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
-    let next = instance.next.known().into_iter().flat_map(|next| &next.demands).find(|next| next.page_size == page);
-    let demand = match (demand, next) {
-        (Some(demand), Some(next)) if next.pages > demand.pages => Some(at_most(next)),
-        (None, Some(next)) => Some(at_most(next)),
+    let next = next_on(instance, page, request.page_size != PageSizeChoice::Auto);
+    let (demand, of_next) = match (demand, next) {
+        (Some(demand), Some(next)) if next.pages > demand.pages => (Some(at_most(&next)), true),
+        (None, Some(next)) => (Some(at_most(&next)), true),
         // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
-        (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => Some(at_most(next)),
-        (demand, _) => demand,
+        (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(at_most(&next)), true),
+        (demand, _) => (demand, false),
     };
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     // Whoever is said not to ask is not left out for what it will be.
@@ -232,7 +243,39 @@ fn want<'a>(
         Some(touched) => format!("{why}; of {} mapped, {touched} touched", instance.segment_bytes()),
         None => why,
     };
-    Ok(Wanted { instance, demand, beside, why, asks })
+    let next = of_next.then(|| Box::new(at_next_start(instance, &demand, &beside)));
+    Ok(Wanted { instance, next, demand, beside, why, asks })
+}
+
+/// What its next start asks for on pages of a size, where its settings were changed since: its own number, or where it is moved
+/// to `any` size that somebody named, what that comes to there.
+fn next_on(instance: &Instance, page: PageSize, any: bool) -> Option<Demand> {
+    let demands = &instance.next.known()?.demands;
+    if let Some(own) = demands.iter().find(|demand| demand.page_size == page) {
+        return Some(own.clone());
+    }
+    let bytes: Bytes = demands.iter().map(|demand| demand.pages.of(demand.page_size)).sum();
+    let source = demands.iter().map(|demand| demand.source).find(|source| *source != DemandSource::Measured);
+    let source = source.unwrap_or(DemandSource::Measured);
+    (any && bytes > Bytes::ZERO).then(|| Demand { page_size: page, pages: page.pages_for(bytes), source })
+}
+
+/// A server as its next start will have it: one stretch as large as it will ask for, of which nobody has seen yet what
+/// sessions touch.
+fn at_next_start(instance: &Instance, demand: &Demand, beside: &[Demand]) -> Instance {
+    let size = std::iter::once(demand).chain(beside).map(|demand| demand.pages.of(demand.page_size)).sum();
+    let kind = instance.segments.first().map_or(SegmentKind::AnonymousShared, |segment| segment.kind);
+    let segment = Segment {
+        kind,
+        name: "memory of its next start".into(),
+        size,
+        page_size: Observed::Absent,
+        huge: Observed::Absent,
+        mappers: 0,
+        identity: (0, 0),
+    };
+    let (demand, beside) = (Some(demand.clone()), beside.to_vec());
+    Instance { segments: vec![segment], demand, beside, touched: Observed::Absent, ..instance.clone() }
 }
 
 /// What an instance needs on pages of other sizes beside `page`, now or at its next start, whichever is more.

@@ -149,7 +149,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
 fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     let mut lacking = ask.sized().filter(|(instance, sized)| {
         let moments = ask.assessment.situation.of(instance);
-        let loses = moments.is_some_and(|it| it.restart.is_worse_than(&it.now) || it.boot.is_worse_than(&it.restart));
+        let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());
         let lacks = instance.huge_pages != HugePageUse::All || demand::held(instance, page) == PageCount::ZERO;
         let wants = ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names);
         sized.page_size == page && (loses || (lacks && wants))

@@ -88,7 +88,7 @@ fn drop_in(
             return Ok(draft.write(&path, &text));
         }
     }
-    Err(format!("no folder that {} include has the last word on large_pages", files.join(" and ")))
+    Err(format!("of the folders that are included from {} none has the last word on large_pages", files.join(" and ")))
 }
 
 fn included_folders(source: &dyn Source, file: &str, depth: usize, folders: &mut Vec<String>) {

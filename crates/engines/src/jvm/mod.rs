@@ -15,7 +15,7 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process};
 
-use crate::next::Size;
+use crate::next::{self as next_start, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
 use flags::Flags;
@@ -201,10 +201,16 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     (instance.demand, instance.beside) = demand(host, &instance, &flags, reserved, memory.as_ref());
     // Where its classes are not shared, their space may follow the heap without a gap.
-    let shares = |words: &Vec<String>| !words.iter().any(|word| word == "-Xshare:off");
+    let off = |word: &str| matches!(word, "-Xshare:off" | "-XX:-UseSharedSpaces");
+    // The environment and argument files say it as well as the command line.
+    let told_off = told.get("java.rt.vmArgs").is_some_and(|words| words.split_whitespace().any(off));
+    let shares = |words: &Vec<String>| !words.iter().any(|word| off(word));
     let shares = running.as_deref().and_then(demand::release).is_some_and(|it| it >= SHARES)
-        && process.command.known().is_some_and(shares);
-    instance.next = next(host, &instance, &flags, reserved.filter(|_| shares), memory.as_ref());
+        && process.command.known().is_some_and(shares)
+        && !told_off;
+    let reserved = reserved.filter(|_| shares);
+    instance.next = next(host, &instance, &flags, reserved, memory.as_ref());
+    instance.perhaps = perhaps(host, &instance, &flags, reserved, memory.as_ref());
     instance
 }
 
@@ -383,6 +389,30 @@ fn next(
     let demands = estimate.map(|estimate| estimate.demands(page)).unwrap_or_default();
     let setting = memory.limit.clone().or_else(|| instance.setting.clone());
     Observed::Known(NextStart { asked: instance.asked, setting, demands })
+}
+
+/// What its next start may ask for, where the heap that it would choose now is larger than this one by less than what [`next`]
+/// goes by.
+fn perhaps(
+    host: &Host,
+    instance: &Instance,
+    flags: &Flags,
+    reserved: Option<Bytes>,
+    memory: Option<&container::Memory>,
+) -> Vec<Demand> {
+    let (Some(now), Some(memory), Some(page)) = (reserved, memory, instance.asked_page_size.get()) else {
+        return Vec::new();
+    };
+    let told = flags.size("MaxHeapSize").is_some();
+    if instance.pid == 0 || told || instance.huge_pages != HugePageUse::All {
+        return Vec::new();
+    }
+    let machine = machine(host, instance, flags, Some(memory));
+    let of = |heap| demand::estimate(&machine, page, heap).map(|estimate| estimate.demands(page)).unwrap_or_default();
+    let (then, now) = (of(None), of(Some(now)));
+    let is_there = |demand: &Demand| now.iter().any(|it| it.page_size == demand.page_size && it.pages >= demand.pages);
+    let more = then.into_iter().filter(|demand| !is_there(demand)).collect();
+    next_start::perhaps(instance, more, false)
 }
 
 /// How large the heap may become by the address space that is reserved for it: what follows it without a gap.

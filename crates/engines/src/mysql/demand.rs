@@ -139,6 +139,12 @@ impl Sizes {
         Some(Demand { page_size, pages: self.pages(page_size), source }).filter(|demand| demand.pages > PageCount::ZERO)
     }
 
+    /// The least that its settings may come to, as a demand.
+    pub(super) fn least_demand(&self, page_size: PageSize) -> Option<Demand> {
+        let pages = self.least_pages(page_size);
+        self.demand(page_size).map(|demand| Demand { pages, ..demand })
+    }
+
     /// Between what the memory of a server with these settings lies: where all of it is on huge pages as it is, otherwise the
     /// buffer pool at least, as what else is mapped there may be anything.
     pub(super) fn range(&self, page: PageSize, all_on_huge_pages: bool) -> (Bytes, Bytes) {

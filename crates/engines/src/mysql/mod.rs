@@ -152,10 +152,12 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
         is_mariadb(scene, door.source, main, data.known().map(|data| inside(data)).as_deref(), version.known());
     let suffix = main.command.known().and_then(|words| options::value(words, "defaults-group-suffix"));
     let groups = Groups { mariadb, version: version.known().cloned(), suffix: suffix.unwrap_or_default().to_owned() };
+    let before = door.seen.len();
     let mut settings = files::read(scene.host, door, shared, main, &groups);
     if let (false, Some(data)) = (mariadb, data.known()) {
         persisted::read(door, data, &inside(data), &mut settings);
     }
+    let files = door.seen.split_off(before);
     let sizes = Sizes::of(&settings, mariadb, version.known().and_then(|version| numbers(version)));
     for (name, default) in [("large_pages", "OFF"), ("innodb_buffer_pool_size", "128M"), ("max_connections", "151")] {
         settings.fill_in(name, default);
@@ -185,6 +187,10 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
         (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
     }
     instance.next = next(&instance, &settings, sizes.as_ref());
+    if let (Some(page), Some(sizes), HugePageUse::All) = (page, sizes.as_ref(), instance.huge_pages) {
+        let unchanged = next::are_unchanged(door.source, main, &files);
+        instance.perhaps = next::perhaps(&instance, sizes.least_demand(page).into_iter().collect(), unchanged);
+    }
     if let (Some(page), true) = (page, grew(&instance)) {
         // What its files come to is not what runs.
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);

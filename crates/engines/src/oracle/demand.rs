@@ -9,6 +9,9 @@ use hugewise_model::{Bytes, PageCount, PageSize};
 /// Pages an instance beyond its SGA: each segment but one can end in a page of its own, and Oracle advises four.
 const SPARE: u64 = 4;
 
+/// The same, for who wants the estimate without them.
+pub(super) const SPARE_PAGES: PageCount = PageCount(SPARE);
+
 /// Least that the estimate may be off in percent.
 const LEAST_ERROR: u8 = 1;
 

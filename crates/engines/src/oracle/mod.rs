@@ -186,6 +186,18 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
     }
     instance.next = next(scene, &instance, parameters.complete);
+    if parameters.complete {
+        let then = Instance { segments: Vec::new(), beside: Vec::new(), demand: None, ..instance.clone() };
+        let estimated = described::estimated(scene, &then).ok().flatten();
+        // Its spare pages are nothing that it asks for.
+        let least = |demand: hugewise_model::Demand| hugewise_model::Demand {
+            pages: demand.pages.saturating_sub(demand::SPARE_PAGES),
+            ..demand
+        };
+        let least = estimated.map(|(demand, _)| least(demand));
+        // It writes its own parameter file at each start: that this was changed says nothing.
+        instance.perhaps = next::perhaps(&instance, least.into_iter().collect(), false);
+    }
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;
     instance.sessions = Observed::Known(sessions);

@@ -172,6 +172,18 @@ pub(super) fn range(settings: &Settings, version: Option<&str>) -> Option<Range>
     Some(Range { least: size.saturating_sub(part(below)), most: size + part(error_percent.max(below)) })
 }
 
+/// What a start with these settings may need beside a server that has mapped so much: libraries that show in nothing that is
+/// mapped may be new, and then take what they like.
+pub(super) fn perhaps(settings: &Settings, version: Option<&str>, page: PageSize, mapped: Bytes) -> Option<Demand> {
+    let (size, error_percent) = size(settings, version)?;
+    let part = |percent: u8| Bytes(size.get() / 100 * u64::from(percent));
+    let loads = error_percent == ERROR_PERCENT_WITH_LIBRARIES;
+    if loads && mapped <= size + part(ERROR_PERCENT) {
+        return Some(in_pages(size + part(error_percent), 0, page));
+    }
+    Some(in_pages(size, error_percent, page))
+}
+
 /// `15` of `15.20` or of `18beta1`.
 pub(super) fn major(version: &str) -> Option<u32> {
     let end = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());

@@ -54,6 +54,7 @@ pub static KIND: Kind = Kind {
     // After its first query, a few of these tables in its shared memory (measured with PostgreSQL 15).
     process_tables: Bytes::from_kib(170),
     asks_by: "huge_pages=try",
+    tells_demand: "postgres -C shared_memory_size_in_huge_pages tells (15 and later, once it is down)",
     can_by: Some("shared_memory_type=mmap"),
     insists_by: Some("huge_pages=on"),
     settings_by: SettingsBy::Plan,
@@ -150,7 +151,9 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
 
     let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(scene, door.source, main);
+    let before = door.seen.len();
     let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    let files = door.seen.split_off(before);
     instance.startup = start_conf::read(scene.host, door, main);
     let mut lock = None;
     if let Some(data) = data.known() {
@@ -193,6 +196,12 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         _ => HugePageUse::Unknown,
     };
     instance.next = next(&instance, &settings);
+    if let Some(page) = instance.asked_page_size.get() {
+        let version = instance.version.known().map(String::as_str);
+        let estimated = demand::perhaps(&settings, version, page, instance.segment_bytes());
+        let unchanged = next::are_unchanged(door.source, main, &files);
+        instance.perhaps = next::perhaps(&instance, estimated.into_iter().collect(), unchanged);
+    }
     if let Some(page) = instance.asked_page_size.get() {
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
         let version = instance.version.known().map(String::as_str);

@@ -420,3 +420,67 @@ fn debians_start_conf_says_whether_a_cluster_comes_up_again() {
     assert_eq!(startup("off\n"), Some(Startup::Never(format!("start.conf is invalid ({FILE}:1)"))));
     assert_eq!(only(&host(PageSize::KIB_4), &files()).startup, None);
 }
+
+/// A source that knows when its files were changed.
+struct Dated<'a>(&'a dyn hugewise_host::Source, bool);
+
+impl hugewise_host::Source for Dated<'_> {
+    fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn list(&self, folder: &str) -> Observed<Vec<String>> {
+        self.0.list(folder)
+    }
+
+    fn link(&self, path: &str) -> Observed<String> {
+        self.0.link(path)
+    }
+
+    fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
+        self.0.mapping_page_size(pid, start)
+    }
+
+    fn changed_since_start(&self, _: &hugewise_host::source::Owner, path: &str, _: u32) -> Observed<bool> {
+        Observed::Known(self.1 && path.ends_with("postgresql.auto.conf"))
+    }
+
+    fn machine(&self) -> hugewise_host::source::Machine {
+        self.0.machine()
+    }
+}
+
+/// 46 KiB more for each of five hundred connections of a server of 6 GiB are less than the error of the reckoning, and may be more than there is.
+#[test]
+fn a_change_within_the_error_may_need_more_unless_the_files_are_older_than_the_server() {
+    let host = host(PageSize::MIB_2);
+    let larger = files().file(&format!("{DATA}/postgresql.auto.conf"), "max_connections = 800");
+    let held = instance_pages(&only_of(&host, &larger));
+    for (source, expected) in [
+        (&Dated(&larger, true) as &dyn hugewise_host::Source, true),
+        (&Dated(&larger, false), false),
+        // Nobody knows, as in a capture.
+        (&larger, true),
+    ] {
+        let instance = only_of(&host, source);
+        assert!(instance.next.is_absent(), "{:?}", instance.next);
+        let more = instance.perhaps.iter().any(|demand| demand.pages > held);
+        assert_eq!(more, expected, "{:?}, holds {held}", instance.perhaps);
+    }
+    // A library that shows in nothing that is mapped takes what it likes.
+    let library =
+        files().file(&format!("{DATA}/postgresql.auto.conf"), "shared_preload_libraries = pg_stat_statements");
+    let perhaps = only_of(&host, &Dated(&library, true)).perhaps;
+    assert!(perhaps.iter().any(|demand| demand.pages.get() >= held.get() * 12 / 10), "{perhaps:?}, holds {held}");
+    assert!(only_of(&host, &Dated(&library, false)).perhaps.is_empty());
+}
+
+fn instance_pages(instance: &Instance) -> PageCount {
+    instance.segments.iter().map(|segment| PageSize::MIB_2.pages_for(segment.size)).sum()
+}
+
+fn only_of(host: &Host, source: &dyn hugewise_host::Source) -> Instance {
+    let mut found = crate::find(host, source).instances;
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}

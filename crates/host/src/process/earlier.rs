@@ -89,6 +89,7 @@ mod tests {
         default_huge_page: Some(PageSize::MIB_2),
         hugetlbfs: &[],
         smallest_huge_page: None,
+        has_reserved: false,
     };
 
     /// Process 20, of which everything can be read, that ran so many nanoseconds, with page tables, a title and a limit.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugewise_model::process::{CgroupMembership, Namespaces};
-use hugewise_model::{Bytes, Observed, PageSize, Process, Unread};
+use hugewise_model::{Observed, PageSize, Process, Unread};
 
 pub use earlier::Earlier;
 pub(crate) use page_size::BUDGET;
@@ -23,6 +23,7 @@ pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
 
 use crate::{Door, Source};
+use status::Matters;
 
 /// What /proc has of processes.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ pub(crate) fn read_timed(
         earlier,
         page_sizes: page_size::PageSizes::new(door.source, facts, elapsed),
         base_page: facts.base_page,
-        least: facts.least(),
+        matters: facts.matters(),
         others: Vec::new(),
         unseen: 0,
         is_any: false,
@@ -81,7 +82,7 @@ pub(crate) fn read_timed(
     }
     let anew: Vec<u32> =
         known.iter().filter(|(_, known)| matches!(known, Known::Not(_))).map(|(pid, _)| *pid).collect();
-    door.source.ahead(&anew, reader.least);
+    door.source.ahead(&anew, reader.matters);
     let processes = known.into_iter().filter_map(|(pid, known)| match known {
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
@@ -157,8 +158,8 @@ struct Reader<'a> {
     earlier: Option<Earlier<'a>>,
     page_sizes: page_size::PageSizes<'a>,
     base_page: Option<PageSize>,
-    /// The smallest mapping that can matter.
-    least: Bytes,
+    /// Which mappings can matter.
+    matters: Matters,
     others: Vec<(u32, Duration)>,
     /// Processes of which not even the status can be read.
     unseen: u64,
@@ -214,7 +215,7 @@ impl Reader<'_> {
         let root = self.source.link(&format!("/proc/{pid}/root"));
         let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
         // Thousands of shells and sleepers have none, and the kernel takes its time over that file.
-        let mut mappings = if status.could_map(self.least) {
+        let mut mappings = if status.could_map(self.matters) {
             self.file(pid, "maps", |bytes| {
                 maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
             })
@@ -371,6 +372,7 @@ mod tests {
         default_huge_page: Some(PageSize::MIB_2),
         hugetlbfs: &[],
         smallest_huge_page: None,
+        has_reserved: false,
     };
 
     fn status(name: &str, hugetlb_kib: u64) -> String {

@@ -8,6 +8,7 @@ use hugewise_model::host::HugetlbfsMount;
 use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Unread};
 
 use super::maps::is_hugetlb_name;
+use super::status::Matters;
 use super::{numa_maps, smaps};
 use crate::Source;
 
@@ -25,12 +26,14 @@ pub struct Facts<'a> {
     pub hugetlbfs: &'a [HugetlbfsMount],
     /// The smallest huge page that the kernel has a pool for.
     pub smallest_huge_page: Option<PageSize>,
+    /// Whether some pool may have pages that are promised and not touched yet.
+    pub has_reserved: bool,
 }
 
 impl Facts<'_> {
-    /// The smallest mapping that can matter: where the huge pages are not known, any.
-    pub(super) fn least(&self) -> Bytes {
-        self.smallest_huge_page.map_or(Bytes(1), PageSize::bytes)
+    /// Which mappings can matter: where the huge pages are not known, any.
+    pub(super) fn matters(&self) -> Matters {
+        Matters { least: self.smallest_huge_page.map_or(Bytes(1), PageSize::bytes), code: self.has_reserved }
     }
 }
 
@@ -70,7 +73,7 @@ impl<'a> PageSizes<'a> {
 
     fn of(&mut self, process: &Process, mapping: &Mapping, tables: &mut Tables<'_>) -> Observed<PageSize> {
         // A huge page is whole or not there.
-        if mapping.size() < self.facts.least() && self.facts.base_page.is_some() {
+        if mapping.size() < self.facts.matters().least && self.facts.base_page.is_some() {
             return self.facts.base_page.into();
         }
         let shared = mapping.inode != 0;

@@ -84,15 +84,28 @@ pub struct Status {
     pub thp_enabled: Observed<bool>,
 }
 
+/// Which mappings can matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Matters {
+    /// From this size on.
+    pub least: Bytes,
+    /// Those of code too: memory on huge pages may be executable, and the kernel counts it among libraries then. What has been
+    /// touched of it shows in `HugetlbPages`, so that this counts only where some pool has pages that are promised and not
+    /// touched yet. A shell has more than 2 MiB of code, a sleeper 1.5.
+    pub code: bool,
+}
+
 impl Status {
-    /// Whether it may have a mapping of `least` bytes, other than its program and libraries: the kernel counts every mapping
-    /// once, as data, stack, code, or else in `VmSize` alone (mm/mmap.c: vm_stat_account).
-    pub fn could_map(&self, least: Bytes) -> bool {
+    /// Whether it may have a mapping that matters: the kernel counts every mapping once, as data, stack, code, or else in
+    /// `VmSize` alone (mm/mmap.c: vm_stat_account).
+    pub fn could_map(&self, matters: Matters) -> bool {
+        let least = matters.least;
         let known =
             || Some((self.size.get()?, self.data.get()?, self.stack.get()?, self.code.get()?, self.hugetlb.get()?));
         let Some((size, data, stack, code, hugetlb)) = known() else { return true };
         let rest = size.saturating_sub(data).saturating_sub(stack).saturating_sub(code);
-        hugetlb > Bytes::ZERO || data >= least || stack >= least || rest >= least
+        let among_code = matters.code && code >= least;
+        hugetlb > Bytes::ZERO || data >= least || stack >= least || rest >= least || among_code
     }
 }
 
@@ -231,14 +244,33 @@ mod tests {
         parse(text.as_bytes()).unwrap()
     }
 
+    /// QEMU's translated code, or a Java machine's of before its own separate mappings: executable memory of a pool, which nobody
+    /// has touched yet, counts as a library.
+    #[test]
+    fn executable_huge_pages_count_where_some_are_promised() {
+        let text =
+            b"Name:\tserver\nUid:\t0\t0\t0\t0\nVmSize:\t4968 kB\nVmData:\t224 kB\nVmStk:\t132 kB\nVmExe:\t20 kB\n\
+                     VmLib:\t3576 kB\nHugetlbPages:\t0 kB\n";
+        let status = parse(text).unwrap();
+        assert!(status.could_map(Matters { least: Bytes::from_mib(2), code: true }));
+        assert!(!status.could_map(Matters { least: Bytes::from_mib(2), code: false }));
+        assert!(
+            !sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_mib(2), code: true }),
+            "a sleeper stays cheap"
+        );
+    }
+
     #[test]
     fn who_can_map_no_huge_page_is_told_by_the_sums() {
-        let least = Bytes::from_mib(2);
+        let least = Matters { least: Bytes::from_mib(2), code: false };
         assert!(!sleeper(0, 0, 0).could_map(least));
         assert!(sleeper(0, 2048, 0).could_map(least), "a shared segment of one page, not touched yet");
         assert!(sleeper(2048, 0, 0).could_map(least), "private memory of one page");
         assert!(sleeper(0, 0, 2048).could_map(least), "huge pages that it has");
-        assert!(sleeper(0, 0, 0).could_map(Bytes::from_kib(64)), "pages of 64 KiB fit between its libraries");
+        assert!(
+            sleeper(0, 0, 0).could_map(Matters { least: Bytes::from_kib(64), code: false }),
+            "pages of 64 KiB fit between its libraries"
+        );
         let old = parse(b"Name:\tsleep\nUid:\t0\t0\t0\t0\nVmSize:\t2920 kB\n").unwrap();
         assert!(old.could_map(least), "a kernel that does not say");
     }
@@ -248,12 +280,13 @@ mod tests {
     fn the_kernel_counts_every_mapping_of_every_process_here() {
         let mut asleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let least = Bytes::from_mib(2);
+        let matters = Matters { least, code: false };
         let read = |pid: &str, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
         let mut without = 0;
         for entry in std::fs::read_dir("/proc").unwrap() {
             let pid = entry.unwrap().file_name().into_string().unwrap();
             let status = || read(&pid, "status").ok().and_then(|text| parse(&text).ok());
-            let Some(before) = status().filter(|status| status.size.is_known() && !status.could_map(least)) else {
+            let Some(before) = status().filter(|status| status.size.is_known() && !status.could_map(matters)) else {
                 continue;
             };
             let Ok(maps) = read(&pid, "maps") else { continue };

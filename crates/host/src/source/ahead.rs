@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Instant;
 
-use hugewise_model::{Bytes, Observed};
+use hugewise_model::Observed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::beneath::{open_to_read, read_into, read_link};
 use super::errno::kernels_not_known;
 use super::patient::Patient;
-use crate::process::status;
+use crate::process::status::{self, Matters};
 
 /// What is read of each process: files, and links.
 const FILES: [&str; 5] = ["status", "cmdline", "limits", "cgroup", MAPS];
@@ -56,7 +56,7 @@ struct Worker {
 pub(super) struct Ahead {
     workers: Vec<Worker>,
     /// The smallest mapping that anybody asks for.
-    least: Bytes,
+    matters: Matters,
     /// Whose turn it is to hand over.
     turn: usize,
     ready: VecDeque<Shown>,
@@ -66,7 +66,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Begins with these processes, which are then asked for in this order.
-    pub(super) fn of(pids: &[u32], least: Bytes, patient: &Patient) -> Self {
+    pub(super) fn of(pids: &[u32], matters: Matters, patient: &Patient) -> Self {
         let pids: Vec<u32> = pids.iter().copied().filter(|pid| !patient.is_silent(*pid)).collect();
         let count = if pids.len() < FEW { 1 } else { 2 };
         let mut shares = vec![VecDeque::new(); count];
@@ -75,9 +75,9 @@ impl Ahead {
                 share.push_back(part.to_vec());
             }
         }
-        let workers: Option<Vec<Worker>> = shares.into_iter().map(|share| Worker::start(share, least)).collect();
+        let workers: Option<Vec<Worker>> = shares.into_iter().map(|share| Worker::start(share, matters)).collect();
         match workers {
-            Some(workers) => Self { workers, least, expected: pids.into_iter().collect(), ..Self::default() },
+            Some(workers) => Self { workers, matters, expected: pids.into_iter().collect(), ..Self::default() },
             // Without threads everything is read as it is asked for.
             None => Self::default(),
         }
@@ -152,7 +152,7 @@ impl Ahead {
             return None;
         }
         left.iter_mut().for_each(|part| part.retain(|pid| !patient.is_silent(*pid)));
-        match Worker::start(left, self.least) {
+        match Worker::start(left, self.matters) {
             Some(another) => *worker = another,
             None => self.workers.clear(),
         }
@@ -167,22 +167,22 @@ fn split(path: &str) -> Option<(u32, &str)> {
 }
 
 impl Worker {
-    fn start(left: VecDeque<Vec<u32>>, least: Bytes) -> Option<Self> {
+    fn start(left: VecDeque<Vec<u32>>, matters: Matters) -> Option<Self> {
         let (hand, shown) = sync_channel(WAITING);
         let at = Arc::new(AtomicU32::new(0));
         let (parts, own) = (left.clone(), Arc::clone(&at));
-        let work = move || work(&parts, least, &own, &hand);
+        let work = move || work(&parts, matters, &own, &hand);
         std::thread::Builder::new().name("proc".into()).stack_size(256 << 10).spawn(work).ok()?;
         Some(Self { left, shown, at })
     }
 }
 
-fn work(parts: &VecDeque<Vec<u32>>, least: Bytes, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
+fn work(parts: &VecDeque<Vec<u32>>, matters: Matters, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
     let mut buffer = Vec::with_capacity(16 << 10);
     for part in parts {
         let read = |pid: &u32| {
             at.store(*pid, Ordering::Relaxed);
-            show(*pid, least, &mut buffer)
+            show(*pid, matters, &mut buffer)
         };
         if hand.send(part.iter().map(read).collect()).is_err() {
             return;
@@ -191,7 +191,7 @@ fn work(parts: &VecDeque<Vec<u32>>, least: Bytes, at: &AtomicU32, hand: &SyncSen
 }
 
 /// Reads a process through its folder, which stays its own whoever has its number by then.
-fn show(pid: u32, least: Bytes, buffer: &mut Vec<u8>) -> Shown {
+fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
     let root = format!("/proc/{pid}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut shown = Shown { pid, files: Default::default(), links: Default::default() };
@@ -217,7 +217,7 @@ fn show(pid: u32, least: Bytes, buffer: &mut Vec<u8>) -> Shown {
         if status.size.is_absent() {
             return shown;
         }
-        has_mappings = status.could_map(least);
+        has_mappings = status.could_map(matters);
     }
     for (name, answer) in LINKS.iter().zip(&mut shown.links) {
         *answer = Some(read_link(folder.as_fd(), name).unwrap_or_else(|error| kernels_not_known(&root, error)));
@@ -235,6 +235,8 @@ fn file(folder: &OwnedFd, name: &str, buffer: &mut Vec<u8>) -> Result<Observed<V
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command};
+
+    const ANY: Matters = Matters { least: hugewise_model::Bytes(1), code: false };
 
     use super::*;
     use crate::Source;
@@ -280,7 +282,7 @@ mod tests {
     fn what_is_read_ahead_is_what_is_there() {
         let asleep = Asleep::new(FEW + 40);
         let (ahead, plain) = (Live::new(), Live::new());
-        ahead.ahead(&asleep.pids(), Bytes(1));
+        ahead.ahead(&asleep.pids(), ANY);
         for pid in asleep.pids() {
             for name in FILES {
                 let path = format!("/proc/{pid}/{name}");
@@ -299,7 +301,7 @@ mod tests {
         let pids = asleep.pids();
         let live = Live::new();
         // In any order, and not all of them; the last one is none.
-        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1], Bytes(1));
+        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1], ANY);
         let status = |pid: u32| live.read(&format!("/proc/{pid}/status"));
         assert!(status(pids[1]).is_known());
         for child in &mut asleep.0 {
@@ -318,7 +320,7 @@ mod tests {
     fn who_is_waited_for_in_vain_keeps_nobody_else() {
         let asleep = Asleep::new(3);
         let (pids, patient) = (asleep.pids(), Patient::default());
-        let mut ahead = Ahead::of(&pids, Bytes(1), &patient);
+        let mut ahead = Ahead::of(&pids, ANY, &patient);
         // A thread that was handed the same work and never comes back from the second one.
         let (_hand, shown) = sync_channel(WAITING);
         let left = ahead.workers[0].left.clone();

@@ -4,9 +4,10 @@ use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hugewise_model::{Bytes, Observed, PageSize};
+use hugewise_model::{Observed, PageSize};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::ahead::Ahead;
 use super::beneath::{
@@ -18,7 +19,7 @@ use super::kernel_systems::{is_kernels, kernels};
 use super::owner::{Found, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
 use super::{Machine, Owner, Part, Source, split_process_root};
-use crate::process::status;
+use crate::process::status::{self, Matters};
 use crate::sys;
 
 /// The running machine, as the user who runs the program sees it.
@@ -32,6 +33,24 @@ pub struct Live {
     patient: Patient,
     /// Processes that are read before they are asked for.
     ahead: RefCell<Ahead>,
+}
+
+/// A tick of `starttime` in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Linux supports today.
+const TICK: Duration = Duration::from_millis(10);
+
+/// When a process began, by its stat file, as the clock goes now; a tick later, as the kernel rounds down and no program has
+/// read a file within its first.
+fn since_epoch(stat: &[u8]) -> Option<Duration> {
+    let text = String::from_utf8_lossy(stat);
+    // The name may hold spaces and parentheses.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: u32 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let clock = |id| {
+        let time = clock_gettime(id);
+        Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+    };
+    let booted = clock(ClockId::Realtime)?.checked_sub(clock(ClockId::Boottime)?)?;
+    booted.checked_add(TICK.checked_mul(ticks.checked_add(1)?)?)
 }
 
 /// One of the kernel's own files.
@@ -183,14 +202,24 @@ impl Source for Live {
         }
     }
 
-    fn ahead(&self, pids: &[u32], least: Bytes) {
-        *self.ahead.borrow_mut() = Ahead::of(pids, least, &self.patient);
+    fn ahead(&self, pids: &[u32], matters: Matters) {
+        *self.ahead.borrow_mut() = Ahead::of(pids, matters, &self.patient);
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
         let stat = openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .and_then(rustix::fs::fstat);
         observed(stat.map(|stat| stat.st_uid))
+    }
+
+    fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        let found = way(owner, path).and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner));
+        let began = self.read(&format!("/proc/{pid}/stat")).and_then(|stat| since_epoch(&stat).into());
+        found.and_then(|found| began.map(|began| (found, began))).map(|(found, began)| {
+            let seconds = u64::try_from(found.stat.st_ctime).unwrap_or_default();
+            let changed = Duration::new(seconds, u32::try_from(found.stat.st_ctime_nsec).unwrap_or_default());
+            changed > began
+        })
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

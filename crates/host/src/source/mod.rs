@@ -69,9 +69,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hugewise_model::{Bytes, Observed, PageSize, Unread};
+use hugewise_model::{Observed, PageSize, Unread};
 
 use crate::kernel::meminfo;
+use crate::process::status::Matters;
 
 pub use archive::Archive;
 pub use folder::Folder;
@@ -140,6 +141,13 @@ pub trait Source {
         Observed::Absent
     }
 
+    /// Whether what lies at a path was changed, or put there, after a process began, as far as its owner has a way to it; absent
+    /// where nobody can be asked, as in a capture.
+    fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        let _ = (owner, path, pid);
+        Observed::Absent
+    }
+
     /// What all threads of a process have run so far, ended ones too; absent where nobody can be asked, as in a capture.
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         let _ = pid;
@@ -147,9 +155,9 @@ pub trait Source {
     }
 
     /// Says that these processes will be asked for next, in this order: a source that can read ahead does. Nobody will ask
-    /// for the mappings of one that [has none](crate::process::status::Status::could_map) of `least` bytes.
-    fn ahead(&self, pids: &[u32], least: Bytes) {
-        let _ = (pids, least);
+    /// for the mappings of one that [has none](crate::process::status::Status::could_map) that matters.
+    fn ahead(&self, pids: &[u32], matters: Matters) {
+        let _ = (pids, matters);
     }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.

@@ -76,6 +76,14 @@ impl Source for Overlay<'_> {
         if self.files.contains_key(path) { Observed::Absent } else { self.base.link_as(owner, path) }
     }
 
+    fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        if self.files.contains_key(path) {
+            Observed::Known(true)
+        } else {
+            self.base.changed_since_start(owner, path, pid)
+        }
+    }
+
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.base.mapping_page_size(pid, start)
     }

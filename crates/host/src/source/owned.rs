@@ -187,6 +187,11 @@ impl Source for Owned<'_> {
         )
     }
 
+    fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        let Self { source, owner, .. } = self;
+        self.budgets.ask(owner.uid, |_| 0, |_| source.changed_since_start(owner, path, pid))
+    }
+
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.source.mapping_page_size(pid, start)
     }

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::{Bytes, Observed, PageSize, Unread};
+use hugewise_model::{Observed, PageSize, Unread};
 
 use super::{MAX_FILE, Machine, Owner, Part, Source};
+use crate::process::status::Matters;
 
 /// Wraps any source and remembers every answer; the last one counts.
 pub struct Recording<'a> {
@@ -81,8 +82,12 @@ impl Source for Recording<'_> {
         answer
     }
 
-    fn ahead(&self, pids: &[u32], least: Bytes) {
-        self.source.ahead(pids, least);
+    fn ahead(&self, pids: &[u32], matters: Matters) {
+        self.source.ahead(pids, matters);
+    }
+
+    fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        self.source.changed_since_start(owner, path, pid)
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

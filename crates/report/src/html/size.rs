@@ -9,6 +9,7 @@ use crate::SizeReport;
 use crate::chart::line::{Axis, LineChart, Point, Series};
 use crate::chart::{Caption, Spacing, Svg, Unit};
 use crate::text::size;
+use crate::view::apart;
 
 pub(crate) fn page(report: &SizeReport<'_>) -> String {
     let sizing = report.sizing;
@@ -41,6 +42,8 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                     p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
                 }
             }
+            @for (title, text) in size::next_start_notes(sizing) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
+            @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
             @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why)) } }
         }
         section {

@@ -8,6 +8,7 @@ use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
 use super::{Extra, page_with};
 use crate::Verified;
 use crate::text::verify;
+use crate::view::apart;
 use crate::view::standing::role;
 
 pub(crate) fn page(verified: &Verified<'_>) -> String {
@@ -23,6 +24,7 @@ pub(crate) fn page(verified: &Verified<'_>) -> String {
             section {
                 h2 { "Instances" }
                 (table("instances", &verify::COLUMNS, &verify::rows(verified)))
+                @for (title, text) in apart::notes(verified.host, verified.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
                 @for (instance, standing) in verified.instances.iter().zip(verified.standings) {
                     @let title = instance.title();
                     @match standing {

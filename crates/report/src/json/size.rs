@@ -88,6 +88,9 @@ pub struct SizedInstance {
     pub error_percent: Option<u8>,
     /// What it needs on pages of other sizes beside these.
     pub beside: Vec<Demand>,
+    /// When it needs that: as it runs, or at its next start, where its settings were changed since this one.
+    #[schemars(extend("enum" = ["now", "restart"]))]
+    pub moment: &'static str,
     /// Whether its settings ask for huge pages of this size; false where that could not be read, too: `asked` tells which.
     pub asks: bool,
     /// Whether they do: `unknown` where its settings could not be read.
@@ -266,6 +269,7 @@ impl SizedInstance {
             source,
             error_percent,
             beside: sized.beside.iter().map(Demand::from).collect(),
+            moment: sized.moment.as_str(),
             asks: sized.asks == Some(true),
             asked: match sized.asks {
                 Some(true) => "yes",

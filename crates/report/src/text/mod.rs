@@ -7,6 +7,8 @@ use crate::view::cases as view;
 use crate::view::counted;
 use crate::{Checked, Layout};
 
+mod apart;
+
 pub(crate) mod applied;
 mod cases;
 mod chain;

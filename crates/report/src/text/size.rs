@@ -3,10 +3,11 @@
 use std::io;
 
 use hugewise_advice::forecast::Basis;
+use hugewise_advice::situation::Moment;
 use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sizing};
 use hugewise_model::{Bytes, DemandSource, PageCount, PageSize};
 
-use super::{closing, host};
+use super::{apart, closing, host};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
@@ -24,6 +25,7 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
     }
     screen.blank()?;
     instances(screen, sizing)?;
+    apart::write(screen, report.host, report.instances)?;
     screen.blank()?;
     if let Some(refusal) = &sizing.refusal {
         refused(screen, refusal)?;
@@ -97,11 +99,22 @@ fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             screen.flow(10, &line.add(Role::Text, &format!(": {why}; whether it asks is not known")))?;
         }
     }
+    for (title, text) in next_start_notes(sizing) {
+        let line = Spans::new().add(Role::Quiet, "next start ").add(Role::Strong, &title);
+        screen.flow(10, &line.add(Role::Text, &format!(": {text}")))?;
+    }
     for left in &sizing.left_out {
         let line = Spans::new().add(Role::Quiet, "left out  ").add(Role::Strong, &left.instance.to_string());
         screen.flow(10, &line.add(Role::Text, &format!(": {}", left.why)))?;
     }
     Ok(())
+}
+
+/// Servers that are sized for their next start and not as they run.
+pub(crate) fn next_start_notes(sizing: &Sizing) -> Vec<(String, &'static str)> {
+    let next = sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart);
+    let text = "its settings were changed since it started: all of this is of its memory as they make it";
+    next.map(|sized| (sized.title(), text)).collect()
 }
 
 fn source(source: DemandSource) -> String {
@@ -127,10 +140,9 @@ pub(crate) const POOLS: [Column; 8] = [
 /// What a plan leaves in a pool beyond what is needed.
 pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
     let beyond = report.planned.iter().filter_map(|goal| {
-        let of_size = report.sizing.pools.iter().filter(|pool| pool.page_size == goal.page_size);
-        let needed: PageCount = of_size.map(|pool| pool.pages).sum();
-        let spare = goal.goal.saturating_sub(needed);
         let page = goal.page_size;
+        let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
+        let spare = goal.goal.saturating_sub(left.goal);
         let stays = spare > PageCount::ZERO && goal.goal == goal.now;
         stays.then(|| {
             format!(
@@ -449,5 +461,30 @@ mod tests {
         for line in samples::prod().sized_text(None, 80).lines() {
             assert!(columns(line) <= 80, "{line}");
         }
+    }
+
+    /// What is beyond the sum of the pools as sized may still be held or awaited by others: what --shrink would leave counts.
+    #[test]
+    fn what_shrink_gives_back_is_what_its_plan_would_give_back() {
+        use hugewise_advice::target::Goal;
+        use hugewise_model::{PageCount, PageSize};
+
+        let goal = |pages| Goal {
+            page_size: PageSize::MIB_2,
+            now: PageCount(20_000),
+            surplus: PageCount(0),
+            goal: PageCount(pages),
+            nodes: Vec::new(),
+            needed: PageCount(0),
+            not_now: None,
+        };
+        samples::prod().sized(None, |report| {
+            for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {
+                let report = crate::SizeReport { planned: &[goal(20_000)], shrunk: &[goal(left)], ..*report };
+                let notes = super::kept_notes(&report);
+                assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");
+                assert!(said.is_none_or(|said| notes.concat().contains(said)), "{notes:?}");
+            }
+        });
     }
 }

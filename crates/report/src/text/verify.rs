@@ -9,7 +9,7 @@ use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{DemandSource, Instance, Limit, PageSize};
 
 use super::labels::{TEXT, labelled};
-use super::{chain, closing};
+use super::{apart, chain, closing};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
@@ -54,6 +54,7 @@ pub(crate) const COLUMNS: [Column; 6] = [
 
 fn instances(screen: &mut Screen<'_>, verified: &Verified<'_>) -> io::Result<()> {
     table::write(screen, &COLUMNS, &rows(verified))?;
+    apart::write(screen, verified.host, verified.instances)?;
     for (instance, standing) in verified.instances.iter().zip(verified.standings) {
         let title = instance.title();
         if let Standing::NotCounted(why) = standing {

@@ -7,7 +7,7 @@ use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
 
-use super::{shown, standing as roles};
+use super::{apart, shown, standing as roles};
 use crate::Checked;
 use crate::palette::Role;
 use crate::plain::clean;
@@ -38,7 +38,8 @@ pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
     });
     let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
     let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
-    transparent.chain(named).chain(more).collect()
+    let apart = apart::notes(checked.host, checked.instances).into_iter();
+    apart.chain(transparent).chain(named).chain(more).collect()
 }
 
 /// How many that nothing vouches for are named one by one: anybody can start as many as he likes.
