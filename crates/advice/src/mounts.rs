@@ -15,8 +15,7 @@ pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a
         other => Err(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
     };
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
-    let mut at_stake =
-        mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.contains(&mount.path))).peekable();
+    let mut at_stake = mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.contains(&mount.path))).peekable();
     if at_stake.peek().is_none() {
         return Ok(None);
     }
@@ -45,7 +44,8 @@ pub(crate) fn keep(mount: &HugetlbfsMount) -> Vec<String> {
 /// Its line of /etc/fstab, with the options that it has now (Documentation/admin-guide/mm/hugetlbpage.rst).
 fn line(mount: &HugetlbfsMount) -> String {
     const KEPT: [&str; 6] = ["uid", "gid", "mode", "size", "min_size", "nr_inodes"];
-    let mut options: Vec<String> = mount.page_size.get().map(|page| format!("pagesize={}", boot_name(page))).into_iter().collect();
+    let mut options: Vec<String> =
+        mount.page_size.get().map(|page| format!("pagesize={}", boot_name(page))).into_iter().collect();
     for option in mount.options.split(',') {
         let name = option.split_once('=').map_or(option, |(name, _)| name);
         let counts = KEPT.contains(&name) || matches!(option, "ro" | "nosuid" | "nodev" | "noexec");
@@ -86,6 +86,9 @@ mod tests {
         );
         assert_eq!(line(&mount("/huge", Observed::Absent, "rw")), "none /huge hugetlbfs defaults 0 0");
         let typed = keep(&mount("/h'; reboot #", Observed::Known(PageSize::MIB_2), "rw"));
-        assert_eq!(typed[1], "printf '\\n%s\\n' 'none /h'\\'';\\040reboot\\040\\043 hugetlbfs pagesize=2M 0 0' >> /etc/fstab");
+        assert_eq!(
+            typed[1],
+            "printf '\\n%s\\n' 'none /h'\\'';\\040reboot\\040\\043 hugetlbfs pagesize=2M 0 0' >> /etc/fstab"
+        );
     }
 }

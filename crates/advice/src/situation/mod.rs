@@ -310,7 +310,8 @@ impl Boot {
             Err(why) => Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None }),
             Ok(None) => None,
             Ok(Some(mount)) => {
-                let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
+                let why =
+                    crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
                 Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
             }
         }
