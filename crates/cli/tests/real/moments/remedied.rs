@@ -41,7 +41,8 @@ fn java_and_guests() {
     scene.follow(
         &SetUp::new("java that does not ask", &servers, &|stage| stage.start(0, parallel))
             .with(&["--instance", JVM])
-            .by_hand(&says),
+            .by_hand(&says)
+            .leaves("HW401 of jvm", "a Java machine has no way to insist"),
     );
     let guest = require!(Qemu::new());
     let servers: [&dyn Kind; 1] = [&guest];
