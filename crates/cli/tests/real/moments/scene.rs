@@ -30,6 +30,9 @@ struct Tally {
     wrong: Vec<String>,
 }
 
+/// What a person does on a host, told what the plan says.
+type ByHand<'a> = &'a dyn Fn(&Stage<'_>, &str);
+
 /// A set-up: `arrange` brings it about on a host that has just booted.
 pub(super) struct SetUp<'a> {
     name: &'a str,
@@ -38,7 +41,7 @@ pub(super) struct SetUp<'a> {
     left_out: Vec<(Moment, &'a str)>,
     indifferent: Vec<usize>,
     options: &'a [&'a str],
-    by_hand: Option<&'a dyn Fn(&Stage<'_>, &str)>,
+    by_hand: Option<ByHand<'a>>,
     leaves: Option<&'a str>,
 }
 
@@ -63,7 +66,7 @@ impl<'a> SetUp<'a> {
     }
 
     /// What the plan leaves to a person, done after apply; it is told what the plan says.
-    pub(super) fn by_hand(mut self, does: &'a dyn Fn(&Stage<'_>, &str)) -> Self {
+    pub(super) fn by_hand(mut self, does: ByHand<'a>) -> Self {
         self.by_hand = Some(does);
         self
     }
