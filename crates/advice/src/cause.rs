@@ -135,7 +135,7 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
     let host = facts.host;
     let mut remedies = Vec::new();
     let other_memory = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
-    if instance.asked == Asked::No || other_memory {
+    if instance.asked == Asked::No || other_memory || instance.asks_in_part() {
         remedies.push(Remedy::SetSetting(instance.id()));
     }
     if let Some(page) =

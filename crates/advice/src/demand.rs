@@ -158,6 +158,16 @@ pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
     next_pages(instance, page).unwrap_or_default().saturating_sub(held(instance, page))
 }
 
+/// Pages of a size that a server which has its pages may yet take of the pool: for a heap that grows, and for settings that
+/// were changed.
+pub(crate) fn yet_to_take(instance: &Instance, page: PageSize) -> PageCount {
+    let grows = Kind::of(instance.engine).start.grows && instance.huge_pages == HugePageUse::All;
+    let whole: PageCount =
+        instance.demands().filter(|demand| demand.page_size == page).map(|demand| demand.pages).sum();
+    let growth = if grows { whole.saturating_sub(held(instance, page)) } else { PageCount::ZERO };
+    growth.max(to_come(instance, page))
+}
+
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.
 pub fn obtainable(pool: &Pool) -> Option<PageCount> {
     let overcommit = pool.overcommit.get().unwrap_or_default();

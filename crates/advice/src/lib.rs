@@ -13,6 +13,7 @@ pub mod demand;
 pub mod docs;
 pub mod forecast;
 pub mod login;
+mod mounts;
 pub mod permission;
 pub mod remedy;
 mod rules;

@@ -56,10 +56,14 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
         Remedy::SetThp => format!("set transparent huge pages to {}", thp::meeting_point(host, instances)),
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
         Remedy::SetSetting(id) => {
-            let asked = instances.iter().find(|instance| instance.id() == *id).map(|instance| instance.asked);
+            let instance = instances.iter().find(|instance| instance.id() == *id);
+            let asked = instance.map(|instance| instance.asked);
             let kind = Kind::of(id.engine);
             let asks = || format!("make {id} ask for huge pages: {}", kind.asks_by);
             match asked {
+                _ if instance.is_some_and(Instance::asks_in_part) => {
+                    format!("make {id} ask for huge pages for all of its memory: {}", kind.asks_by)
+                }
                 Some(Asked::Try) => {
                     let how = kind.insists_by.unwrap_or("in its own settings");
                     if is_secured(host, instances, target, id) {

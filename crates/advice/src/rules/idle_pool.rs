@@ -1,4 +1,4 @@
-use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, Remedy};
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
 
 use crate::cause::cure;
 use crate::chain::is_amm;
@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
                from 1 GiB or 5 % of memory on. Pages that are free but reserved count as used: a server was promised \
-               them. Half is what tells a pool that nobody came for from one with spare pages.",
+               them; so do those that a heap on huge pages has yet to grow into. Half is what tells a pool that nobody came for from one with spare pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
               the server that it was meant for started without it.",
         cost: "memory that no program and no page cache can have",
@@ -39,7 +39,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     for pool in pools {
         let page = pool.page_size;
         let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { continue };
-        let available = free.saturating_sub(reserved);
+        let vouched = facts.everybody.iter().filter(|instance| instance.is_vouched());
+        let to_come: PageCount = vouched.map(|instance| demand::yet_to_take(instance, page)).sum();
+        let available = free.saturating_sub(reserved + to_come);
         let idle = available.of(page);
         if idle < LEAST || idle.part_of(total.of(page)).is_none_or(|part| part < IDLE) {
             continue;
@@ -65,6 +67,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             format!("{}: {total}", pool_file(page, "nr_hugepages")),
             format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
         ];
+        if to_come > PageCount::ZERO {
+            evidence.push(format!("of these, {to_come} for servers that have yet to grow into them"));
+        }
         let mut remedies = Vec::new();
         if could.is_empty() {
             remedies.push(Remedy::GiveBack(page));
@@ -106,3 +111,27 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Demand, DemandSource, Engine, PageCount, PageSize};
+
+    use crate::testing::{all_huge, gib, quiet};
+
+    /// Whoever gave these pages back would have the machine die of it as its heap grows.
+    #[test]
+    fn pages_that_a_heap_has_yet_to_grow_into_are_not_idle() {
+        let found = |engine: Engine| {
+            let mut case = quiet();
+            let instance = case.postgresql("Grow", gib(2));
+            all_huge(instance);
+            instance.engine = engine;
+            let source = DemandSource::Engine;
+            instance.demand = Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(2048), source });
+            case.pool(2048, 1024);
+            case.assess().findings.iter().any(|finding| finding.code.as_str() == "HW202")
+        };
+        assert!(!found(Engine::Jvm));
+        assert!(found(Engine::PostgreSql));
+    }
+}

@@ -8,12 +8,11 @@ mod startup;
 
 use std::collections::BTreeMap;
 
-use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
-use crate::{boot, demand, stranger};
+use crate::{boot, demand, mounts, stranger};
 
 use start::Supply;
 pub use start::starting;
@@ -323,27 +322,15 @@ impl Boot {
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
     fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
-        if instance.mechanism != Mechanism::Hugetlbfs {
-            return None;
-        }
-        let mappings = self.host.process(instance.pid)?.mappings.known()?;
-        let below = |path: &str, folder: &str| {
-            path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
-        };
-        let mut used = self.host.hugetlbfs_mounts.known()?.iter().filter(|mount| {
-            let in_it = |mapping: &Mapping| below(&mapping.name, &mount.path);
-            mappings.iter().any(in_it)
-        });
-        let mounted = match &self.host.configuration.hugetlbfs {
-            Observed::Known(mounted) => mounted,
-            other => {
-                let why = format!("/etc/fstab: {}", other.reason().unwrap_or_default());
-                return Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None });
+        match mounts::lost(&self.host, instance) {
+            Err(why) => Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None }),
+            Ok(None) => None,
+            Ok(Some(mount)) => {
+                let why =
+                    crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
+                Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
             }
-        };
-        let lost = used.find(|mount| !mounted.contains(&mount.path))?;
-        let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", lost.path));
-        Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
+        }
     }
 
     /// The least that an instance may find, whoever starts before it.

@@ -136,9 +136,8 @@ pub(super) fn outlook(
             Ok(Some((standing, why))) => return because(standing, Obstacle::Cgroup, why),
         }
     }
-    let in_part = instance.traits.contains(&"asks-in-part");
     match short {
-        None if in_part => {
+        None if instance.asks_in_part() => {
             because(Standing::Partly, Obstacle::Settings, "it asks for huge pages for a part of its memory".into())
         }
         None => match perhaps_short(instance, supplies) {

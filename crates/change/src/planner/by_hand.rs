@@ -61,14 +61,19 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let setting = Remedy::SetSetting(instance.id());
         let tries = kind.insists_by.is_some() && instance.asked == Asked::Try;
         let falls_back = tries && ask.calls_for(&setting);
-        if kind.settings_by != SettingsBy::Person || !(off || falls_back) {
+        let in_part = instance.asks_in_part() && ask.calls_for(&setting);
+        if kind.settings_by != SettingsBy::Person || !(off || falls_back || in_part) {
             continue;
         }
         let mut lines = commands::ask(instance, kind.insists_by.is_some());
         if falls_back {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
-        let what = if off { "have it ask for huge pages" } else { "have it refuse a start without huge pages" };
+        let what = match (off, in_part) {
+            (true, _) => "have it ask for huge pages",
+            (false, true) => "have it ask for huge pages for all of its memory",
+            (false, false) => "have it refuse a start without huge pages",
+        };
         let title = format!("{}: {what}", instance.title());
         draft.instruct_for(setting, title, &lines, Risk::Restart, Some(instance));
     }

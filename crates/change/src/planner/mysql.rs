@@ -40,7 +40,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         }
         Ok(None) => {}
         Err(why) => {
-            let mut lines = vec![format!("# {why}")];
+            // What it is to be asked says by itself that the command line beats all files.
+            let on_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());
+            let mut lines: Vec<String> = if on_command_line { Vec::new() } else { vec![format!("# {why}")] };
             lines.extend(commands::ask(instance, false));
             lines.extend(commands::restart(instance));
             let remedy = Remedy::SetSetting(instance.id());

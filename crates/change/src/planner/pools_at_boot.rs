@@ -148,6 +148,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     let mut settings = Vec::new();
     let mut writes: Vec<(String, String)> = Vec::new();
     let mut lines = Vec::new();
+    let mut overridden = Vec::new();
     for due in due {
         let page = due.goal.page_size;
         let before = steps(ask, &draft.after, entry, page).unwrap_or_default();
@@ -155,6 +156,11 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             continue;
         }
         lines.push(format!("{} pages of {page}", due.pages));
+        let of_others = |step: &&boot::Step<u64>| {
+            let own = [ours::SYSCTL_POOL, ours::TMPFILES_POOLS].iter().any(|file| step.place.starts_with(file));
+            !own && PageCount(step.value) != due.pages
+        };
+        overridden.extend(before.iter().filter(of_others).map(|step| format!("{} ({})", step.place, step.value)));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
         if ask.host.default_huge_page.get() == Some(page) {
@@ -178,7 +184,10 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     if lines.is_empty() {
         return;
     }
-    let why = "what is set at run time is gone after a reboot".to_owned();
+    let mut why = "what is set at run time is gone after a reboot".to_owned();
+    if !overridden.is_empty() {
+        why = format!("{why}; it overrides {}", hugewise_advice::words::list(&overridden));
+    }
     let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
