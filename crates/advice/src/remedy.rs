@@ -5,10 +5,11 @@ use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, Pag
 
 use crate::sizing::Sized;
 use crate::target::{Goal, Target};
-use crate::{Assessment, cgroup, demand, thp};
+use crate::{Assessment, demand, thp};
 
 /// What a remedy does on a host; none where that is done already.
-pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy) -> Option<String> {
+pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
+    let target = &assessment.target;
     let goal = |page| target.pool(page);
     let text = match remedy {
         Remedy::SetPool(page) => {
@@ -62,7 +63,7 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             match asked {
                 Some(Asked::Try) => {
                     let how = kind.insists_by.unwrap_or("in its own settings");
-                    if is_secured(host, instances, target, id) {
+                    if is_secured(host, instances, assessment, id) {
                         format!("make {id} refuse to start without huge pages: {how}")
                     } else {
                         format!("once it runs on huge pages, have {id} insist: {how}")
@@ -93,14 +94,15 @@ fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &Ins
 
 /// Whether a server that refuses to start without huge pages would find them at once: one that is told to insist before is
 /// down until they are there.
-fn is_secured(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId) -> bool {
+fn is_secured(host: &Host, instances: &[Instance], assessment: &Assessment, id: &InstanceId) -> bool {
+    let target = &assessment.target;
     let Some(goal) = goal_of(host, instances, target, id) else { return false };
     let sizing = target.sizing.as_ref();
     let exact = |sized: &Sized| !matches!(sized.source, DemandSource::Estimated { .. });
     let counted = sizing
         .is_some_and(|it| it.instances.iter().any(|of| of.engine == id.engine && of.name == id.name && exact(of)));
     let instance = instances.iter().find(|instance| instance.id() == *id);
-    let fits = instance.is_some_and(|instance| matches!(cgroup::shortage(host, instance), Ok(None)));
+    let fits = instance.is_some_and(|instance| matches!(assessment.situation.limits().shortage(host, instance), Ok(None)));
     goal.is_there() && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
 }
 
@@ -115,7 +117,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         // A pool that is set is kept as well, and what is given back is not kept.
         Remedy::KeepAtBoot(page) => {
             let is_set =
-                |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, &assessment.target, it).is_some();
+                |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, assessment, it).is_some();
             all.iter().any(|it| is_set(it) || **it == Remedy::GiveBack(*page))
         }
         _ => false,
@@ -124,13 +126,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     let later = |remedy: &Remedy| match remedy {
         Remedy::SetSetting(id) => {
             let tries = instances.iter().any(|instance| instance.id() == *id && instance.asked == Asked::Try);
-            tries && !is_secured(host, instances, &assessment.target, id)
+            tries && !is_secured(host, instances, assessment, id)
         }
         _ => false,
     };
     let (last, first): (Vec<&Remedy>, Vec<&Remedy>) =
         all.iter().filter(|remedy| !done(remedy)).partition(|it| later(it));
-    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, &assessment.target, remedy)?));
+    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, assessment, remedy)?));
     let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
     let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
     first.into_iter().chain(last).chain(thoughts).filter_map(said).collect()

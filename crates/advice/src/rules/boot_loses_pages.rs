@@ -2,6 +2,8 @@ use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
+use crate::permission::{self, Memlock};
+use crate::rules::cgroup_limit;
 use crate::{Docs, Facts, Missing, Rule, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -42,7 +44,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
-        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Right) => match permission::memlock(facts.host) {
+            Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
+            Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
+            Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
+        },
+        Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
+        Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };

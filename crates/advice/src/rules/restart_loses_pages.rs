@@ -44,6 +44,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
     let remedies = if restart.obstacle == Some(Obstacle::Right) {
         vec![Remedy::SetGroup(instance.id())]
+    } else if restart.obstacle == Some(Obstacle::Segments) {
+        vec![Remedy::SetShmLimits]
+    } else if restart.obstacle == Some(Obstacle::Cgroup) {
+        super::cgroup_limit::raises_for(facts, instance)
     } else if start.asks() {
         start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()
     } else {

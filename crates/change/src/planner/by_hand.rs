@@ -40,7 +40,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
     };
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
-        let links = chain::chain(ask.host, instance).map(|chain| chain.links).unwrap_or_default();
+        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance).map(|chain| chain.links).unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
@@ -131,7 +131,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         // Nobody asked for the next boot.
         Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
         other => {
-            let said = remedy::say(ask.host, ask.instances, &ask.assessment.target, other);
+            let said = remedy::say(ask.host, ask.instances, ask.assessment, other);
             said.map(|said| format!("# {said}")).into_iter().collect()
         }
     }
