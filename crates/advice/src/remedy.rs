@@ -1,11 +1,11 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, Remedy};
+use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::sizing::Sized;
 use crate::target::{Goal, Target};
-use crate::{Assessment, demand, thp};
+use crate::{Assessment, boot, demand, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
@@ -38,6 +38,10 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
+            Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
+                let (pages, place) = crowds(host, *page)?;
+                format!("lower the {pages} pages of {page} in {place}: no server here asks for them")
+            }
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
             }
@@ -84,6 +88,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// What the next boot is asked for of a size, and where, where that is more than the host can carry.
+fn crowds(host: &Host, page: PageSize) -> Option<(PageCount, String)> {
+    let crowding = boot::crowding(host).ok()??;
+    crowding.parts.into_iter().find(|part| part.page_size == page).map(|part| (part.pages, part.place))
 }
 
 /// The pool that a server takes its pages from.
@@ -140,7 +150,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Engine, Observed, PageSize};
+    use hugewise_model::{Engine, Observed};
 
     use super::*;
     use crate::testing::{all_huge, gib, quiet};

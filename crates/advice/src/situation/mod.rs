@@ -14,6 +14,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Demand, Host, HugePageUse, Instance, InstanceId, Mapping, NextStart, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
+use crate::target::is_gigantic;
 use crate::cgroup::{Limits, Shortage};
 use crate::{Missing, boot, demand, stranger};
 
@@ -273,7 +274,8 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
         () => String::new(),
     };
-    Supply::Pages { pages: room.saturating_sub(others), note }
+    let pages = room.saturating_sub(others);
+    Supply::Pages { pages, sure: pages, note }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -303,7 +305,12 @@ const EVERY_ORDER: usize = 16;
 impl Boot {
     fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
-        let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
+        let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
+            let (asked, memory) = (crowding.asked, crowding.memory);
+            format!("the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up")
+        });
+        let pool = |page| crowded.clone().map_or_else(|| at_boot(host, page), Err);
+        let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
         let booted = booted::booted(host, instances);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         let mut segments = Vec::new();
@@ -388,16 +395,23 @@ impl Boot {
         let own = instance.id();
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
-        if all <= *pool || !asking.iter().any(|one| one.of != own) {
-            return Supply::Pages { pages: *pool, note: format!(" ({place})") };
-        }
         let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
-        let pages = pool.saturating_sub(most_taken(&others, *pool));
-        let note = format!(
-            " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
-            asking.len()
-        );
-        Supply::Pages { pages, note }
+        let left = |pool: PageCount| {
+            if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
+        };
+        let note = if all <= *pool || others.is_empty() {
+            format!(" ({place})")
+        } else {
+            let servers = asking.len();
+            format!(" of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}")
+        };
+        let sure = if is_gigantic(page) {
+            let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
+            left(early.min(*pool))
+        } else {
+            left(*pool)
+        };
+        Supply::Pages { pages: left(*pool), sure, note }
     }
 }
 

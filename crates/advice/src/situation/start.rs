@@ -17,6 +17,8 @@ pub(super) enum Supply {
     Pages {
         /// Pages.
         pages: PageCount,
+        /// Those of them that are sure to be there.
+        sure: PageCount,
         /// What there is to say of them, to follow their number.
         note: String,
     },
@@ -126,7 +128,7 @@ pub(super) fn outlook(
                 short = short.or(Some(why));
                 continue;
             }
-            Supply::Pages { pages, note } if pages < demand.pages => {
+            Supply::Pages { pages, note, .. } if pages < demand.pages => {
                 there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
@@ -138,6 +140,10 @@ pub(super) fn outlook(
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
                     if takes { pages } else { PageCount::ZERO }
                 }
+            }
+            Supply::Pages { sure, note, .. } if sure < demand.pages => {
+                let late = demand.pages.saturating_sub(sure);
+                return unknown(format!("{late} of its {} pages of {page} are asked for late in the boot{note}", demand.pages));
             }
             Supply::Pages { .. } => demand.pages,
         };
