@@ -105,11 +105,8 @@ impl Limits {
             !none(&cgroup.fault_max) || !none(&cgroup.reservation_max)
         };
         let groups = host.hugetlb_cgroups.iter().filter(limits);
-        let group = |cgroup: &HugetlbCgroup| Group {
-            cgroup: cgroup.clone(),
-            members: BTreeMap::new(),
-            all: Member::default(),
-        };
+        let group =
+            |cgroup: &HugetlbCgroup| Group { cgroup: cgroup.clone(), members: BTreeMap::new(), all: Member::default() };
         let mut groups: Vec<Group> = groups.map(group).collect();
         let mut by_path = HashMap::<String, Vec<usize>>::new();
         for (at, group) in groups.iter().enumerate() {

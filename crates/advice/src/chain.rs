@@ -8,9 +8,9 @@ use hugewise_model::{
     Asked, Bytes, Chain, Host, HugePageUse, Instance, Limit, Link, LinkName, LinkState, PageCount, PageSize, Pool,
 };
 
+use crate::cgroup::Limits;
 use crate::permission::{Memlock, Right};
 use crate::words::{list, pool_file};
-use crate::cgroup::Limits;
 use crate::{demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no

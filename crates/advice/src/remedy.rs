@@ -4,7 +4,7 @@ use hugewise_engines::Kind;
 use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::sizing::Sized;
-use crate::target::{Goal, Target};
+use crate::target::{Goal, Target, is_gigantic};
 use crate::{Assessment, boot, demand, thp};
 
 /// What a remedy does on a host; none where that is done already.
@@ -27,6 +27,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             let (pages, size) = (goal.goal, goal.goal.of(*page));
             match &goal.not_now {
+                // What the next boot is asked for has to be lowered first.
+                None if is_crowded(host) => format!("set the pool of {page} pages to {pages} ({size})"),
+                Some(_) if goal.crowds => {
+                    "give back the huge pages that nobody uses, before others are set aside (hugewise plan --shrink)"
+                        .into()
+                }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
@@ -90,6 +96,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
     Some(crate::words::one_line(&text))
 }
 
+/// Whether the next boot is asked for more pages than the host can carry.
+fn is_crowded(host: &Host) -> bool {
+    boot::crowding(host).is_ok_and(|crowding| crowding.is_some())
+}
+
 /// What the next boot is asked for of a size, and where, where that is more than the host can carry.
 fn crowds(host: &Host, page: PageSize) -> Option<(PageCount, String)> {
     let crowding = boot::crowding(host).ok()??;
@@ -112,8 +123,12 @@ fn is_secured(host: &Host, instances: &[Instance], assessment: &Assessment, id: 
     let counted = sizing
         .is_some_and(|it| it.instances.iter().any(|of| of.engine == id.engine && of.name == id.name && exact(of)));
     let instance = instances.iter().find(|instance| instance.id() == *id);
-    let fits = instance.is_some_and(|instance| matches!(assessment.situation.limits().shortage(host, instance), Ok(None)));
-    goal.is_there() && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
+    let fits =
+        instance.is_some_and(|instance| matches!(assessment.situation.limits().shortage(host, instance), Ok(None)));
+    // Large pages that are asked for late in a boot may not be had.
+    let early = boot::reserved_early(host, goal.page_size).map(|(pages, _)| pages).unwrap_or_default();
+    let sure = !is_crowded(host) && (!is_gigantic(goal.page_size) || early >= goal.needed);
+    goal.is_there() && sure && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
 }
 
 /// What is to be done on a host, each thing once, in the order in which it is done: what ends its findings of a level or

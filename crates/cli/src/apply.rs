@@ -83,7 +83,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             recovered = recover(&system, &mut say).map_err(failed)?.map(|undone| undone.left()).unwrap_or_default();
             // Both let a pool fall short and go on: a server that insists would not start again.
             let short = arguments.keep_partial || arguments.keep_going;
-            let made = arguments.wishes.make(source.as_ref(), &system, Bent { keep_partial: short, force: arguments.force })?;
+            let made = arguments.wishes.make(
+                source.as_ref(),
+                &system,
+                Bent { keep_partial: short, force: arguments.force },
+            )?;
             (made.plan, made.host, made.unread)
         }
     };

@@ -12,6 +12,9 @@ use crate::{Missing, demand, known};
 /// Beyond this part of memory for pools a host may not come up at all.
 const DEADLY: f64 = 0.9;
 
+/// From this part of memory on a pool of ordinary huge pages may come out short at the end of a boot.
+pub const LARGE_PART: f64 = 0.7;
+
 /// And with less than this for everything else, where the pools take more than half.
 const SMALLEST_REST: Bytes = Bytes::from_mib(256);
 

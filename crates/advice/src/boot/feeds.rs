@@ -26,7 +26,9 @@ pub fn feeds(host: &Host) -> Feeds {
         Some("bls") => Feeds {
             file: "the boot entries, with grubby".into(),
             how: vec![
-                format!("# {place} is rewritten with each kernel: grubby changes it, and what the next ones are made of:"),
+                format!(
+                    "# {place} is rewritten with each kernel: grubby changes it, and what the next ones are made of:"
+                ),
                 "# grubby --update-kernel=ALL --remove-args='hugepages hugepagesz' --args='...'".into(),
                 "# (on ostree: rpm-ostree kargs --editor)".into(),
             ],
@@ -34,7 +36,9 @@ pub fn feeds(host: &Host) -> Feeds {
         Some("systemd-boot") => Feeds {
             file: "/etc/kernel/cmdline".into(),
             how: vec![
-                format!("# {place} is rewritten with each kernel: change /etc/kernel/cmdline too, and the entry or image itself"),
+                format!(
+                    "# {place} is rewritten with each kernel: change /etc/kernel/cmdline too, and the entry or image itself"
+                ),
                 "# (kernelstub -d and -a on Pop!_OS; kernel-install add or ukify elsewhere)".into(),
             ],
         },

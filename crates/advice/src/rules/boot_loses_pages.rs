@@ -1,9 +1,9 @@
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
-use crate::situation::{Obstacle, starting};
-use crate::standing::Standing;
 use crate::permission::{self, Memlock};
 use crate::rules::cgroup_limit;
+use crate::situation::{Obstacle, starting};
+use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, demand};
 
 pub(crate) static RULE: Rule = Rule {

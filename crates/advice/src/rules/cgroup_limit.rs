@@ -108,8 +108,7 @@ fn commands(path: &str, page: PageSize, enough: Bytes, lacks: &[&Shortage]) -> V
     }
     // Where systemd mounts version 2, version 2 beside version 1, and version 1.
     let at = |root: &str, name: &str| shell_word(&format!("{root}{folder}/hugetlb.{}B.{name}", boot_name(page)));
-    let mut lines =
-        vec![kubernetes, "# otherwise, until the next boot or the next start of its container:".to_owned()];
+    let mut lines = vec![kubernetes, "# otherwise, until the next boot or the next start of its container:".to_owned()];
     for lack in lacks {
         let (new, old) = if lack.at_fault { ("max", "limit_in_bytes") } else { ("rsvd.max", "rsvd.limit_in_bytes") };
         let files = [("", new), ("/unified", new), ("/hugetlb", old)];

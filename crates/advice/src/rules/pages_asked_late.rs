@@ -3,9 +3,6 @@ use hugewise_model::{Finding, Instance, Level, PageCount, Remedy};
 use crate::words::percent;
 use crate::{Docs, Facts, Missing, Rule, boot, demand, target};
 
-/// From this part of memory on a pool of ordinary huge pages may come out short at the end of a boot.
-const LARGE_PART: f64 = 0.7;
-
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW605"),
     name: "pages-asked-late",
@@ -40,9 +37,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         }
         let evidence = vec![format!("{}: {asked}", step.place)];
         if target::is_gigantic(page) {
-            let uses = |it: &Instance| {
-                demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page)
-            };
+            let uses =
+                |it: &Instance| demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page);
             if !facts.instances.iter().any(uses) {
                 continue;
             }
@@ -53,8 +49,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let Some(part) = host.memory.total.get().and_then(|total| late.of(page).part_of(total)) else { continue };
-        if part >= LARGE_PART {
-            let summary = format!("{late} pages of {page}, {} of memory, are asked for late in the boot", percent(part));
+        // Where the pools starve the host, that is what is to be said of it.
+        if part >= boot::LARGE_PART && !super::starves(facts) {
+            let summary =
+                format!("{late} pages of {page}, {} of memory, are asked for late in the boot", percent(part));
             let short = summary.clone();
             let consider = "reserve them on the kernel's command line (hugewise plan --early)";
             let remedies = vec![Remedy::Consider(consider.into())];
@@ -89,11 +87,8 @@ fn large_pages() -> crate::testing::Case {
     let server = crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(4)));
     server.asked_page_size = Known(PageSize::GIB_1);
     server.segments.iter_mut().for_each(|segment| segment.page_size = Known(PageSize::GIB_1));
-    server.demand = server.demand.take().map(|it| hugewise_model::Demand {
-        page_size: PageSize::GIB_1,
-        pages: PageCount(4),
-        ..it
-    });
+    server.demand =
+        server.demand.take().map(|it| hugewise_model::Demand { page_size: PageSize::GIB_1, pages: PageCount(4), ..it });
     case.pools()[1].total = Known(PageCount(4));
     let words = ["hugepagesz=1G", "hugepages=4"].map(str::to_owned);
     if let Known(entry) = &mut case.host.configuration.boot {

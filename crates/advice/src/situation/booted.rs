@@ -18,7 +18,8 @@ pub(super) fn booted(host: &Host, instances: &[Instance]) -> Host {
         Ok(steps) => Observed::from(steps.last().map_or(Some(0), |step| step.value.trim().parse().ok())),
         Err(missing) => unknown(&missing),
     };
-    booted.kernel_settings.shmmax = count(host, "kernel.shmmax", host.kernel_settings.shmmax.get().map(Bytes::get)).map(Bytes);
+    booted.kernel_settings.shmmax =
+        count(host, "kernel.shmmax", host.kernel_settings.shmmax.get().map(Bytes::get)).map(Bytes);
     booted.kernel_settings.shmall_pages = count(host, "kernel.shmall", host.kernel_settings.shmall_pages.get());
     if let Observed::Known(processes) = &mut booted.processes {
         for instance in instances.iter().filter(|it| it.mechanism == Mechanism::SysvShm && it.pid != 0) {

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 
 use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Demand, Host, HugePageUse, Instance, InstanceId, Mapping, NextStart, Observed, PageCount, PageSize};
+use hugewise_model::{
+    Demand, Host, HugePageUse, Instance, InstanceId, Mapping, NextStart, Observed, PageCount, PageSize,
+};
 
+use crate::cgroup::{Limits, Shortage};
 use crate::standing::{Standing, standing};
 use crate::target::is_gigantic;
-use crate::cgroup::{Limits, Shortage};
 use crate::{Missing, boot, demand, stranger};
 
 use segments::Segments;
@@ -307,7 +309,9 @@ impl Boot {
         let there = host.pools.known().into_iter().flatten();
         let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
             let (asked, memory) = (crowding.asked, crowding.memory);
-            format!("the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up")
+            format!(
+                "the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up"
+            )
         });
         let pool = |page| crowded.clone().map_or_else(|| at_boot(host, page), Err);
         let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
@@ -403,7 +407,9 @@ impl Boot {
             format!(" ({place})")
         } else {
             let servers = asking.len();
-            format!(" of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}")
+            format!(
+                " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
+            )
         };
         let sure = if is_gigantic(page) {
             let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();

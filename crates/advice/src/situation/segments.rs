@@ -60,7 +60,10 @@ pub(super) fn at_start(host: &Host, instance: &Instance, start: &NextStart, othe
             PageCount::ZERO => String::new(),
             others => format!(" beside {} of others", others.of(base)),
         };
-        return Segments::Refused(format!("kernel.shmall allows {allowed} of segments: it needs {}{beside}", own.of(base)));
+        return Segments::Refused(format!(
+            "kernel.shmall allows {allowed} of segments: it needs {}{beside}",
+            own.of(base)
+        ));
     }
     Segments::Fit
 }

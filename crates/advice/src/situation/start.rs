@@ -6,8 +6,8 @@ use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, Next
 
 use super::segments::Segments;
 use super::{Obstacle, Outlook};
-use crate::standing::Standing;
 use crate::cgroup::Shortage;
+use crate::standing::Standing;
 use crate::{Missing, chain, demand};
 
 /// Pages of a size that a server finds.
@@ -143,7 +143,10 @@ pub(super) fn outlook(
             }
             Supply::Pages { sure, note, .. } if sure < demand.pages => {
                 let late = demand.pages.saturating_sub(sure);
-                return unknown(format!("{late} of its {} pages of {page} are asked for late in the boot{note}", demand.pages));
+                return unknown(format!(
+                    "{late} of its {} pages of {page} are asked for late in the boot{note}",
+                    demand.pages
+                ));
             }
             Supply::Pages { .. } => demand.pages,
         };

@@ -9,8 +9,8 @@ use hugewise_model::{
 };
 
 use super::{PageSizeChoice, Request, Sized};
-use crate::words::shell_word;
 use crate::cgroup::Limits;
+use crate::words::shell_word;
 use crate::{cause, demand, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them

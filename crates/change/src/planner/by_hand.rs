@@ -40,7 +40,9 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
     };
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
-        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance).map(|chain| chain.links).unwrap_or_default();
+        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
+            .map(|chain| chain.links)
+            .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(

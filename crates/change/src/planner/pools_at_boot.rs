@@ -89,6 +89,21 @@ fn too_much(ask: &Ask<'_>, pools: Bytes) -> Option<String> {
     })
 }
 
+/// Says of a pool that takes much of memory and that a file asks for, late in the boot, that it may come out short.
+fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntry>) {
+    let page = due.goal.page_size;
+    let part = ask.host.memory.total.get().and_then(|memory| due.pages.of(page).part_of(memory));
+    let early = reserved(ask, entry, page);
+    if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
+        draft.warn(format!(
+            "the {} pages of {page} are asked for late in the boot and may come out fewer: the kernel's command line takes \
+             them first{}",
+            due.pages,
+            if ask.options.early { "" } else { " (--early)" }
+        ));
+    }
+}
+
 /// Pages of a size that the kernel takes before memory is in use.
 fn reserved(ask: &Ask<'_>, entry: Option<&BootEntry>, page: PageSize) -> PageCount {
     let early = match entry {
@@ -111,6 +126,7 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
         steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
     };
     for due in due {
+        late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
             Some((true, _)) => set_at_boot(draft, due.goal.page_size),
             Some((false, place)) => draft.warn(format!(
@@ -156,7 +172,8 @@ fn steps(
 fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
     let early = |due: &&Due| {
         let shrinks = due.goal.goal < due.goal.now;
-        let surest_there = pools::is_gigantic(due.goal.page_size) && !shrinks;
+        let needed = due.goal.needed > PageCount::ZERO;
+        let surest_there = pools::is_gigantic(due.goal.page_size) && (needed || !shrinks);
         due.pages > PageCount::ZERO && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due

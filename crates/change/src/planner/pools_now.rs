@@ -99,10 +99,5 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     lines.push(format!("echo {} > {file}", pages.get()));
     lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
     lines.extend(each("start"));
-    Instruction {
-        title,
-        text: lines.join("\n"),
-        risk: Risk::Reboot,
-        instance: None,
-    }
+    Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }
 }
