@@ -228,7 +228,8 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         lines.push(format!("{} pages of {page}", due.pages));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
-        if ask.host.default_huge_page.get() == Some(page) {
+        // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages.
+        if default_at_boot(ask, &draft.after, entry) == Some(page) {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
             // tmpfiles.d comes after sysctl.d: a line there has to say the same.
             let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
@@ -264,6 +265,14 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         }
     }
     draft.step(step);
+}
+
+fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>) -> Option<PageSize> {
+    let mut host = boot::with_files(ask.host, files);
+    if let Some(entry) = entry {
+        host.configuration.boot = Observed::Known(entry.clone());
+    }
+    boot::default_size(&host)
 }
 
 /// Notes what the last of the steps for the next boot carries out.
