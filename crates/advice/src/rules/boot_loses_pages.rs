@@ -1,5 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
+use crate::permission::{self, Memlock};
+use crate::rules::cgroup_limit;
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, demand, mounts};
@@ -42,7 +44,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
-        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Right) => match permission::memlock(facts.host) {
+            Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
+            Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
+            Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
+        },
+        Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
+        Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
         Some(Obstacle::Mount) => {
             let lost = mounts::lost(facts.host, instance).ok().flatten();

@@ -1,7 +1,8 @@
 use hugewise_model::{Finding, Level, PageCount, Remedy};
 
-use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, boot, demand};
+use crate::rules::boot_starves_host;
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW207"),
@@ -27,6 +28,7 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
     let mut findings = Vec::new();
+    let crowding = boot::crowding(host).ok().flatten();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
         let steps = boot::pool(host, page)?;
@@ -41,14 +43,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let summary = format!("{asked} pages of {page} are configured, and {has} are there");
         let short = summary.clone();
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
-        let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
-        let remedy = match part.filter(|part| *part > demand::LARGEST_POOL) {
-            Some(part) => {
-                let part = percent(part);
-                Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", step.place))
-            }
-            None => Remedy::SetPool(page),
-        };
+        // What the host cannot carry is lowered, not given.
+        let too_many = crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
+        let remedy = too_many.map_or(Remedy::SetPool(page), |part| boot_starves_host::lower(facts, part));
         let fewer = Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", step.place));
         findings.push(Finding {
             short,

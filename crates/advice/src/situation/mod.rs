@@ -3,17 +3,22 @@
 //! A restart is reckoned for each server alone: the others go on holding what they hold, and take what they have yet to
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
+mod booted;
+mod segments;
 mod start;
 mod startup;
 
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
+use hugewise_model::{Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
 
+use crate::cgroup::{Limits, Shortage};
 use crate::standing::{Standing, standing};
-use crate::{boot, demand, mounts, stranger};
+use crate::target::is_gigantic;
+use crate::{Missing, boot, demand, mounts, stranger};
 
+use segments::Segments;
 use start::Supply;
 pub use start::starting;
 
@@ -62,6 +67,8 @@ pub enum Obstacle {
     Right,
     /// The hugetlb limit of its cgroup.
     Cgroup,
+    /// kernel.shmmax or kernel.shmall.
+    Segments,
     /// The mount of a hugetlbfs.
     Mount,
     /// Pages of the pool.
@@ -130,12 +137,19 @@ pub struct Situation {
     shares: BTreeMap<InstanceId, demand::Share>,
     /// What they want together, by page size.
     wants: BTreeMap<PageSize, PageCount>,
+    /// The hugetlb limits of cgroups, and who is held by them.
+    limits: Limits,
 }
 
 impl Situation {
     /// One server's moments; none of a server that it was not worked out for.
     pub fn of(&self, instance: &Instance) -> Option<&Moments> {
         self.of.get(&instance.id())
+    }
+
+    /// The hugetlb limits of cgroups, and who is held by them.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What is left of its pool for a server that asks and is not wholly on huge pages.
@@ -163,6 +177,7 @@ impl Situation {
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
     let boot = Boot::of(host, instances);
+    let limits = Limits::of(host, instances);
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
@@ -175,11 +190,18 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
                 let after_boot = |page| boot.supply(instance, page);
-                let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
+                let beside = host.base_page.get().map(|base| segments::of_others(host, instance, base));
+                let segments = segments::at_start(host, instance, &start, beside.unwrap_or_default());
+                let alone = |demand: &Demand| limits.at_restart(instance, demand);
+                let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
+                let booted = || {
+                    let segments = boot.segments(instance, &start);
+                    start::outlook(&boot.host, instance, &start, &after_boot, &among_all, &segments)
+                };
                 Moments {
-                    now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
+                    now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
                     restart: startup::never(instance)
-                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop)),
+                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop, &alone, &segments)),
                     boot: startup::never(instance).unwrap_or_else(|| {
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
@@ -188,7 +210,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         };
         (instance.id(), moments)
     });
-    let of = of.collect();
+    let of: BTreeMap<InstanceId, Moments> = of.collect();
     let known = stranger::known(instances);
     let shares = demand::shares(host, &known);
     let mut wants = BTreeMap::<PageSize, PageCount>::new();
@@ -196,14 +218,14 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let sum = wants.entry(share.page_size).or_default();
         *sum = *sum + share.wants;
     }
-    Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants }
+    Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants, limits }
 }
 
-fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
+fn why_now(host: &Host, limits: &Limits, instance: &Instance, now: &Standing) -> Option<String> {
     match now {
         Standing::Unknown => Some(demand::why_unknown(host, instance).to_string()),
         Standing::Partly | Standing::None => {
-            let chain = crate::chain::chain(host, instance)?;
+            let chain = crate::chain::chain(host, limits, instance)?;
             chain.broken().map(|link| format!("{}: {}", link.name.as_str(), link.evidence))
         }
         _ => None,
@@ -273,7 +295,8 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
         () => String::new(),
     };
-    Supply::Pages { pages: room.saturating_sub(others), note }
+    let pages = room.saturating_sub(others);
+    Supply::Pages { pages, sure: pages, note }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -284,6 +307,8 @@ struct Boot {
     pools: BTreeMap<PageSize, Result<(PageCount, String), String>>,
     /// What servers will ask for, by page size.
     asking: BTreeMap<PageSize, Vec<Asking>>,
+    /// Base pages that servers will ask shmget for.
+    segments: Vec<Asking>,
 }
 
 /// One server's demand of a page size.
@@ -301,12 +326,27 @@ const EVERY_ORDER: usize = 16;
 impl Boot {
     fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
-        let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
-        let booted = booted(host);
+        let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
+            let (asked, memory) = (crowding.asked, crowding.memory);
+            format!(
+                "the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up"
+            )
+        });
+        let pool = |page| crowded.clone().map_or_else(|| at_boot(host, page), Err);
+        let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
+        let booted = booted::booted(host, instances);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
+        let mut segments = Vec::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
-            if !start.asks() || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
+            if startup::never(instance).is_some() {
+                continue;
+            }
+            if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
+                let pages = segments::wanted(&start, base);
+                segments.push(Asking { of: instance.id(), pages, takes_part: false });
+            }
+            if !start.asks() || start::is_refused(&booted, instance) {
                 continue;
             }
             for demand in &start.demands {
@@ -317,7 +357,7 @@ impl Boot {
                 });
             }
         }
-        Self { host: booted, pools, asking }
+        Self { host: booted, pools, asking, segments }
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
@@ -331,6 +371,26 @@ impl Boot {
                 Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
             }
         }
+    }
+
+    /// What shmget says, whoever was there before.
+    fn segments(&self, instance: &Instance, start: &NextStart) -> Segments {
+        let id = instance.id();
+        let others: Vec<&Asking> = self.segments.iter().filter(|one| one.of != id).collect();
+        let allowed = self.host.kernel_settings.shmall_pages.get().map(PageCount).unwrap_or_default();
+        segments::at_start(&self.host, instance, start, most_taken(&others, allowed))
+    }
+
+    /// The worst limit of a cgroup that a demand meets, whoever starts before it.
+    fn limited(&self, limits: &Limits, instance: &Instance, demand: &Demand) -> Result<Option<Shortage>, Missing> {
+        let page = demand.page_size;
+        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let pool = self.pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
+        let taken = |is_other: &dyn Fn(&InstanceId) -> bool, pool: PageCount| {
+            let others: Vec<&Asking> = asking.iter().filter(|one| is_other(&one.of)).collect();
+            most_taken(&others, pool)
+        };
+        limits.at_boot(instance, demand, pool, &taken)
     }
 
     /// The least that an instance may find, whoever starts before it.
@@ -349,27 +409,26 @@ impl Boot {
         let own = instance.id();
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
-        if all <= *pool || !asking.iter().any(|one| one.of != own) {
-            return Supply::Pages { pages: *pool, note: format!(" ({place})") };
-        }
         let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
-        let pages = pool.saturating_sub(most_taken(&others, *pool));
-        let note = format!(
-            " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
-            asking.len()
-        );
-        Supply::Pages { pages, note }
+        let left = |pool: PageCount| {
+            if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
+        };
+        let note = if all <= *pool || others.is_empty() {
+            format!(" ({place})")
+        } else {
+            let servers = asking.len();
+            format!(
+                " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
+            )
+        };
+        let sure = if is_gigantic(page) {
+            let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
+            left(early.min(*pool))
+        } else {
+            left(*pool)
+        };
+        Supply::Pages { pages: left(*pool), sure, note }
     }
-}
-
-/// The host with the settings that its next boot will give it, as far as a server's right to huge pages hangs on them.
-fn booted(host: &Host) -> Host {
-    let mut booted = host.clone();
-    if let Ok(steps) = boot::setting(host, "vm.hugetlb_shm_group") {
-        let group = steps.last().map_or(Some(0), |step| step.value.trim().parse().ok());
-        booted.kernel_settings.hugetlb_shm_group = Observed::from(group);
-    }
-    booted
 }
 
 /// The most that these may have taken of a pool, in whatever order they came.

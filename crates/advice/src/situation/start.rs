@@ -4,9 +4,11 @@ use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
+use super::segments::Segments;
 use super::{Obstacle, Outlook};
+use crate::cgroup::Shortage;
 use crate::standing::Standing;
-use crate::{Missing, cgroup, chain, demand};
+use crate::{Missing, chain, demand};
 
 /// Pages of a size that a server finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) enum Supply {
     Pages {
         /// Pages.
         pages: PageCount,
+        /// Those of them that are sure to be there.
+        sure: PageCount,
         /// What there is to say of them, to follow their number.
         note: String,
     },
@@ -44,7 +48,7 @@ pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
-fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
+pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
     if let Takes::Pieces(size) = kind(instance).takes {
         return page.pages_for(size);
     }
@@ -73,6 +77,8 @@ pub(super) fn outlook(
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
+    limits: Limited<'_>,
+    segments: &Segments,
 ) -> Outlook {
     let because = |standing, obstacle, why: String| Outlook {
         standing,
@@ -104,6 +110,14 @@ pub(super) fn outlook(
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
     }
+    match segments {
+        Segments::Fit => {}
+        Segments::Unknown(why) => return unknown(why.clone()),
+        Segments::Refused(why) if kind(instance).only_shm => {
+            return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
+        }
+        Segments::Refused(why) => return refused(Obstacle::Segments, why.clone()),
+    }
     let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
     let mut short = None;
     for demand in &start.demands {
@@ -114,7 +128,7 @@ pub(super) fn outlook(
                 short = short.or(Some(why));
                 continue;
             }
-            Supply::Pages { pages, note } if pages < demand.pages => {
+            Supply::Pages { pages, note, .. } if pages < demand.pages => {
                 there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
@@ -127,10 +141,17 @@ pub(super) fn outlook(
                     if takes { pages } else { PageCount::ZERO }
                 }
             }
+            Supply::Pages { sure, note, .. } if sure < demand.pages => {
+                let late = demand.pages.saturating_sub(sure);
+                return unknown(format!(
+                    "{late} of its {} pages of {page} are asked for late in the boot{note}",
+                    demand.pages
+                ));
+            }
             Supply::Pages { .. } => demand.pages,
         };
         // The limit of its cgroup counts for pages that are there to be had.
-        match limited(host, instance, start, &Demand { pages: gets, ..demand.clone() }) {
+        match limited(instance, start, &Demand { pages: gets, ..demand.clone() }, limits) {
             Ok(None) => found = found + gets,
             Err(missing) => return unknown(missing.to_string()),
             Ok(Some((standing, why))) => return because(standing, Obstacle::Cgroup, why),
@@ -159,7 +180,7 @@ pub(super) fn outlook(
 fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> Option<String> {
     instance.perhaps.iter().find_map(|demand| {
         let page = demand.page_size;
-        let Supply::Pages { pages, note } = supplies(page) else { return None };
+        let Supply::Pages { pages, note, .. } = supplies(page) else { return None };
         let tells = Kind::of(instance.engine).tells_demand;
         (pages < demand.pages).then(|| {
             format!(
@@ -170,27 +191,27 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         })
     })
 }
+/// The worst limit of a cgroup that a demand meets at a start.
+pub(super) type Limited<'a> = &'a dyn Fn(&Demand) -> Result<Option<Shortage>, Missing>;
 
 /// What the hugetlb limit of its cgroup makes of a start, where that is below what it asks for.
 fn limited(
-    host: &Host,
     instance: &Instance,
     start: &NextStart,
     demand: &Demand,
+    limits: Limited<'_>,
 ) -> Result<Option<(Standing, String)>, Missing> {
-    let short = if demand.pages > PageCount::ZERO { cgroup::shortage_of(host, instance, demand, false)? } else { None };
+    let short = if demand.pages > PageCount::ZERO { limits(demand)? } else { None };
     let Some(short) = short else { return Ok(None) };
-    let what = if short.at_fault { "max" } else { "rsvd.max" };
-    let why = format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
     let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
     let standing = match start.asked {
         // It is killed when it touches more.
         _ if short.at_fault => Standing::DoesNotStart,
-        _ if takes_part(instance, start) && piece <= short.limit => Standing::Partly,
+        _ if takes_part(instance, start) && piece <= short.room => Standing::Partly,
         Asked::Must => Standing::DoesNotStart,
         _ => Standing::None,
     };
-    Ok(Some((standing, why)))
+    Ok(Some((standing, short.in_words())))
 }
 
 /// Whether the kernel is known to refuse a server all huge pages.

@@ -1,5 +1,7 @@
 //! Which servers the pools are for, on which page size, and what each needs of it.
 
+use std::collections::BTreeMap;
+
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
 use hugewise_model::{
@@ -7,9 +9,10 @@ use hugewise_model::{
 };
 
 use super::{PageSizeChoice, Request, Sized};
+use crate::cgroup::Limits;
 use crate::situation::Moment;
 use crate::words::shell_word;
-use crate::{cause, cgroup, demand, stranger};
+use crate::{cause, demand, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -156,14 +159,21 @@ fn at_most(demand: &Demand) -> Demand {
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
     let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
-    let mut limited = Vec::new();
+    let mut all = Vec::new();
     for instance in instances {
         match want(host, instance, request, offered) {
-            Ok(wanted) => match limit_below(host, instance, &wanted.demand) {
-                None => plan.wanted.push(wanted),
-                Some(why) => limited.push((wanted, why)),
-            },
+            Ok(wanted) => all.push(wanted),
             Err(why) => plan.left_out.push(LeftOut { instance: instance.id(), why }),
+        }
+    }
+    let demands: BTreeMap<InstanceId, Vec<Demand>> =
+        all.iter().map(|wanted| (wanted.instance.id(), wanted.demands().cloned().collect())).collect();
+    let limits = Limits::with(host, instances, &|it| demands.get(&it.id()).cloned().unwrap_or_default());
+    let mut limited = Vec::new();
+    for wanted in all {
+        match limit_below(&limits, &wanted) {
+            None => plan.wanted.push(wanted),
+            Some(why) => limited.push((wanted, why)),
         }
     }
     // One that asks takes from the pages that there are for it or for others, whatever becomes of it then.
@@ -300,16 +310,17 @@ fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
 
 /// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
 /// where it touches more, or be refused them.
-fn limit_below(host: &Host, instance: &Instance, demand: &Demand) -> Option<String> {
-    if instance.huge_pages == HugePageUse::All {
+fn limit_below(limits: &Limits, wanted: &Wanted<'_>) -> Option<String> {
+    if wanted.instance.huge_pages == HugePageUse::All {
         return None;
     }
-    let short = cgroup::shortage_of(host, instance, demand, false).ok()??;
-    let what = if short.at_fault { "max" } else { "rsvd.max" };
-    Some(format!(
-        "the hugetlb {what} of its cgroup {} is {}, and it needs {}: raise that first",
-        short.path, short.limit, short.demand
-    ))
+    let short = wanted.demands().find_map(|demand| limits.shortage_of(wanted.instance, demand).ok()?)?;
+    let (file, path, limit) = (short.file(), &short.path, short.limit);
+    let needed = match short.servers {
+        1 => format!("it needs {}", short.demand),
+        servers => format!("{servers} servers in it need {}", short.enough),
+    };
+    Some(format!("the hugetlb {file} of its cgroup {path} is {limit}, and {needed}: raise that first"))
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {

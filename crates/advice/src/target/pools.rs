@@ -25,6 +25,8 @@ pub struct Goal {
     pub needed: PageCount,
     /// Why the running kernel is not asked for the pages; `None` where it is, or has them.
     pub not_now: Option<String>,
+    /// Whether that is because all pools together would leave the host too little memory: then nobody is to set it by hand.
+    pub crowds: bool,
 }
 
 impl Goal {
@@ -75,14 +77,15 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
         if extra == Bytes::ZERO {
             continue;
         }
+        goal.crowds = most.is_some_and(|most| pools > most);
         goal.not_now = match free {
             _ if !ask.wish.now => Some("only the next boot is planned for".into()),
-            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
-            _ if most.is_some_and(|most| pools > most) => Some(format!(
+            _ if goal.crowds => Some(format!(
                 "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
                  (hugewise plan --shrink)",
                 demand::LARGEST_POOL_PERCENT
             )),
+            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
             Some(free) if extra + keep > free => Some(format!(
                 "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
             )),
@@ -142,7 +145,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
         () => (now, needed),
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
-    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None })
+    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, crowds: false })
 }
 
 /// Whether somebody lacks pages of that size.

@@ -1,12 +1,12 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, remedy};
+use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, Remedy};
+use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
-use super::{Ask, commands, ends};
+use super::{Ask, commands, ends, pools_at_boot};
 use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -40,7 +40,9 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
     };
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
-        let links = chain::chain(ask.host, instance).map(|chain| chain.links).unwrap_or_default();
+        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
+            .map(|chain| chain.links)
+            .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
@@ -55,7 +57,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Settings that are in no file that hugewise may write.
 fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for (instance, _) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
+    for (instance, sized) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
         let kind = Kind::of(instance.engine);
         let off = instance.asked == Asked::No;
         let setting = Remedy::SetSetting(instance.id());
@@ -63,6 +65,11 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let falls_back = tries && ask.calls_for(&setting);
         let in_part = instance.asks_in_part() && ask.calls_for(&setting);
         if kind.settings_by != SettingsBy::Person || !(off || falls_back || in_part) {
+            continue;
+        }
+        // What is refused is nothing to rely on.
+        let page = sized.page_size;
+        if draft.refusal.is_some() && !pools_at_boot::may_ask(&ask, draft, instance, page) {
             continue;
         }
         let mut lines = commands::ask(instance, kind.insists_by.is_some());
@@ -131,13 +138,23 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),
         ],
+        // More than the host can carry, and nobody needs it.
+        Remedy::KeepAtBoot(page) if crowds(ask, *page) => said(ask, remedy),
         // Nobody here needs it: whether it is kept is said where it is given back.
         Remedy::KeepAtBoot(page) if draft.pool(*page).is_none_or(|goal| goal.needed == PageCount::ZERO) => Vec::new(),
         // Nobody asked for the next boot.
         Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
-        other => {
-            let said = remedy::say(ask.host, ask.instances, &ask.assessment.target, other);
-            said.map(|said| format!("# {said}")).into_iter().collect()
-        }
+        other => said(ask, other),
     }
+}
+
+fn said(ask: &Ask<'_>, remedy: &Remedy) -> Vec<String> {
+    let said = remedy::say(ask.host, ask.instances, ask.assessment, remedy);
+    said.map(|said| format!("# {said}")).into_iter().collect()
+}
+
+/// Whether the pool of that size is among those that take too much at the next boot.
+fn crowds(ask: &Ask<'_>, page: PageSize) -> bool {
+    let crowding = boot::crowding(ask.host).ok().flatten();
+    crowding.is_some_and(|crowding| crowding.parts.iter().any(|part| part.page_size == page))
 }

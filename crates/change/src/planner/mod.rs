@@ -103,7 +103,8 @@ fn lacks_gib_pages(host: &Host) -> bool {
 /// The changes that take a host to what [`hugewise_advice::assess`] and [`hugewise_advice::sizing::size`] say of it.
 ///
 /// `sizing` is that of [`to_size`]'s instances; none where nobody needs a pool. What a step needs and is not known
-/// leaves the step out, and a warning says so. A plan with a refusal has all its steps: whoever overrules it gets them.
+/// leaves the step out, and a warning says so. A plan with a refusal has no step that takes more memory, and none that relies on
+/// one: whoever overrules it ([`Options::overrule`]) gets them.
 ///
 /// # Errors
 /// Where the question makes no sense.
@@ -145,7 +146,7 @@ pub fn plan(
     warnings::plan(&ask, &mut draft);
     let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget)).unwrap_or_default();
-    plan.refusal = refusal(&ask, &draft);
+    plan.refusal = draft.refusal;
     plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
     (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
     plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
@@ -192,6 +193,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
         }
     }
     draft.pools = pools::goals(ask, &mut draft.warnings);
+    refuse(ask, &mut draft);
     pools_now::plan(ask, &mut draft);
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
@@ -234,10 +236,17 @@ pub fn made_at(seconds: Option<i64>) -> String {
     read_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
-fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
-    let refusal = ask.sizing?.refusal.as_ref()?;
-    draft.pools.iter().any(|goal| goal.grows()).then(|| Refusal::from(refusal))
+/// Pools that would starve the host are refused and stay as they are, unless somebody overrules that; a plan that makes no pool
+/// larger starves nobody.
+fn refuse(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let Some(refusal) = ask.sizing.and_then(|sizing| sizing.refusal.as_ref()) else { return };
+    if !draft.pools.iter().any(|goal| goal.grows()) {
+        return;
+    }
+    draft.refusal = Some(Refusal::from(refusal));
+    if !ask.options.overrule {
+        draft.pools.iter_mut().filter(|goal| goal.grows()).for_each(pools::Goal::stays);
+    }
 }
 
 /// What is looked at.

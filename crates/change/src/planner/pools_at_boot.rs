@@ -6,7 +6,7 @@ use hugewise_advice::{boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Instance, Observed, PageCount, PageSize, Remedy};
+use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
 use super::draft::{Draft, Drafted};
@@ -23,7 +23,10 @@ struct Due {
 }
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
+    let crowds = |page| crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
     let mut due = Vec::new();
+    let mut then = Vec::new();
     for at in 0..draft.pools.len() {
         let Some(goal) = draft.pools.get(at).cloned() else { continue };
         let page = goal.page_size;
@@ -37,27 +40,93 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
         };
         let pages = wanted(ask, &goal);
-        let gives_back = ask.options.boot && goal.goal < goal.now;
-        if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+        let needed = goal.needed > PageCount::ZERO;
+        // More than the host can carry is no more than somebody may keep: a file of ours has the last word on files.
+        let too_many = needed && crowds(page).is_some_and(|part| !part.early);
+        let gives_back = ask.options.boot && (goal.goal < goal.now || too_many);
+        let early = crowds(page).filter(|part| part.early).map(|part| part.pages);
+        let planned = ask.options.boot && (needed || goal.goal != goal.now);
+        let left = if planned && (next < pages || gives_back) { pages } else { next };
+        then.push(left.max(early.unwrap_or_default()).of(page));
+        if planned {
             let pages = if next > pages && !gives_back { next } else { pages };
             draft.at_boot.push(PoolAtBoot { page_size: page, pages: pages.get() });
         }
+        let late = pools::is_gigantic(page) && needed && reserved(ask, None, page) < goal.needed;
         if next == pages || (next > pages && !gives_back) {
             set_at_boot(draft, page);
-        } else if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+            if planned && late {
+                due.push(Due { goal, pages: next });
+            }
+        } else if planned {
             due.push(Due { goal, pages });
         }
     }
-    if due.is_empty() {
+    if let Some(why) = too_much(ask, then.into_iter().sum()) {
+        // Nothing relies on what such a boot brings.
+        draft.warn(why);
+        draft.at_boot.clear();
+        draft.pools.iter_mut().for_each(|goal| goal.at_boot = false);
         return;
     }
-    let entry = command_line(ask, draft, &due);
-    files(ask, draft, &due, entry.as_ref());
+    let entry = if due.is_empty() { None } else { by_steps(ask, draft, &due) };
+    for goal in &mut draft.pools {
+        goal.is_sure =
+            !pools::is_gigantic(goal.page_size) || reserved(ask, entry.as_ref(), goal.page_size) >= goal.needed;
+    }
+}
+
+/// Why no pool of the next boot is planned, where all together would take more than the host can carry and lives with.
+fn too_much(ask: &Ask<'_>, pools: Bytes) -> Option<String> {
+    let memory = ask.host.memory.total.get().filter(|_| ask.options.boot && !ask.options.overrule)?;
+    let lives_with: Bytes = ask.host.pools.known()?.iter().filter_map(hugewise_model::Pool::memory).sum();
+    let is_too_much = pools > demand::largest_pools(memory) && pools > lives_with;
+    is_too_much.then(|| {
+        format!(
+            "no pool of the next boot is planned, and nothing that relies on it: all together would take {pools} of \
+             {memory}; lower first what asks for too many"
+        )
+    })
+}
+
+/// Says of a pool that takes much of memory and that a file asks for, late in the boot, that it may come out short.
+fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntry>) {
+    let page = due.goal.page_size;
+    let part = ask.host.memory.total.get().and_then(|memory| due.pages.of(page).part_of(memory));
+    let early = reserved(ask, entry, page);
+    if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
+        draft.warn(format!(
+            "the {} pages of {page} are asked for late in the boot and may come out fewer: the kernel's command line takes \
+             them first{}",
+            due.pages,
+            if ask.options.early { "" } else { " (--early)" }
+        ));
+    }
+}
+
+/// Pages of a size that the kernel takes before memory is in use.
+fn reserved(ask: &Ask<'_>, entry: Option<&BootEntry>, page: PageSize) -> PageCount {
+    let early = match entry {
+        Some(entry) => {
+            let mut host = boot::with_files(ask.host, ask.source);
+            host.configuration.boot = Observed::Known(entry.clone());
+            boot::reserved_early(&host, page)
+        }
+        None => boot::reserved_early(ask.host, page),
+    };
+    early.map(|(pages, _)| pages).unwrap_or_default()
+}
+
+/// The steps for the pools that are due; gives the entry of the boot loader, where they change it.
+fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
+    let entry = command_line(ask, draft, due);
+    files(ask, draft, due, entry.as_ref());
     let settled = |draft: &Draft<'_>, due: &Due| {
         let steps = steps(ask, &draft.after, entry.as_ref(), due.goal.page_size).unwrap_or_default();
         steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
     };
-    for due in &due {
+    for due in due {
+        late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
             Some((true, _)) => set_at_boot(draft, due.goal.page_size),
             Some((false, place)) => draft.warn(format!(
@@ -68,6 +137,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     carry(ask, draft);
+    entry
 }
 
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
@@ -102,7 +172,8 @@ fn steps(
 fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
     let early = |due: &&Due| {
         let shrinks = due.goal.goal < due.goal.now;
-        let surest_there = pools::is_gigantic(due.goal.page_size) && !shrinks;
+        let needed = due.goal.needed > PageCount::ZERO;
+        let surest_there = pools::is_gigantic(due.goal.page_size) && (needed || !shrinks);
         due.pages > PageCount::ZERO && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due
@@ -163,7 +234,8 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         overridden.extend(before.iter().filter(of_others).map(|step| format!("{} ({})", step.place, step.value)));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
-        if ask.host.default_huge_page.get() == Some(page) {
+        // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages.
+        if default_at_boot(ask, &draft.after, entry) == Some(page) {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
             // tmpfiles.d comes after sysctl.d: a line there has to say the same.
             let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
@@ -204,6 +276,14 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     draft.step(step);
 }
 
+fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>) -> Option<PageSize> {
+    let mut host = boot::with_files(ask.host, files);
+    if let Some(entry) = entry {
+        host.configuration.boot = Observed::Known(entry.clone());
+    }
+    boot::default_size(&host)
+}
+
 /// Notes what the last of the steps for the next boot carries out.
 fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let goals: Vec<Goal> = draft.pools.iter().filter(|goal| goal.at_boot).cloned().collect();
@@ -221,10 +301,12 @@ fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Whether one more server may be made to ask for pages of that size: where the next boot does not bring enough for all, it
 /// would take those of others. Says so where not.
 pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
-    let may = !ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot);
+    let there = draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed);
+    let may = there && (!ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot));
     if !may {
+        let why = if there { "the next boot does not bring" } else { "the host has no room for" };
         draft.warn(format!(
-            "{} is not made to ask for huge pages: the next boot does not bring enough pages of {page} for all",
+            "{} is not made to ask for huge pages: {why} enough pages of {page} for all",
             instance.title()
         ));
     }
@@ -233,5 +315,5 @@ pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance,
 
 /// Whether the pool of that size, now and after the next boot, holds what a server needs of it.
 pub(super) fn is_secured(draft: &Draft<'_>, page: PageSize) -> bool {
-    draft.pool(page).is_some_and(|goal| goal.is_there() && goal.at_boot && goal.goal >= goal.needed)
+    draft.pool(page).is_some_and(|goal| goal.is_there() && goal.at_boot && goal.is_sure && goal.goal >= goal.needed)
 }

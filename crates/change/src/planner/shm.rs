@@ -1,8 +1,8 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
-use hugewise_advice::demand;
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
+use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed, Remedy};
 
@@ -160,7 +160,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = largest.times(AMPLE).get().to_string();
             wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
         }
-        Observed::Known(_) => {}
+        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmmax", largest.get(), now.get())),
         other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
     }
     let base = ask.host.base_page.get();
@@ -172,7 +172,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = pages.saturating_mul(AMPLE).to_string();
             wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
         }
-        Observed::Known(_) => {}
+        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmall", pages, *now)),
         other => unknown(draft, "kernel.shmall", &other.reason().unwrap_or_default()),
     }
     if wanted.is_empty() {
@@ -184,6 +184,13 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     step.carry(Remedy::SetShmLimits, ask.at_once());
     let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
     draft.step(step);
+}
+
+/// A limit that does as it is now, and that the next boot would lower below what is needed.
+fn kept(ask: &Ask<'_>, draft: &Draft<'_>, key: &'static str, needed: u64, now: u64) -> Option<Setting> {
+    let steps = boot::setting(&boot::with_files(ask.host, &draft.after), key).ok().filter(|_| ask.options.boot)?;
+    let at_boot: u64 = steps.last()?.value.trim().parse().ok()?;
+    (at_boot < needed).then(|| Setting { key, value: now.to_string(), holds_now: true })
 }
 
 fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {

@@ -46,6 +46,7 @@ pub static KIND: Kind = Kind {
         // A pool drained to the last page has made a clean shutdown fail.
         spare: PageCount(2),
         minds_memlock: true,
+        only_shm: true,
         not_with_default: Some(PageSize::GIB_1),
         ..Start::PLAIN
     },
