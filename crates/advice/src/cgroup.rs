@@ -324,12 +324,12 @@ fn demands(host: &Host, instance: &Instance) -> Vec<Demand> {
 /// The cgroups with limits that an instance is in or below, of all page sizes.
 fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usize>>) -> Result<Vec<usize>, Missing> {
     let missing = |why| Missing::Instance(Lack::new(format_args!("/proc/{}/cgroup", instance.pid), why));
-    let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::Untold("not read"))) };
+    let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::untold("not read"))) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,
         // A kernel without cgroups has no such file; a sosreport that has none tells nothing.
         Observed::Absent if host.live => return Ok(Vec::new()),
-        other => return Err(missing(other.why().unwrap_or(Reason::Untold("not read")))),
+        other => return Err(missing(other.why().unwrap_or(Reason::untold("not read")))),
     };
     let counts = |membership: &&hugewise_model::process::CgroupMembership| {
         membership.hierarchy == 0 || membership.controllers.iter().any(|controller| controller == "hugetlb")

@@ -242,7 +242,7 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Missing {
     }
     let why = instance.segments.iter().find_map(|segment| segment.page_size.why());
     let what = format_args!("page size of the mappings of pid {}", instance.pid);
-    Missing::Instance(Lack::new(what, why.unwrap_or(Reason::Untold("not told"))))
+    Missing::Instance(Lack::new(what, why.unwrap_or(Reason::untold("not told"))))
 }
 /// What a pool that has pages says of them.
 pub(crate) struct Counts {

@@ -179,7 +179,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
         Observed::Absent => return Err(failure("no such file")),
         other => return Err(failure(&other.reason().unwrap_or_default())),
     };
-    Plan::from_json(&bytes).map_err(|why| failure(&why))
+    Plan::from_json(&bytes).map_err(|why| failure(&why.to_string()))
 }
 
 /// Shows the plan and asks; where nobody can be asked, nothing is done.

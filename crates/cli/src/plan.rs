@@ -11,10 +11,11 @@ use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
 use hugewise_host::Source;
-use hugewise_model::{Host, Instance, PageCount, PageSize, Unread};
+use hugewise_model::{Host, Instance, PageCount, PageSize, Reason, Unread};
 use hugewise_report::{Planned, formats};
 use hugewise_system::Unfit;
 
+use crate::argument::Wrong;
 use crate::captured::Captured;
 use crate::outcome::{self, Failure, Outcome};
 use crate::size::{self, Pages};
@@ -116,8 +117,8 @@ enum Only {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Overcommit(PageSize, PageCount);
 
-fn overcommit(text: &str) -> Result<Overcommit, String> {
-    let wrong = || format!("{text:?} is not of the form SIZE=PAGES, such as 2M=100");
+fn overcommit(text: &str) -> Result<Overcommit, Wrong> {
+    let wrong = || Wrong::Overcommit(text.to_owned());
     let (page, pages) = text.split_once('=').ok_or_else(wrong)?;
     let page = crate::described::size(page)?;
     let page = PageSize::new(page.get()).ok_or_else(wrong)?;
@@ -234,7 +235,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
     match unfinished(system) {
         Ok((None, unreadable)) => {
             let unread = |journal: Unreadable| Unread {
-                why: format!("{}; {}", journal.why, journal.advice()),
+                why: Reason::untold(format!("{}; {}", journal.why, journal.advice())),
                 what: journal.path,
             };
             Ok(unreadable.into_iter().map(unread).collect())
@@ -242,7 +243,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
         Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
         Err(_) if matches!(system.fit(), Err(Unfit::NotRoot)) => Ok(vec![Unread {
             what: journal::FOLDER.into(),
-            why: "only root may read it: whether an apply was interrupted is not known".into(),
+            why: Reason::untold("only root may read it: whether an apply was interrupted is not known"),
         }]),
         Err(error) => Err(Failure::new(error.to_string())),
     }

@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Engine, Instance, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::{Ask, commands, ours, pools_at_boot};
-use crate::allowed;
+use crate::packages;
 use crate::plan::{Risk, Step, When};
 
 /// Option files that servers read without being told.
@@ -78,7 +78,7 @@ fn drop_in(
         included_folders(&own, file, 0, &mut folders);
     }
     let text = ours::file(&["[mysqld]".into(), "large_pages = ON".into()]);
-    let known = |folder: &&String| allowed::mysql_folder(folder) && ask.source.list(folder).is_known();
+    let known = |folder: &&String| packages::mysql_folder(folder) && ask.source.list(folder).is_known();
     for folder in folders.iter().rev().filter(known) {
         let path = format!("{folder}/{}", ours::DROP_IN_CNF);
         if ours::present(&draft.after, &path).is_err() {

@@ -14,7 +14,7 @@ use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
 use super::{Ask, commands, ours, pools_at_boot, pools_now};
-use crate::allowed;
+use crate::packages;
 use crate::plan::{CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -178,7 +178,7 @@ fn drop_in(
     let budgets = Budgets::new(Limits::CONFIGURATION);
     let folders = included_folders(&budgets.of(ask.source, ask.host.process(instance.pid)?), &config);
     let own = config.strip_suffix("/postgresql.conf").map(|folder| format!("{folder}/conf.d"));
-    let is_own = |folder: &&String| Some(*folder) == own.as_ref() && allowed::postgresql_folder(folder);
+    let is_own = |folder: &&String| Some(*folder) == own.as_ref() && packages::postgresql_folder(folder);
     for folder in folders.iter().rev().filter(is_own).filter(|folder| ask.source.list(folder).is_known()) {
         let path = format!("{folder}/{}", ours::DROP_IN_CONF);
         let Ok(there) = ours::present(&draft.after, &path) else { continue };
