@@ -14,6 +14,7 @@ mod image;
 mod memlock;
 mod mysql;
 mod options;
+mod order;
 pub mod ours;
 mod overcommit;
 pub(crate) mod overlay;
@@ -141,6 +142,7 @@ pub fn plan(
     };
     ask.unmoved = &unmoved;
     let mut draft = draft;
+    order::reckon(&ask, &mut draft);
     ends::reckon(&ask, &mut draft);
     by_hand::left_over(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
