@@ -69,7 +69,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         // What is refused is nothing to rely on.
         let page = sized.page_size;
-        if draft.refusal.is_some() && !pools_at_boot::may_ask(&ask, draft, instance, page) {
+        if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
             continue;
         }
         let mut lines = commands::ask(instance, kind.insists_by.is_some());
