@@ -1,5 +1,6 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
+use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
@@ -23,8 +24,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             unknown.code, unknown.name, unknown.missing
         ));
     }
-    let left_out = ask.sizing.map(|sizing| sizing.left_out.as_slice()).unwrap_or_default();
-    for left_out in left_out {
+    // Where nobody is left to size, whoever is named is still told why.
+    let request = Request {
+        page_size: ask.options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
+        ..Request::default()
+    };
+    let named: Vec<Instance> = ask.instances.iter().filter(|it| ask.is_asked_for(it)).cloned().collect();
+    let all = || hugewise_advice::sizing::left_out(ask.host, &named, &request);
+    for left_out in ask.sizing.map_or_else(all, |sizing| sizing.left_out.clone()) {
         let about = ask.instances.iter().find(|it| it.id() == left_out.instance);
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
         if about.is_some_and(|instance| ask.is_asked_for(instance)) || suffers {
@@ -37,7 +44,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let findings = &ask.assessment.findings;
     let said = |instance: &Instance| {
-        findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
+        let told = |it: &hugewise_model::Finding| {
+            it.level >= Level::Warn && it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it)
+        };
+        ask.is_chosen(instance) && findings.iter().any(told)
     };
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
         let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
