@@ -34,6 +34,8 @@ pub struct LeftOut {
 pub(super) struct Plan<'a> {
     pub(super) wanted: Vec<Wanted<'a>>,
     pub(super) left_out: Vec<LeftOut>,
+    /// Of those that are wanted the ones that a limit is in the way of.
+    pub(super) limited: Vec<LeftOut>,
 }
 
 /// One server to plan for.
@@ -158,7 +160,7 @@ fn at_most(demand: &Demand) -> Demand {
 }
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
-    let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
+    let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new(), limited: Vec::new() };
     let mut all = Vec::new();
     for instance in instances {
         match want(host, instance, request, offered) {
@@ -183,6 +185,7 @@ pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request
     let with_others: Vec<PageSize> = there.map(|pool| pool.page_size).chain(others).collect();
     for (wanted, why) in limited {
         if wanted.asks != Some(false) && with_others.contains(&wanted.page()) {
+            plan.limited.push(LeftOut { instance: wanted.instance.id(), why });
             plan.wanted.push(wanted);
         } else {
             plan.left_out.push(LeftOut { instance: wanted.instance.id(), why });

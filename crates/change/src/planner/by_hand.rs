@@ -54,12 +54,16 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             .map(|chain| chain.links)
             .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
+        let limited = ask.sizing.into_iter().flat_map(|sizing| &sizing.limited);
+        let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
                 "{}: {}: raise that before its next start, which finds a pool then",
                 instance.title(),
                 link.evidence
             ));
+        } else if let Some(why) = planned {
+            draft.warn(format!("{}: {why}", instance.title()));
         }
     }
 }

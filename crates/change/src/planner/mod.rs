@@ -312,7 +312,8 @@ impl<'a> Ask<'a> {
         let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
         let held =
             |moments: &Moments| Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup));
-        broken || self.assessment.situation.of(instance).is_some_and(held)
+        let limited = self.sizing.is_some_and(|it| it.limited.iter().any(|of| of.instance == instance.id()));
+        broken || limited || self.assessment.situation.of(instance).is_some_and(held)
     }
 
     /// Pools as they should be, by page size and node.
