@@ -1,6 +1,8 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
+use hugewise_advice::situation::Obstacle;
 use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
@@ -49,6 +51,18 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         };
         ask.is_chosen(instance) && findings.iter().any(told)
     };
+    // No pages are planned for one, and the boot brings some that it dies of.
+    let planned = |instance: &Instance| ask.sized().any(|(of, _)| of.id() == instance.id());
+    for instance in ask.instances.iter().filter(|instance| !said(instance) && !planned(instance)) {
+        let moments = ask.assessment.situation.of(instance);
+        let outlooks = moments.into_iter().flat_map(|moments| [&moments.restart, &moments.boot]);
+        let mut dies = outlooks
+            .filter(|it| it.obstacle == Some(Obstacle::Cgroup) && it.standing == Standing::DoesNotStart)
+            .filter_map(|it| it.why.as_ref());
+        if let Some(why) = dies.next() {
+            draft.warn(format!("{} would not start again: {why}: raise that before", instance.title()));
+        }
+    }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
         let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
             .map(|chain| chain.links)
