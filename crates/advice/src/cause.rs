@@ -119,7 +119,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
 
 /// Whether that the pool has enough rests on what was seen of it.
 fn there_is_enough(host: &Host, page: Option<PageSize>) -> Result<(), Missing> {
-    let lack = |what: String, why: Option<Reason>| Lack::new(what, why.unwrap_or(Reason::Untold("not told")));
+    let lack = |what: String, why: Option<Reason>| Lack::new(what, why.unwrap_or(Reason::Untold("not told".into())));
     let Some(page) = page else {
         return Err(Missing::Host(lack("the page size that it asks for".into(), host.default_huge_page.why())));
     };
