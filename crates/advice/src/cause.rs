@@ -190,7 +190,8 @@ pub(crate) fn is_big(facts: &Facts<'_>, instance: &Instance) -> Result<bool, Mis
     if instance.huge_pages == HugePageUse::Partly {
         return Ok(base.part_of(instance.segment_bytes()).is_some_and(|part| part >= SMALL_REST));
     }
-    Ok(base >= BIG_SEGMENT)
+    // One that was small when it started may ask for more at its next start.
+    Ok(base >= BIG_SEGMENT || (instance.huge_pages == HugePageUse::None && demand::asks_for_more(instance)))
 }
 
 /// How bad it is that an instance is on base pages: an error where its page tables hurt now or at its

@@ -149,6 +149,13 @@ fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
     of_page.next()
 }
 
+/// Whether its next start asks for so much that it is worth a finding, as its settings were changed.
+pub(crate) fn asks_for_more(instance: &Instance) -> bool {
+    let next = instance.next.known().filter(|next| next.asks());
+    let bytes: Bytes = next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum();
+    bytes >= BIG_SEGMENT
+}
+
 /// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
 pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
     let asks = instance.next.known().is_some_and(hugewise_model::NextStart::asks);

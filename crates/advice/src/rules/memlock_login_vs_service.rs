@@ -35,7 +35,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
-    if instance.asked == Asked::No {
+    if matches!(instance.asked, Asked::No | Asked::Cannot) {
         return Ok(None);
     }
     if !decides && (!Kind::of(instance.engine).start.minds_memlock || instance.huge_pages == HugePageUse::All) {

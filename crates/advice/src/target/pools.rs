@@ -6,6 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
+use crate::situation::starting;
 use crate::{boot, demand};
 
 /// What a pool is to be.
@@ -154,8 +155,9 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
         let moments = ask.assessment.situation.of(instance);
         let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());
         let lacks = instance.huge_pages != HugePageUse::All || demand::held(instance, page) == PageCount::ZERO;
-        let wants = ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names);
-        sized.page_size == page && (loses || (lacks && wants))
+        let named = super::is_named(ask.instances, instance, ask.wish.names);
+        let about = named || ask.wish.names.is_empty();
+        sized.page_size == page && about && (loses || (lacks && (named || ask.is_kept_off(instance))))
     });
     lacking.next().is_some()
 }
@@ -165,7 +167,7 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &Instance| {
         // One whose settings cannot be read may ask.
-        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+        let asks = starting(ask.host, instance).asks() || instance.asked == Asked::Unknown;
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
     let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();

@@ -1,5 +1,8 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
+use hugewise_advice::situation::Obstacle;
+use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
@@ -23,8 +26,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             unknown.code, unknown.name, unknown.missing
         ));
     }
-    let left_out = ask.sizing.map(|sizing| sizing.left_out.as_slice()).unwrap_or_default();
-    for left_out in left_out {
+    // Where nobody is left to size, whoever is named is still told why.
+    let request = Request {
+        page_size: ask.options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
+        ..Request::default()
+    };
+    let named: Vec<Instance> = ask.instances.iter().filter(|it| ask.is_asked_for(it)).cloned().collect();
+    let all = || hugewise_advice::sizing::left_out(ask.host, &named, &request);
+    for left_out in ask.sizing.map_or_else(all, |sizing| sizing.left_out.clone()) {
         let about = ask.instances.iter().find(|it| it.id() == left_out.instance);
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
         if about.is_some_and(|instance| ask.is_asked_for(instance)) || suffers {
@@ -37,19 +46,38 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let findings = &ask.assessment.findings;
     let said = |instance: &Instance| {
-        findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
+        let told = |it: &hugewise_model::Finding| {
+            it.level >= Level::Warn && it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it)
+        };
+        ask.is_chosen(instance) && findings.iter().any(told)
     };
+    // No pages are planned for one, and the boot brings some that it dies of.
+    let planned = |instance: &Instance| ask.sized().any(|(of, _)| of.id() == instance.id());
+    for instance in ask.instances.iter().filter(|instance| !said(instance) && !planned(instance)) {
+        let moments = ask.assessment.situation.of(instance);
+        let outlooks = moments.into_iter().flat_map(|moments| [&moments.restart, &moments.boot]);
+        let mut dies = outlooks
+            .filter(|it| it.obstacle == Some(Obstacle::Cgroup) && it.standing == Standing::DoesNotStart)
+            .filter_map(|it| it.why.as_ref());
+        if let Some(why) = dies.next() {
+            draft.warn(format!("{} would not start again: {why}: raise that before", instance.title()));
+        }
+    }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
         let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
             .map(|chain| chain.links)
             .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
+        let limited = ask.sizing.into_iter().flat_map(|sizing| &sizing.limited);
+        let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
                 "{}: {}: raise that before its next start, which finds a pool then",
                 instance.title(),
                 link.evidence
             ));
+        } else if let Some(why) = planned {
+            draft.warn(format!("{}: {why}", instance.title()));
         }
     }
 }
@@ -69,7 +97,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         // What is refused is nothing to rely on.
         let page = sized.page_size;
-        if draft.refusal.is_some() && !pools_at_boot::may_ask(&ask, draft, instance, page) {
+        if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
             continue;
         }
         let mut lines = commands::ask(instance, kind.insists_by.is_some());

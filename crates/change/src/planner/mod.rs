@@ -14,6 +14,7 @@ mod image;
 mod memlock;
 mod mysql;
 mod options;
+mod order;
 pub mod ours;
 mod overcommit;
 pub(crate) mod overlay;
@@ -141,6 +142,7 @@ pub fn plan(
     };
     ask.unmoved = &unmoved;
     let mut draft = draft;
+    order::reckon(&ask, &mut draft);
     ends::reckon(&ask, &mut draft);
     by_hand::left_over(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
@@ -310,7 +312,8 @@ impl<'a> Ask<'a> {
         let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
         let held =
             |moments: &Moments| Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup));
-        broken || self.assessment.situation.of(instance).is_some_and(held)
+        let limited = self.sizing.is_some_and(|it| it.limited.iter().any(|of| of.instance == instance.id()));
+        broken || limited || self.assessment.situation.of(instance).is_some_and(held)
     }
 
     /// Pools as they should be, by page size and node.

@@ -21,7 +21,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     for (instance, sized) in ask.sized() {
         let ours = matches!(instance.engine, Engine::MySql | Engine::MariaDb) && instance.pid != 0;
         let off = ours && ask.is_chosen(instance) && instance.asked == Asked::No;
-        if off && pools_at_boot::may_ask(&ask, draft, instance, sized.page_size) {
+        if off && pools_at_boot::may_ask(draft, instance, sized.page_size) {
             server(&ask, draft, instance);
         }
     }

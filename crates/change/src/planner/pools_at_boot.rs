@@ -123,16 +123,22 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
     files(ask, draft, due, entry.as_ref());
     let settled = |draft: &Draft<'_>, due: &Due| {
         let steps = steps(ask, &draft.after, entry.as_ref(), due.goal.page_size).unwrap_or_default();
-        steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
+        steps.last().map(|step| (PageCount(step.value), step.place.clone()))
     };
     for due in due {
         late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
-            Some((true, _)) => set_at_boot(draft, due.goal.page_size),
-            Some((false, place)) => draft.warn(format!(
-                "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
-                due.goal.page_size
-            )),
+            Some((pages, _)) if pages == due.pages => set_at_boot(draft, due.goal.page_size),
+            Some((pages, place)) => {
+                // More than are to be there are enough for whoever relies on them.
+                if pages > due.pages {
+                    set_at_boot(draft, due.goal.page_size);
+                }
+                draft.warn(format!(
+                    "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
+                    due.goal.page_size
+                ));
+            }
             None => draft.warn(format!("the {} pool of the next boot is left as it is", due.goal.page_size)),
         }
     }
@@ -244,14 +250,17 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             writes.extend(
                 paths.iter().copied().filter(|path| of_pool(path)).map(|path| (path.to_owned(), value.clone())),
             );
+            // So do lines for single nodes: of lines about one file the first counts, and ours come first.
+            let nodes = parts(ask, due);
+            if nodes.iter().any(|(_, file, _)| of_pool(&file.as_str())) && uneven(&due.goal).is_empty() {
+                writes.extend(nodes.into_iter().map(|(_, file, pages)| (file, pages.get().to_string())));
+            }
         } else {
             writes.push((own_file, value));
         }
-        let kib = page.bytes().get() >> 10;
-        writes.extend(uneven(&due.goal).into_iter().map(|(node, pages)| {
-            let file = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
-            (file, pages.get().to_string())
-        }));
+        writes.extend(
+            uneven(&due.goal).into_iter().map(|(node, pages)| (node_file(page, node), pages.get().to_string())),
+        );
     }
     if lines.is_empty() {
         return;
@@ -284,6 +293,21 @@ fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>
     boot::default_size(&host)
 }
 
+fn node_file(page: PageSize, node: u32) -> String {
+    let kib = page.bytes().get() >> 10;
+    format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages")
+}
+
+/// A pool by node, as evenly as it goes, with the file of each.
+fn parts(ask: &Ask<'_>, due: &Due) -> Vec<(u32, String, PageCount)> {
+    let page = due.goal.page_size;
+    let nodes: Vec<u32> = ask.host.pool(page).into_iter().flat_map(|pool| &pool.nodes).map(|part| part.node).collect();
+    let (pages, count) = (due.pages.get(), u64::try_from(nodes.len()).unwrap_or_default());
+    let (Some(each), Some(rest)) = (pages.checked_div(count), pages.checked_rem(count)) else { return Vec::new() };
+    let part = |(place, node): (u64, u32)| (node, node_file(page, node), PageCount(each + u64::from(place < rest)));
+    (0..).zip(nodes).map(part).collect()
+}
+
 /// Notes what the last of the steps for the next boot carries out.
 fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let goals: Vec<Goal> = draft.pools.iter().filter(|goal| goal.at_boot).cloned().collect();
@@ -300,9 +324,10 @@ fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 
 /// Whether one more server may be made to ask for pages of that size: where the next boot does not bring enough for all, it
 /// would take those of others. Says so where not.
-pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
+pub(super) fn may_ask(draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
     let there = draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed);
-    let may = there && (!ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot));
+    // Its settings stay where only what works at once is asked for.
+    let may = there && draft.pool(page).is_none_or(|goal| goal.at_boot);
     if !may {
         let why = if there { "the next boot does not bring" } else { "the host has no room for" };
         draft.warn(format!(
