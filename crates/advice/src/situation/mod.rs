@@ -3,17 +3,20 @@
 //! A restart is reckoned for each server alone: the others go on holding what they hold, and take what they have yet to
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
+mod cpuset;
+mod mount;
 mod start;
 mod startup;
 
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize};
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, NextStart, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
 use crate::{boot, demand, mounts, stranger};
 
+use mount::Fit;
 use start::Supply;
 pub use start::starting;
 
@@ -62,8 +65,12 @@ pub enum Obstacle {
     Right,
     /// The hugetlb limit of its cgroup.
     Cgroup,
-    /// The mount of a hugetlbfs.
+    /// The mount of a hugetlbfs: there is none.
     Mount,
+    /// The page size or the largest size of the hugetlbfs that is mounted.
+    MountOptions,
+    /// The nodes that its cpuset allows.
+    Nodes,
     /// Pages of the pool.
     Pages,
     /// What starts it refuses to.
@@ -173,14 +180,22 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
             }
             _ => {
                 let start = starting(host, instance);
-                let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| boot.supply(instance, page);
-                let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
+                let after_stop = |page| {
+                    let supply = after_stop(host, instance, page, &growth);
+                    cpuset::after_stop(host, instance, page, supply)
+                };
+                let after_boot = |page| {
+                    let supply = boot.supply(instance, page);
+                    cpuset::after_boot(&boot.host, instance, page, supply)
+                };
+                let mounted = mount::now(host, instances, instance, &start);
+                let will_be = mount::at_boot(&boot.host, instances, instance, &start);
                 Moments {
                     now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
                     restart: startup::never(instance)
-                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop)),
+                        .unwrap_or_else(|| placed(host, instance, &start, mounted, &after_stop)),
                     boot: startup::never(instance).unwrap_or_else(|| {
+                        let booted = || placed(&boot.host, instance, &start, will_be, &after_boot);
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
                 }
@@ -197,6 +212,40 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         *sum = *sum + share.wants;
     }
     Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants }
+}
+
+/// What comes of a start on the mount that it finds, and on the nodes that it may use; the supplies say whether these are
+/// what limits them.
+fn placed(
+    host: &Host,
+    instance: &Instance,
+    start: &NextStart,
+    mounted: Fit,
+    supplies: &dyn Fn(PageSize) -> (Supply, bool),
+) -> Outlook {
+    let (start, moved) = match &mounted {
+        Fit::Ends(outlook) if start.asks() => return outlook.clone(),
+        Fit::Ends(_) | Fit::Fits => (start, None),
+        Fit::Moves(start, mount) => (start, Some(mount)),
+    };
+    let narrowed = std::cell::Cell::new(false);
+    let supply = |page| {
+        let (supply, by_nodes) = supplies(page);
+        narrowed.set(narrowed.get() || by_nodes);
+        supply
+    };
+    let mut outlook = start::outlook(host, instance, start, &supply);
+    if outlook.obstacle != Some(Obstacle::Pages) {
+        return outlook;
+    }
+    if narrowed.get() {
+        outlook.obstacle = Some(Obstacle::Nodes);
+    }
+    if let Some(mount) = moved {
+        outlook.obstacle = Some(Obstacle::MountOptions);
+        outlook.why = outlook.why.map(|why| format!("{mount}: {why}"));
+    }
+    outlook
 }
 
 fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
@@ -309,6 +358,11 @@ impl Boot {
             if !start.asks() || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
                 continue;
             }
+            let start = match mount::at_boot(&booted, instances, instance, &start) {
+                Fit::Ends(_) => continue,
+                Fit::Moves(start, _) => start,
+                Fit::Fits => start,
+            };
             for demand in &start.demands {
                 asking.entry(demand.page_size).or_default().push(Asking {
                     of: instance.id(),
@@ -349,7 +403,7 @@ impl Boot {
         let own = instance.id();
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
-        if all <= *pool || !asking.iter().any(|one| one.of != own) {
+        if all <= *pool || *pool == PageCount::ZERO || !asking.iter().any(|one| one.of != own) {
             return Supply::Pages { pages: *pool, note: format!(" ({place})") };
         }
         let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
