@@ -9,7 +9,7 @@ use hugewise_model::{
 };
 
 use crate::permission::{Memlock, Right};
-use crate::words::{list, pool_file};
+use crate::words::{apart, list, pool_file};
 use crate::{cgroup, demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
@@ -190,7 +190,12 @@ pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
         None => (format!("{file}: {}", process.memlock.reason().unwrap_or_default()), None),
         Some(limit) => {
             let soft = limit.soft;
-            (format!("memlock {soft} for {needs} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
+            let told = match soft {
+                Limit::At(has) => apart(has, needs),
+                Limit::Unlimited => (soft.to_string(), needs.to_string()),
+            };
+            let (has, for_it) = told;
+            (format!("memlock {has} for {for_it} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
         }
     }
 }
@@ -207,10 +212,10 @@ fn cgroup(host: &Host, instance: &Instance) -> Link {
         Ok(None) => link(LinkState::Ok, "no limit in its way".into()),
         Ok(Some(short)) => {
             let what = if short.at_fault { "fault limit" } else { "reservation limit" };
-            link(
-                LinkState::Broken,
-                format!("{what} {} of {} ({} charged) for {}", short.limit, short.path, short.charged, short.demand),
-            )
+            link(LinkState::Broken, {
+                let (limit, needs) = apart(short.limit, short.demand);
+                format!("{what} {limit} of {} ({} charged) for {needs}", short.path, short.charged)
+            })
         }
         Err(missing) => link(LinkState::Unknown, missing.to_string()),
     }

@@ -1,6 +1,6 @@
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
 
-use crate::words::{boot_name, shell_word};
+use crate::words::{apart, boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,9 +48,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         ("reservation limit", "its next start falls back", Level::Warn)
     };
     let title = instance.title();
-    let summary =
-        format!("{title} needs {} of huge pages; the {what} of its cgroup is {}: {then}", lack.demand, lack.limit);
-    let short = format!("it needs {} of huge pages; its cgroup allows {}", lack.demand, lack.limit);
+    let (limit, needs) = apart(lack.limit, lack.demand);
+    let summary = format!("{title} needs {needs} of huge pages; the {what} of its cgroup is {limit}: {then}");
+    let short = format!("it needs {needs} of huge pages; its cgroup allows {limit}");
     let file = if lack.at_fault { "max" } else { "rsvd.max" };
     let mut evidence = vec![format!("hugetlb {file} of {}: {}, {} charged", lack.path, lack.limit, lack.charged)];
     evidence.extend(lack.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
@@ -75,7 +75,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             format!("for file in {files}; do [ ! -e \"$file\" ] || echo {bytes} > \"$file\"; done"),
         ]
     };
-    let what = format!("raise the hugetlb limit of {} and of those above it to {}", lack.path, lack.enough);
+    let (_, enough) = apart(lack.limit, lack.enough);
+    let what = format!("raise the hugetlb limit of {} and of those above it to {enough}", lack.path);
     let mut remedies = vec![Remedy::by_commands(what, how)];
     if instance.huge_pages != HugePageUse::All {
         remedies.push(Remedy::Restart(instance.id()));
@@ -147,6 +148,27 @@ mod tests {
         let found = findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap();
         let Remedy::ByHand(hugewise_model::ByHand { how, .. }) = &found.remedies[0] else { panic!("{found:?}") };
         assert!(how.iter().all(|line| line.starts_with('#')), "{how:?}");
+    }
+
+    /// 1,073,741,824 bytes for 513 pages of 2 MiB, 1,075,838,976 bytes: both are 1.0 GiB.
+    #[test]
+    fn sizes_that_read_the_same_are_told_in_bytes() {
+        let mut case = crate::testing::quiet();
+        let instance = crate::testing::all_huge(case.postgresql("15/main", Bytes(513 << 21)));
+        instance.asked = Asked::Must;
+        case.pool(513, 0);
+        case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", Limit::At(Bytes::from_gib(1)))];
+        let assessment = case.assess();
+        let all: Vec<String> =
+            assessment.findings.iter().flat_map(|it| it.fix.iter().chain([&it.summary])).cloned().collect();
+        let told = |what: &str| all.iter().any(|line| line.contains(what));
+        assert!(
+            told("needs 1,075,838,976 bytes of huge pages; the fault limit of its cgroup is 1,073,741,824 bytes"),
+            "{all:?}"
+        );
+        assert!(told("of those above it to 1,075,838,976 bytes"), "{all:?}");
+        assert!(told("max 1,073,741,824 bytes of cgroup /system.slice is below its 1,075,838,976 bytes"), "{all:?}");
+        assert!(!told("1.0 GiB"), "{all:?}");
     }
 
     #[test]

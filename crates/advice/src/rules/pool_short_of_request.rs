@@ -1,6 +1,6 @@
 use hugewise_model::{Finding, Level, PageCount, Remedy};
 
-use crate::words::{percent, pool_file};
+use crate::words::{percent, place_to_edit, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -45,11 +45,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let remedy = match part.filter(|part| *part > demand::LARGEST_POOL) {
             Some(part) => {
                 let part = percent(part);
-                Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", step.place))
+                Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", place_to_edit(&step.place)))
             }
             None => Remedy::SetPool(page),
         };
-        let fewer = Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", step.place));
+        let fewer =
+            Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", place_to_edit(&step.place)));
         findings.push(Finding {
             short,
             evidence,

@@ -181,7 +181,8 @@ fn limited(
     let short = if demand.pages > PageCount::ZERO { cgroup::shortage_of(host, instance, demand, false)? } else { None };
     let Some(short) = short else { return Ok(None) };
     let what = if short.at_fault { "max" } else { "rsvd.max" };
-    let why = format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
+    let (limit, needs) = crate::words::apart(short.limit, short.demand);
+    let why = format!("hugetlb {what} {limit} of cgroup {} is below its {needs}", short.path);
     let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
     let standing = match start.asked {
         // It is killed when it touches more.
