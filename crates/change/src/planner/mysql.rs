@@ -94,7 +94,7 @@ fn drop_in(
     Err(if folders.iter().any(|folder| ask.source.list(folder).is_known()) {
         format!("of the folders that are included from {files} none has the last word on large_pages")
     } else {
-        format!("{files} include no folder that is here: set it in the file itself, below [mysqld]")
+        format!("no folder for a drop-in is included from {files}")
     })
 }
 

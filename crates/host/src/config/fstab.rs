@@ -1,8 +1,8 @@
 //! Where the boot mounts a hugetlbfs: lines of /etc/fstab, and mount units of systemd's.
 
 use hugewise_model::Observed;
-use hugewise_model::host::HugetlbfsMount;
 use hugewise_model::configuration::BootMount;
+use hugewise_model::host::HugetlbfsMount;
 
 use super::systemd::FOLDERS;
 use crate::{Door, ParseError};
