@@ -2,7 +2,7 @@
 
 use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
 
-use crate::rules::page_tables_at_max;
+use crate::rules::{boot_loses_pages, page_tables_at_max, restart_loses_pages, silent_fallback};
 use crate::{Assessment, Facts, cause, docs};
 
 /// One cause, and what follows from it.
@@ -44,6 +44,7 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
         .iter()
         .filter_map(|instance| Some((instance.id(), cause::cause(&facts, instance).ok().flatten()?.rule().code)))
         .collect();
+    let foretold = why_foretold(assessment);
     let mut cases: Vec<(Option<&InstanceId>, Vec<&'a Finding>)> = Vec::new();
     let mut place = std::collections::BTreeMap::<&InstanceId, usize>::new();
     for finding in assessment.findings.iter() {
@@ -63,7 +64,10 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
         about.dedup();
         let one = match about.as_slice() {
             [id] => place.get(*id).copied(),
-            _ => None,
+            _ => {
+                let sufferer = of_pool(finding).and_then(|remedy| foretold.get(remedy).copied());
+                sufferer.filter(|id| !causes.contains_key(*id)).and_then(|id| place.get(id).copied())
+            }
         };
         match one.and_then(|at| cases.get_mut(at)) {
             Some((_, of)) => of.push(finding),
@@ -73,15 +77,62 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
     let made = cases.into_iter().filter_map(|(id, mut of)| {
         let code = id.and_then(|id| causes.get(id));
         let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == id);
-        let cause = if of.is_empty() { return None } else { of.remove(at.unwrap_or(0)) };
+        let first = || of.iter().enumerate().min_by_key(|(_, finding)| precedence(finding)).map(|(at, _)| at);
+        let cause = if of.is_empty() { return None } else { of.remove(at.or_else(first).unwrap_or(0)) };
         of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
         let instance = id.and_then(|id| instances.iter().find(|instance| instance.id() == *id));
-        let (cost, forecasts) = cost(&facts, cause, instance);
+        let (cost, forecasts) = match of.iter().find(|it| cause.instance.is_none() && is_foretold(it)) {
+            // The state of a pool costs its server what is foretold of it.
+            Some(foretold) => (foretold.briefly(), false),
+            None => cost(&facts, cause, instance),
+        };
         Some(Case { cause, symptoms: of, cost, forecasts })
     });
     let mut made: Vec<Case<'a>> = made.collect();
     made.sort_by_key(|case| std::cmp::Reverse(case.level()));
     made
+}
+
+/// Whether a finding says what becomes of a server later.
+fn is_foretold(finding: &Finding) -> bool {
+    [restart_loses_pages::RULE.code, boot_loses_pages::RULE.code].contains(&finding.code)
+}
+
+/// Which of the findings of a case that no cause leads stands for it: of the worst the state of a pool, then what becomes of
+/// the server by that, then the rest, and what merely lets it happen or has nothing to do with it last.
+fn precedence(finding: &Finding) -> (std::cmp::Reverse<Level>, u8, RuleId) {
+    let of_thp = !finding.remedies.is_empty()
+        && finding.remedies.iter().all(|it| matches!(it, Remedy::SetThp | Remedy::KeepThpAtBoot));
+    let place = match finding {
+        _ if finding.instance.is_none() && of_pool(finding).is_some() => 0,
+        _ if is_foretold(finding) => 1,
+        _ if finding.code == silent_fallback::RULE.code => 3,
+        _ if of_thp => 4,
+        _ => 2,
+    };
+    let level = if place == 0 { Level::Error } else { finding.level };
+    (std::cmp::Reverse(level), place, finding.code)
+}
+
+/// The remedy of a pool that a finding has: what the same state of that pool asks for.
+fn of_pool(finding: &Finding) -> Option<&Remedy> {
+    finding.remedies.iter().find(|it| matches!(it, Remedy::SetPool(_) | Remedy::KeepAtBoot(_)))
+}
+
+/// What is to be done to a pool of the host because one server, and no other, is foretold to lose its pages.
+fn why_foretold(assessment: &Assessment) -> std::collections::BTreeMap<&Remedy, &InstanceId> {
+    let mut why = std::collections::BTreeMap::new();
+    let foretold: Vec<&Finding> = assessment.findings.iter().filter(|it| is_foretold(it)).collect();
+    for finding in assessment.findings.iter().filter(|it| it.instance.is_none()) {
+        let Some(remedy) = of_pool(finding) else { continue };
+        let mut suffer: Vec<&InstanceId> =
+            foretold.iter().filter(|it| of_pool(it) == Some(remedy)).filter_map(|it| it.instance.as_ref()).collect();
+        suffer.dedup();
+        if let [one] = suffer.as_slice() {
+            why.insert(remedy, *one);
+        }
+    }
+    why
 }
 
 /// What a cause costs, and whether that names the page tables at the largest number of sessions: its own word, what base
@@ -95,5 +146,47 @@ fn cost(facts: &Facts<'_>, cause: &Finding, instance: Option<&Instance>) -> (Str
     match cause.cost.clone().or_else(measured) {
         Some(cost) => (cost, forecasts),
         None => (usual(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed;
+
+    use super::*;
+    use crate::testing::{all_huge, gib, quiet, sysctl};
+
+    fn told(case: &crate::testing::Case) -> Vec<(String, Vec<String>, String)> {
+        let assessment = case.assess();
+        let cases = cases(&case.host, &case.instances, &assessment);
+        let codes = |case: &Case<'_>| case.symptoms.iter().map(|it| it.code.to_string()).collect();
+        cases.iter().map(|case| (case.cause.code.to_string(), codes(case), case.cost.clone())).collect()
+    }
+
+    #[test]
+    fn a_pool_that_the_boot_makes_smaller_comes_before_what_becomes_of_its_server() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(2)));
+        case.pool(1024, 0);
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "300")]);
+        let told = told(&case);
+        let (cause, symptoms, cost) = &told[0];
+        assert_eq!((cause.as_str(), told.len()), ("HW601", 1), "{told:?}");
+        assert!(symptoms.iter().any(|it| it == "HW603") && symptoms.iter().any(|it| it == "HW401"), "{told:?}");
+        assert_eq!(cost, "postgresql 15/main may get no huge pages at the next boot");
+    }
+
+    #[test]
+    fn what_becomes_of_a_server_comes_before_what_has_nothing_to_do_with_it() {
+        let mut case = quiet();
+        all_huge(case.oracle("PROD", gib(4), 10));
+        case.pool(2048, 0);
+        case.host.thp.enabled = Observed::Known("always".into());
+        // Its right is the running kernel's alone.
+        case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+        case.host.kernel_log = Observed::Known(Vec::new());
+        let told = told(&case);
+        let of_prod = told.iter().find(|(_, symptoms, _)| symptoms.iter().any(|it| it == "HW501"));
+        assert_eq!(of_prod.map(|(cause, ..)| cause.as_str()), Some("HW603"), "{told:?}");
     }
 }

@@ -8,6 +8,7 @@ use hugewise_model::{
 };
 
 use crate::situation::starting;
+use crate::words::apart;
 use crate::{Missing, demand};
 
 /// A limit that an instance's demand does not fit under, with whoever else is held by it.
@@ -43,14 +44,16 @@ impl Shortage {
 
     /// The limit against what is needed: `hugetlb max 1.0 GiB of cgroup /db is below the 2.0 GiB of 2 servers in it`.
     pub(crate) fn in_words(&self) -> String {
-        let (file, limit, path) = (self.file(), self.limit, &self.path);
+        let (file, path) = (self.file(), &self.path);
         if self.servers > 1 {
-            let (enough, servers) = (self.enough, self.servers);
+            let ((limit, enough), servers) = (apart(self.limit, self.enough), self.servers);
             format!("hugetlb {file} {limit} of cgroup {path} is below the {enough} of {servers} servers in it")
         } else if self.demand > self.limit {
-            format!("hugetlb {file} {limit} of cgroup {path} is below its {}", self.demand)
+            let (limit, demand) = apart(self.limit, self.demand);
+            format!("hugetlb {file} {limit} of cgroup {path} is below its {demand}")
         } else {
-            format!("hugetlb {file} {limit} of cgroup {path} leaves {} for its {}", self.room, self.demand)
+            let (room, demand) = apart(self.room, self.demand);
+            format!("hugetlb {file} {} of cgroup {path} leaves {room} for its {demand}", self.limit)
         }
     }
 }

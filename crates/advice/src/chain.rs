@@ -10,7 +10,7 @@ use hugewise_model::{
 
 use crate::cgroup::Limits;
 use crate::permission::{Memlock, Right};
-use crate::words::{list, pool_file};
+use crate::words::{apart, list, pool_file};
 use crate::{demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
@@ -191,7 +191,12 @@ pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
         None => (format!("{file}: {}", process.memlock.reason().unwrap_or_default()), None),
         Some(limit) => {
             let soft = limit.soft;
-            (format!("memlock {soft} for {needs} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
+            let told = match soft {
+                Limit::At(has) => apart(has, needs),
+                Limit::Unlimited => (soft.to_string(), needs.to_string()),
+            };
+            let (has, for_it) = told;
+            (format!("memlock {has} for {for_it} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
         }
     }
 }
@@ -208,11 +213,14 @@ fn cgroup(host: &Host, limits: &Limits, instance: &Instance) -> Link {
         Ok(None) => link(LinkState::Ok, "no limit in its way".into()),
         Ok(Some(short)) => {
             let what = if short.at_fault { "fault limit" } else { "reservation limit" };
-            let needs = match short.servers {
-                1 => short.demand.to_string(),
-                servers => format!("{} of {servers} servers", short.enough),
+            let (limit, needs) = match short.servers {
+                1 => apart(short.limit, short.demand),
+                servers => {
+                    let (limit, needs) = apart(short.limit, short.enough);
+                    (limit, format!("{needs} of {servers} servers"))
+                }
             };
-            let (limit, path, charged) = (short.limit, &short.path, short.charged);
+            let (path, charged) = (&short.path, short.charged);
             link(LinkState::Broken, format!("{what} {limit} of {path} ({charged} charged) for {needs}"))
         }
         Err(missing) => link(LinkState::Unknown, missing.to_string()),

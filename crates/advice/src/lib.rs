@@ -31,6 +31,7 @@ use situation::Situation;
 use sizing::Request;
 use target::{Target, Wish};
 
+use hugewise_engines::Kind;
 use hugewise_model::{
     Chain, Finding, Host, Instance, InstanceId, Lack, Level, Observed, Remedy, RuleId, UnknownVerdict,
 };
@@ -149,6 +150,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     if let Some(why) = host.unseen() {
         findings.iter_mut().for_each(|finding| keep_pages(finding, &why));
     }
+    findings.iter_mut().for_each(|finding| no_such_pool(host, finding));
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
@@ -210,6 +212,32 @@ fn tidy(mut finding: Finding) -> Finding {
         }
     }
     finding
+}
+
+/// Asks for no pages of a size that the kernel does not have: whoever asks for them is to ask for others.
+fn no_such_pool(host: &Host, finding: &mut Finding) {
+    let Some(pools) = host.pools.known().filter(|pools| !pools.is_empty()) else { return };
+    let lacking = |remedy: &Remedy| match remedy {
+        Remedy::SetPool(page) | Remedy::KeepAtBoot(page) => {
+            Some(*page).filter(|page| pools.iter().all(|pool| pool.page_size != *page))
+        }
+        _ => None,
+    };
+    let there: Vec<String> = pools.iter().map(|pool| pool.page_size.to_string()).collect();
+    for remedy in &mut finding.remedies {
+        if let Some(page) = lacking(remedy) {
+            let (who, how) = match &finding.instance {
+                Some(id) => (id.to_string(), Kind::of(id.engine).page_size_by),
+                None => ("its server".into(), None),
+            };
+            let how = how.map(|name| format!(" ({name})")).unwrap_or_default();
+            let has = words::list(&there);
+            *remedy = Remedy::by_hand(format!(
+                "have {who} ask for pages of a size that this kernel has{how}: {has}, and not {page}"
+            ));
+        }
+    }
+    finding.remedies.dedup();
 }
 
 /// Gives no pages back while servers may be there that nobody has seen.

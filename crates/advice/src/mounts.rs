@@ -15,7 +15,8 @@ pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a
         other => Err(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
     };
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
-    let mut at_stake = mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.contains(&mount.path))).peekable();
+    let mut at_stake =
+        mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.iter().any(|it| it.path == mount.path))).peekable();
     if at_stake.peek().is_none() {
         return Ok(None);
     }

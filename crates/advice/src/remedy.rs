@@ -1,10 +1,10 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
-use crate::sizing::Sized;
-use crate::target::{Goal, Target, is_gigantic};
+use crate::situation::starting;
+use crate::target::{Goal, Target};
 use crate::{Assessment, boot, demand, thp};
 
 /// What a remedy does on a host; none where that is done already.
@@ -64,32 +64,9 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
-        Remedy::SetThp => format!("set transparent huge pages to {}", thp::meeting_point(host, instances)),
+        Remedy::SetThp => thp::in_words(host, instances)?,
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
-        Remedy::SetSetting(id) => {
-            let instance = instances.iter().find(|instance| instance.id() == *id);
-            let asked = instance.map(|instance| instance.asked);
-            let kind = Kind::of(id.engine);
-            let asks = || format!("make {id} ask for huge pages: {}", kind.asks_by);
-            match asked {
-                _ if instance.is_some_and(Instance::asks_in_part) => {
-                    format!("make {id} ask for huge pages for all of its memory: {}", kind.asks_by)
-                }
-                Some(Asked::Try) => {
-                    let how = kind.insists_by.unwrap_or("in its own settings");
-                    if is_secured(host, instances, assessment, id) {
-                        format!("make {id} refuse to start without huge pages: {how}")
-                    } else {
-                        format!("once it runs on huge pages, have {id} insist: {how}")
-                    }
-                }
-                Some(Asked::Cannot) => match kind.can_by {
-                    Some(how) => format!("make {id} use memory that can be on huge pages: {how}"),
-                    None => asks(),
-                },
-                _ => asks(),
-            }
-        }
+        Remedy::SetSetting(id) => setting(host, instances, target, id),
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {
             Some(goal) if !goal.is_there() => format!("reboot, or restart {id} once its pages are there"),
             _ => format!("restart {id}"),
@@ -117,29 +94,66 @@ fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &Ins
     target.pool(demand::page_size(host, instance)?)
 }
 
-/// Whether a server that refuses to start without huge pages would find them at once: one that is told to insist before is
-/// down until they are there.
-fn is_secured(host: &Host, instances: &[Instance], assessment: &Assessment, id: &InstanceId) -> bool {
-    let target = &assessment.target;
-    let Some(goal) = goal_of(host, instances, target, id) else { return false };
-    let sizing = target.sizing.as_ref();
-    let exact = |sized: &Sized| !matches!(sized.source, DemandSource::Estimated { .. });
-    let counted = sizing
-        .is_some_and(|it| it.instances.iter().any(|of| of.engine == id.engine && of.name == id.name && exact(of)));
-    let instance = instances.iter().find(|instance| instance.id() == *id);
-    let fits =
-        instance.is_some_and(|instance| matches!(assessment.situation.limits().shortage(host, instance), Ok(None)));
-    // Large pages that are asked for late in a boot may not be had.
-    let early = boot::reserved_early(host, goal.page_size).map(|(pages, _)| pages).unwrap_or_default();
-    let sure = !is_crowded(host) && (!is_gigantic(goal.page_size) || early >= goal.needed);
-    goal.is_there() && sure && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
+/// What the settings of a server are to say, in the words that a plan writes or says.
+fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId) -> String {
+    let kind = Kind::of(id.engine);
+    let insists = target.insisting.contains(id);
+    let ask = kind.insists_by.filter(|_| insists).unwrap_or(kind.asks_by);
+    let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else {
+        return format!("make {id} ask for huge pages: {ask}");
+    };
+    if instance.asks_in_part() {
+        return format!("make {id} ask for huge pages for all of its memory: {}", kind.asks_by);
+    }
+    match (starting(host, instance).asked, kind.can_by) {
+        (Asked::Try, _) => {
+            let how = kind.insists_by.unwrap_or(kind.asks_by);
+            if insists {
+                format!("make {id} refuse to start without huge pages: {how}")
+            } else {
+                format!("once it runs on huge pages, have {id} insist: {how}")
+            }
+        }
+        (Asked::Cannot, Some(how)) => {
+            let more = if insists || switched_off(instance, kind) { format!(" and {ask}") } else { String::new() };
+            format!("make {id} use memory that can be on huge pages: {how}{more}")
+        }
+        _ => format!("make {id} ask for huge pages: {ask}"),
+    }
+}
+
+/// Whether the setting by which a server asks for huge pages has another value than those that do.
+fn switched_off(instance: &Instance, kind: &Kind) -> bool {
+    let mut asking = [Some(kind.asks_by), kind.insists_by].into_iter().flatten().filter_map(|it| it.split_once('='));
+    let name = kind.asks_by.split_once('=').map_or("", |(name, _)| name);
+    instance
+        .setting_value(name)
+        .is_some_and(|is| !asking.any(|(name_of, value)| name_of == name && is.eq_ignore_ascii_case(value)))
+}
+
+/// Whether a plan has it, however little the finding weighs: the rest of what a note names is said with the note.
+const fn is_planned(remedy: &Remedy) -> bool {
+    match remedy {
+        Remedy::ByHand(_) | Remedy::Consider(_) | Remedy::GiveBack(_) => false,
+        Remedy::SetPool(_)
+        | Remedy::KeepAtBoot(_)
+        | Remedy::SetShmLimits
+        | Remedy::SetGroup(_)
+        | Remedy::RaiseMemlock(_)
+        | Remedy::SetThp
+        | Remedy::KeepThpAtBoot
+        | Remedy::SetSetting(_)
+        | Remedy::Restart(_) => true,
+    }
 }
 
 /// What is to be done on a host, each thing once, in the order in which it is done: what ends its findings of a level or
-/// worse.
+/// worse, and of the others what a plan does all the same.
 pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least: Level) -> Vec<(Remedy, String)> {
-    let findings = assessment.findings.iter().filter(|finding| finding.level >= least);
-    let mut all: Vec<&Remedy> = findings.flat_map(|finding| &finding.remedies).collect();
+    let findings = assessment.findings.iter();
+    let mut all: Vec<&Remedy> = findings
+        .flat_map(|finding| finding.remedies.iter().filter(move |it| finding.level >= least || is_planned(it)))
+        .collect();
     all.sort();
     all.dedup();
     let done = |remedy: &Remedy| match remedy {
@@ -154,8 +168,9 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     // To insist before the pages are there is to stay down: that comes when the server has them.
     let later = |remedy: &Remedy| match remedy {
         Remedy::SetSetting(id) => {
-            let tries = instances.iter().any(|instance| instance.id() == *id && instance.asked == Asked::Try);
-            tries && !is_secured(host, instances, assessment, id)
+            let is_it = |instance: &&Instance| instance.id() == *id;
+            let tries = |instance: &Instance| starting(host, instance).asked == Asked::Try;
+            !assessment.target.insisting.contains(id) && instances.iter().find(is_it).is_some_and(tries)
         }
         _ => false,
     };
@@ -202,6 +217,93 @@ mod tests {
         let kept =
             lines.iter().filter(|line| **line == "set the pool of 2 MiB pages to 1,024 (2.0 GiB) at each boot").count();
         assert_eq!(kept, 1, "{lines:?}");
+    }
+
+    /// MEMORY_TARGET of the next start rules huge pages out whatever use_large_pages says (Database Reference 19c).
+    #[test]
+    fn memory_target_of_the_next_start_is_what_has_to_go() {
+        let mut case = quiet();
+        let instance = all_huge(case.oracle("DW", gib(4), 10));
+        instance.asked = Asked::Must;
+        let place = Some(crate::testing::place("/u01/dbs/initDW.ora"));
+        let setting = hugewise_model::instance::Setting { name: "memory_target".into(), value: "16G".into(), place };
+        instance.settings.insert("memory_target".into(), setting.clone());
+        let next = hugewise_model::NextStart { asked: Asked::Cannot, setting: Some(setting), demands: Vec::new() };
+        instance.next = Observed::Known(next);
+        case.pool(2048, 0);
+        let lines = do_lines(&case);
+        assert!(lines.iter().any(|line| line.ends_with("sga_target instead of memory_target")), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("use_large_pages")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_server_that_will_find_its_pages_is_made_to_insist_at_once() {
+        let lines = |change: fn(&mut crate::testing::Case)| {
+            let mut case = quiet();
+            all_huge(case.postgresql("15/main", gib(2))).asked = Asked::No;
+            case.pool(1024, 0);
+            change(&mut case);
+            do_lines(&case)
+        };
+        let is = |lines: Vec<String>, end: &str| {
+            assert!(
+                lines.iter().any(|line| line == &format!("make postgresql 15/main ask for huge pages: {end}")),
+                "{lines:?}"
+            );
+        };
+        is(lines(|_| {}), "huge_pages=on");
+        // One page too few keeps it down.
+        let estimated = |case: &mut crate::testing::Case| {
+            let source = hugewise_model::DemandSource::Estimated { error_percent: 10 };
+            case.instances[0].demand.as_mut().unwrap().source = source;
+        };
+        is(lines(estimated), "huge_pages=try");
+        // Pages that a limit keeps from it are not its own.
+        let limited = |case: &mut crate::testing::Case| {
+            let limit = hugewise_model::Limit::At(gib(1));
+            case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", limit)];
+        };
+        is(lines(limited), "huge_pages=try");
+    }
+
+    /// A page size without a pool in /sys/kernel/mm/hugepages: mmap with MAP_HUGETLB fails (EINVAL), however large any pool.
+    #[test]
+    fn no_pool_is_asked_for_of_a_size_that_the_kernel_does_not_have() {
+        let mut case = quiet();
+        let instance = all_huge(case.postgresql("15/main", gib(2)));
+        let page = PageSize::new(16 << 20).unwrap();
+        let demand = hugewise_model::Demand {
+            page_size: page,
+            pages: PageCount(128),
+            source: hugewise_model::DemandSource::Engine,
+        };
+        let next = hugewise_model::NextStart { asked: Asked::Must, setting: None, demands: vec![demand] };
+        instance.next = Observed::Known(next);
+        case.pool(1024, 0);
+        let lines = do_lines(&case);
+        let told = "have postgresql 15/main ask for pages of a size that this kernel has (huge_page_size): 2 MiB and 1 GiB, \
+                    and not 16 MiB";
+        assert!(lines.iter().any(|line| line == told), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("the pool of 16 MiB")), "{lines:?}");
+    }
+
+    /// The note on huge_pages=try is what a plan acts on; a pool to give back is not, before somebody asks for it.
+    #[test]
+    fn what_a_plan_does_beside_is_to_be_done_too() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(2)));
+        case.pool(1024, 0);
+        case.host.thp.enabled = Observed::Known("always".into());
+        case.oracle("X", hugewise_model::Bytes::from_mib(10), 1);
+        let assessment = case.assess();
+        assert!(assessment.findings.iter().any(|it| it.level == Level::Warn), "{:?}", case.codes());
+        let all = to_do(&case.host, &case.instances, &assessment, Level::Warn);
+        let notes = assessment.findings.iter().filter(|it| it.level == Level::Info);
+        let settings = notes.flat_map(|it| &it.remedies).filter(|it| matches!(it, Remedy::SetSetting(_)));
+        for remedy in settings {
+            assert!(all.iter().any(|(it, _)| it == remedy), "{remedy:?} in {all:?}");
+        }
+        assert!(all.iter().any(|(it, _)| matches!(it, Remedy::SetSetting(_))), "{all:?}");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use hugewise_engines::Kind;
 use hugewise_engines::ThpAdvice;
-use hugewise_model::{Host, Instance, Lack, Level};
+use hugewise_model::{Host, Instance, Lack, Level, PageSize};
 
 use crate::Missing;
 use crate::cause::wants_thp;
+use crate::words::list;
 
 /// What all the instances of a host make of it.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,46 @@ impl Policy<'_> {
 pub fn meeting_point(host: &Host, instances: &[Instance]) -> &'static str {
     let policy = policy(host, instances);
     if policy.against.is_empty() && !policy.wanting.is_empty() { "always" } else { "madvise" }
+}
+
+/// What the switches are to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// The top one.
+    pub enabled: String,
+    /// Sizes that say `always` whatever the top one says, and are to follow it.
+    pub inherit: Vec<PageSize>,
+}
+
+/// What the switches of a host are to say for its instances; none where the top one is not known.
+pub fn switches(host: &Host, policy: &Policy<'_>) -> Option<Switches> {
+    let enabled = host.thp.enabled.known()?.as_str();
+    let always = host.thp.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
+    let inherit = always.filter(|_| !policy.against.is_empty()).map(|size| size.page_size).collect();
+    let value = match enabled {
+        "always" if !policy.against.is_empty() => "madvise",
+        "never" if !policy.advised.is_empty() => "madvise",
+        "never" | "madvise" if policy.against.is_empty() && !policy.wanting.is_empty() => "always",
+        other => other,
+    };
+    Some(Switches { enabled: value.to_owned(), inherit })
+}
+
+/// The same in words; none where they say it already.
+pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> Option<String> {
+    let Some(Switches { enabled, inherit }) = switches(host, &policy(host, instances)) else {
+        return Some(format!("set transparent huge pages to {}", meeting_point(host, instances)));
+    };
+    let sizes = list(&inherit.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let changes = host.thp.enabled.known() != Some(&enabled);
+    match (changes, inherit.is_empty()) {
+        (true, true) => Some(format!("set transparent huge pages to {enabled}")),
+        (true, false) => Some(format!("set transparent huge pages to {enabled}, and let those of {sizes} follow that")),
+        (false, false) => {
+            Some(format!("let transparent huge pages of {sizes} follow the top switch, which is {enabled}"))
+        }
+        (false, true) => None,
+    }
 }
 
 /// What the instances of a host make of THP.

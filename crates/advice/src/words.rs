@@ -1,11 +1,30 @@
 //! Wording that several rules share: kernel file names, parts of a whole, commands safe to paste.
 
 use hugewise_model::escape::{plain, shell};
-use hugewise_model::{Bytes, PageSize};
+use hugewise_model::{Bytes, PageCount, PageSize};
 
 /// A file of a pool: `/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`.
 pub fn pool_file(page: PageSize, file: &str) -> String {
     format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{file}", page.bytes().get() / 1024)
+}
+
+/// Two sizes that are not the same, so that a reader sees it: in bytes where their units hide it.
+pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
+    let (short, long) = (one.to_string(), other.to_string());
+    if one == other || short != long {
+        return (short, long);
+    }
+    let bytes = |size: Bytes| format!("{} bytes", PageCount(size.get()));
+    (bytes(one), bytes(other))
+}
+
+/// Where a setting of the next boot is taken out: of the running kernel's command line where the boot loader keeps it.
+pub fn place_to_edit(place: &str) -> &str {
+    if place.starts_with("/proc/cmdline") {
+        "the kernel's command line in the boot loader's own settings (GRUB: /etc/default/grub)"
+    } else {
+        place
+    }
 }
 
 /// `9.4 %`.

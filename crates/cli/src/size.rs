@@ -279,6 +279,12 @@ fn nothing(
     if *error != SizeError::NothingToSize {
         return Err(Failure::new(error.to_string()));
     }
+    if let Some(why) = host.processes.reason().filter(|_| instances.is_empty()) {
+        let message = format!(
+            "nothing to size: what runs here is not known (processes: {why}), and no server is described (--engine, --segment)"
+        );
+        return outcome::complain(&message, Outcome::Incomplete);
+    }
     if let Some(why) = host.unseen() {
         let message = format!("nothing to size of what could be seen, and there may be more servers: {why}");
         return outcome::complain(&message, Outcome::Incomplete);

@@ -73,6 +73,8 @@ pub struct Kind {
     pub thp_in_words: Option<&'static str>,
     /// Why pages of 1 GiB are nothing for it.
     pub against_gib_pages: Option<&'static str>,
+    /// The setting that names the page size it asks for; none where it takes the host's.
+    pub page_size_by: Option<&'static str>,
     /// Whether an instance can be told which page size to take.
     pub takes_page_size: fn(&Instance) -> bool,
     /// Only its own settings put its memory on huge pages: one that is on them and no longer asks was changed since its start.
@@ -185,6 +187,7 @@ impl Kind {
         thp: |_, _| Ok(None),
         thp_in_words: None,
         against_gib_pages: None,
+        page_size_by: None,
         takes_page_size: |_| false,
         only_by_settings: false,
         often_small: false,

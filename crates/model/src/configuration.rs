@@ -34,6 +34,15 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// A hugetlbfs that the boot mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootMount {
+    /// Where.
+    pub path: String,
+    /// Its options, as fstab(5) has them.
+    pub options: String,
+}
+
 /// Everything that files decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
@@ -51,8 +60,8 @@ pub struct Configuration {
     pub tuned: Observed<Tuned>,
     /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
-    /// Folders on which the boot mounts a hugetlbfs: those of /etc/fstab, and /dev/hugepages, which systemd mounts.
-    pub hugetlbfs: Observed<Vec<String>>,
+    /// What hugetlbfs the boot mounts: lines of /etc/fstab, and where none has it /dev/hugepages, which systemd mounts.
+    pub hugetlbfs: Observed<Vec<BootMount>>,
 }
 
 impl Configuration {

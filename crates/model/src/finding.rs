@@ -73,6 +73,20 @@ pub struct Finding {
     pub fix: Vec<String>,
 }
 
+impl Finding {
+    /// The fact that matters, with the instance that it is about: `oracle PROD holds ...`.
+    pub fn briefly(&self) -> String {
+        let short = &self.short;
+        match self.instance.as_ref().map(ToString::to_string).filter(|title| !short.contains(title)) {
+            Some(title) => match short.strip_prefix("it ") {
+                Some(rest) => format!("{title} {rest}"),
+                None => format!("{title}: {short}"),
+            },
+            None => short.clone(),
+        }
+    }
+}
+
 /// A rule that could not decide, because a fact it needs could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerdict {

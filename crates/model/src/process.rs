@@ -48,6 +48,8 @@ pub struct Process {
     pub ipc_lock: Observed<bool>,
     /// `THP_enabled` of status: false where the process switched THP off for itself. Since 5.0.
     pub thp_enabled: Observed<bool>,
+    /// `Mems_allowed_list` of status: the NUMA nodes whose memory its cpuset lets it use, first and last of each range.
+    pub nodes_allowed: Observed<Vec<(u32, u32)>>,
     /// `Max locked memory` of /proc/PID/limits.
     pub memlock: Observed<SoftHard>,
     /// Lines of /proc/PID/cgroup.

@@ -105,6 +105,10 @@ impl Verified<'_> {
 
     fn of_seen(&self) -> String {
         match (self.counted(), self.wholly()) {
+            (0, _) if self.instances.is_empty() && !self.host.processes.is_known() => {
+                let why = self.host.processes.reason().unwrap_or_default();
+                format!("what runs here is not known (processes: {why})")
+            }
             (0, _) if self.instances.is_empty() => "no instance runs here that could be looked at".into(),
             (0, _) => "no instance here has a demand of huge pages".into(),
             (1, 1) => "the one instance is wholly on huge pages".into(),

@@ -1,7 +1,8 @@
-use hugewise_model::{Finding, Instance, Level, Remedy};
+use hugewise_engines::Kind;
+use hugewise_model::{Asked, Finding, Instance, Level, Remedy};
 
 use crate::cause::{Cause, cause, pain};
-use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW402"),
@@ -32,15 +33,16 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     for name in ["memory_target", "memory_max_target"] {
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
     }
-    let sga = demand::on_base_pages(instance).unwrap_or_default().get() >> 20;
-    let settings = [
-        "# in sqlplus / as sysdba, with the PGA that it needs:".to_owned(),
-        "# ALTER SYSTEM RESET memory_target SCOPE=SPFILE;".into(),
-        "# ALTER SYSTEM RESET memory_max_target SCOPE=SPFILE;".into(),
-        format!("# ALTER SYSTEM SET sga_target={sga}M SCOPE=SPFILE;"),
-    ];
-    let what = format!("take {} off AMM: sga_target instead of memory_target", instance.title());
-    let mut remedies = vec![Remedy::by_commands(what, settings)];
+    // Files that no longer ask for AMM need only a start; what it will take then is planned for once it has.
+    let gone = instance.next.known().is_some_and(|next| next.asked != Asked::Cannot);
+    let mut remedies = if gone {
+        evidence.push("its parameter files no longer ask for AMM".into());
+        Vec::new()
+    } else {
+        let kind = Kind::of(instance.engine);
+        let how = kind.can_by.unwrap_or_default();
+        vec![Remedy::by_commands(format!("take {} off AMM: {how}", instance.title()), (kind.ask)(instance, false))]
+    };
     remedies.extend(causes::cure(facts, instance));
     let cost = causes::cost(facts, instance);
     let level = pain(facts, instance);

@@ -53,13 +53,27 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
         Some(Obstacle::Mount) => {
-            let lost = mounts::lost(facts.host, instance).ok().flatten();
-            let keep = |mount| Remedy::by_commands("give its hugetlbfs a line in /etc/fstab", mounts::keep(mount));
-            lost.map(keep).into_iter().collect()
+            let what = "give its hugetlbfs a line in /etc/fstab";
+            let keep = |mount| Remedy::by_commands(what, mounts::keep(mount));
+            vec![mounts::lost(facts.host, instance).ok().flatten().map_or_else(|| Remedy::by_hand(what), keep)]
+        }
+        Some(Obstacle::Nodes) => vec![cpuset()],
+        Some(Obstacle::MountOptions) => {
+            vec![Remedy::by_hand(
+                "have /etc/fstab mount its hugetlbfs with its page size (pagesize=) and large enough (size=)",
+            )]
         }
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// What a person does about nodes that have too few pages for a server.
+pub(super) fn cpuset() -> Remedy {
+    Remedy::by_hand(
+        "let it use the nodes that have the pages (AllowedMemoryNodes= of its unit, cpuset.mems of its cgroup), or set \
+         them on the nodes that it may use",
+    )
 }
 
 /// `512 pages of 2 MiB`

@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
 
 use crate::cgroup::Shortage;
-use crate::words::{boot_name, shell_word};
+use crate::words::{apart, boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
@@ -49,9 +49,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     } else {
         ("reservation limit", "its next start falls back", Level::Warn)
     };
-    let (title, needs) = (instance.title(), needs(lack));
-    let summary = format!("{title} {needs}; the {what} of its cgroup is {}: {then}", lack.limit);
-    let short = format!("it {needs}; its cgroup allows {}", lack.limit);
+    let (limit, needs) = needs(lack);
+    let title = instance.title();
+    let summary = format!("{title} {needs}; the {what} of its cgroup is {limit}: {then}");
+    let short = format!("it {needs}; its cgroup allows {limit}");
     let mut evidence = Vec::new();
     for lack in &lacks {
         let (file, path, limit, charged) = (lack.file(), &lack.path, lack.limit, lack.charged);
@@ -67,11 +68,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 }
 
 /// `needs 2.0 GiB of huge pages`, and with whom.
-fn needs(lack: &Shortage) -> String {
+/// The limit, and the rest of a sentence about who needs what there.
+fn needs(lack: &Shortage) -> (String, String) {
     match lack.servers.saturating_sub(1) {
-        0 => format!("needs {} of huge pages", lack.demand),
-        1 => format!("and one more server in its cgroup need {} of huge pages", lack.enough),
-        others => format!("and {others} more servers in its cgroup need {} of huge pages", lack.enough),
+        0 => {
+            let (limit, needs) = apart(lack.limit, lack.demand);
+            (limit, format!("needs {needs} of huge pages"))
+        }
+        others => {
+            let (limit, needs) = apart(lack.limit, lack.enough);
+            let who = if others == 1 { "one more server".to_owned() } else { format!("{others} more servers") };
+            (limit, format!("and {who} in its cgroup need {needs} of huge pages"))
+        }
     }
 }
 
@@ -89,7 +97,8 @@ fn raises(lacks: &[Shortage]) -> Vec<Remedy> {
     let raise = |(path, page): (&str, PageSize)| {
         let of: Vec<&Shortage> = lacks.iter().filter(|lack| lack.path == path && lack.page_size == page).collect();
         let enough = of.iter().map(|lack| lack.enough).max().unwrap_or_default();
-        let what = format!("raise the hugetlb limit of {path} to {enough}");
+        let least = of.iter().map(|lack| lack.limit).min().unwrap_or_default();
+        let what = format!("raise the hugetlb limit of {path} to {}", apart(least, enough).1);
         Remedy::by_commands(what, commands(path, page, enough, &of))
     };
     cgroups.into_iter().map(raise).collect()
@@ -183,6 +192,27 @@ mod tests {
         let found = findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap();
         let Remedy::ByHand(hugewise_model::ByHand { how, .. }) = &found.remedies[0] else { panic!("{found:?}") };
         assert!(how.iter().all(|line| line.starts_with('#')), "{how:?}");
+    }
+
+    /// 1,073,741,824 bytes for 513 pages of 2 MiB, 1,075,838,976 bytes: both are 1.0 GiB.
+    #[test]
+    fn sizes_that_read_the_same_are_told_in_bytes() {
+        let mut case = crate::testing::quiet();
+        let instance = crate::testing::all_huge(case.postgresql("15/main", Bytes(513 << 21)));
+        instance.asked = Asked::Must;
+        case.pool(513, 0);
+        case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", Limit::At(Bytes::from_gib(1)))];
+        let assessment = case.assess();
+        let all: Vec<String> =
+            assessment.findings.iter().flat_map(|it| it.fix.iter().chain([&it.summary])).cloned().collect();
+        let told = |what: &str| all.iter().any(|line| line.contains(what));
+        assert!(
+            told("needs 1,075,838,976 bytes of huge pages; the fault limit of its cgroup is 1,073,741,824 bytes"),
+            "{all:?}"
+        );
+        assert!(told("of those above it to 1,075,838,976 bytes"), "{all:?}");
+        assert!(told("max 1,073,741,824 bytes of cgroup /system.slice is below its 1,075,838,976 bytes"), "{all:?}");
+        assert!(!told("1.0 GiB"), "{all:?}");
     }
 
     #[test]

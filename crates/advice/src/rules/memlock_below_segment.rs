@@ -63,6 +63,10 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
     let limit = host.process(instance.pid).and_then(|process| process.memlock.get()).map(|limits| limits.soft);
     let has = limit.map_or_else(|| "not known".to_owned(), |limit| limit.to_string());
     let needs = chain::memlock_needed(host, instance);
+    let (has, needs) = match limit {
+        Some(hugewise_model::Limit::At(limit)) => crate::words::apart(limit, needs),
+        _ => (has, needs.to_string()),
+    };
     let summary = format!("{} needs a memlock limit of {needs} and has one of {has}", instance.title());
     let short = format!("its memlock limit is {has}, and it needs {needs}");
     let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;

@@ -1,6 +1,6 @@
 use hugewise_model::{Asked, Finding, Level, PageCount, Remedy};
 
-use crate::words::pool_file;
+use crate::words::{place_to_edit, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -59,7 +59,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             vec![Remedy::KeepAtBoot(page)]
         } else {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
-            losers.map(|step| Remedy::by_hand(format!("take it out of {}", step.place))).collect()
+            losers.map(|step| Remedy::by_hand(format!("take it out of {}", place_to_edit(&step.place)))).collect()
         };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }

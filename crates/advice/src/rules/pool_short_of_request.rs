@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Level, PageCount, Remedy};
 
 use crate::rules::boot_starves_host;
-use crate::words::pool_file;
+use crate::words::{place_to_edit, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -46,7 +46,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         // What the host cannot carry is lowered, not given.
         let too_many = crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
         let remedy = too_many.map_or(Remedy::SetPool(page), |part| boot_starves_host::lower(facts, part));
-        let fewer = Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", step.place));
+        let fewer =
+            Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", place_to_edit(&step.place)));
         findings.push(Finding {
             short,
             evidence,

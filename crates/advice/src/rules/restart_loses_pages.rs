@@ -42,18 +42,18 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
-    let remedies = if restart.obstacle == Some(Obstacle::Start) {
-        vec![Remedy::by_hand("let it be started again, or leave it running")]
-    } else if restart.obstacle == Some(Obstacle::Right) {
-        vec![Remedy::SetGroup(instance.id())]
-    } else if restart.obstacle == Some(Obstacle::Segments) {
-        vec![Remedy::SetShmLimits]
-    } else if restart.obstacle == Some(Obstacle::Cgroup) {
-        super::cgroup_limit::raises_for(facts, instance)
-    } else if start.asks() {
-        start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()
-    } else {
-        vec![Remedy::SetSetting(instance.id())]
+    let remedies = match restart.obstacle {
+        Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
+        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
+        Some(Obstacle::Cgroup) => super::cgroup_limit::raises_for(facts, instance),
+        Some(Obstacle::Nodes) => vec![super::boot_loses_pages::cpuset()],
+        Some(Obstacle::Mount) => vec![Remedy::by_hand("mount the hugetlbfs that it keeps its memory in")],
+        Some(Obstacle::MountOptions) => {
+            vec![Remedy::by_hand("mount its hugetlbfs with its page size (pagesize=) and large enough (size=)")]
+        }
+        _ if start.asks() => start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect(),
+        _ => vec![Remedy::SetSetting(instance.id())],
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }

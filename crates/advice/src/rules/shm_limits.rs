@@ -1,6 +1,7 @@
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Finding, Level, Remedy};
 
+use crate::words::apart;
 use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -39,6 +40,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let allowed = base.bytes().times(shmall);
     if allowed < all {
         let owners = chain::titles(sysv.iter().copied());
+        let (allowed, all) = apart(allowed, all);
         let summary = format!("kernel.shmall allows {allowed} of System V segments; {owners} have {all}");
         let short = format!("kernel.shmall allows {allowed} of segments, and there are {all}");
         findings.push(Finding {
@@ -51,8 +53,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if let Some((instance, largest)) = segments().max_by_key(|(_, segment)| segment.size)
         && largest.size > shmmax
     {
-        let summary = format!("kernel.shmmax is {shmmax}; {} has a segment of {}", instance.title(), largest.size);
-        let short = format!("kernel.shmmax is {shmmax}, and it has a segment of {}", largest.size);
+        let (most, size) = apart(shmmax, largest.size);
+        let summary = format!("kernel.shmmax is {most}; {} has a segment of {size}", instance.title());
+        let short = format!("kernel.shmmax is {most}, and it has a segment of {size}");
         findings.push(Finding {
             short,
             evidence: vec![

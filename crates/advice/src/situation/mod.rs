@@ -4,6 +4,8 @@
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
 mod booted;
+mod cpuset;
+mod mount;
 mod segments;
 mod start;
 mod startup;
@@ -18,6 +20,7 @@ use crate::standing::{Standing, standing};
 use crate::target::is_gigantic;
 use crate::{Missing, boot, demand, mounts, stranger};
 
+use mount::Fit;
 use segments::Segments;
 use start::Supply;
 pub use start::starting;
@@ -69,8 +72,12 @@ pub enum Obstacle {
     Cgroup,
     /// kernel.shmmax or kernel.shmall.
     Segments,
-    /// The mount of a hugetlbfs.
+    /// The mount of a hugetlbfs: there is none.
     Mount,
+    /// The page size or the largest size of the hugetlbfs that is mounted.
+    MountOptions,
+    /// The nodes that its cpuset allows.
+    Nodes,
     /// Pages of the pool.
     Pages,
     /// What starts it refuses to.
@@ -188,21 +195,34 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
             }
             _ => {
                 let start = starting(host, instance);
-                let after_stop = |page| after_stop(host, instance, page, &growth);
-                let after_boot = |page| boot.supply(instance, page);
+                let after_stop = |page| {
+                    let supply = after_stop(host, instance, page, &growth);
+                    cpuset::after_stop(host, instance, page, supply)
+                };
+                let after_boot = |page| {
+                    let supply = boot.supply(instance, page);
+                    cpuset::after_boot(&boot.host, instance, page, supply)
+                };
+                let mounted = mount::now(host, instances, instance, &start);
+                let will_be = mount::at_boot(&boot.host, instances, instance, &start);
                 let beside = host.base_page.get().map(|base| segments::of_others(host, instance, base));
                 let segments = segments::at_start(host, instance, &start, beside.unwrap_or_default());
+                let segments_booted = boot.segments(instance, &start);
                 let alone = |demand: &Demand| limits.at_restart(instance, demand);
                 let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
-                let booted = || {
-                    let segments = boot.segments(instance, &start);
-                    start::outlook(&boot.host, instance, &start, &after_boot, &among_all, &segments)
+                let restarted = Around { host, mounted, limits: &alone, segments: &segments, supplies: &after_stop };
+                let booted = Around {
+                    host: &boot.host,
+                    mounted: will_be,
+                    limits: &among_all,
+                    segments: &segments_booted,
+                    supplies: &after_boot,
                 };
                 Moments {
                     now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
-                    restart: startup::never(instance)
-                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop, &alone, &segments)),
+                    restart: startup::never(instance).unwrap_or_else(|| placed(instance, &start, &restarted)),
                     boot: startup::never(instance).unwrap_or_else(|| {
+                        let booted = || placed(instance, &start, &booted);
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
                 }
@@ -219,6 +239,44 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         *sum = *sum + share.wants;
     }
     Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants, limits }
+}
+
+/// What a start finds around it.
+struct Around<'a> {
+    host: &'a Host,
+    mounted: Fit,
+    limits: start::Limited<'a>,
+    segments: &'a Segments,
+    /// What a pool has for it, and whether the nodes that it may use are what limits that.
+    supplies: &'a dyn Fn(PageSize) -> (Supply, bool),
+}
+
+/// What comes of a start on the mount that it finds, and on the nodes that it may use; the supplies say whether these are
+/// what limits them.
+fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outlook {
+    let (start, moved) = match &around.mounted {
+        Fit::Ends(outlook) if start.asks() => return outlook.clone(),
+        Fit::Ends(_) | Fit::Fits => (start, None),
+        Fit::Moves(start, mount) => (start, Some(mount)),
+    };
+    let narrowed = std::cell::Cell::new(false);
+    let supply = |page| {
+        let (supply, by_nodes) = (around.supplies)(page);
+        narrowed.set(narrowed.get() || by_nodes);
+        supply
+    };
+    let mut outlook = start::outlook(around.host, instance, start, &supply, around.limits, around.segments);
+    if outlook.obstacle != Some(Obstacle::Pages) {
+        return outlook;
+    }
+    if narrowed.get() {
+        outlook.obstacle = Some(Obstacle::Nodes);
+    }
+    if let Some(mount) = moved {
+        outlook.obstacle = Some(Obstacle::MountOptions);
+        outlook.why = outlook.why.map(|why| format!("{mount}: {why}"));
+    }
+    outlook
 }
 
 fn why_now(host: &Host, limits: &Limits, instance: &Instance, now: &Standing) -> Option<String> {
@@ -349,6 +407,11 @@ impl Boot {
             if !start.asks() || start::is_refused(&booted, instance) {
                 continue;
             }
+            let start = match mount::at_boot(&booted, instances, instance, &start) {
+                Fit::Ends(_) => continue,
+                Fit::Moves(start, _) => start,
+                Fit::Fits => start,
+            };
             for demand in &start.demands {
                 asking.entry(demand.page_size).or_default().push(Asking {
                     of: instance.id(),
@@ -409,6 +472,9 @@ impl Boot {
         let own = instance.id();
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
+        if *pool == PageCount::ZERO {
+            return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})") };
+        }
         let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
         let left = |pool: PageCount| {
             if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }

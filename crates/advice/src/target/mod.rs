@@ -1,19 +1,22 @@
 //! What a host is to be: how many pages of which size its servers need, now and at each boot. The only place where pages
 //! are counted for a host: `check`, `size` and `plan` print what stands here.
 
+mod commit;
+mod insist;
 mod pools;
 
 use std::collections::BTreeSet;
 
-use hugewise_engines::named;
+use hugewise_engines::{Kind, named};
 use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
 use crate::cause::{self, Cause};
 use crate::situation::{Obstacle, Outlook, starting};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
-use crate::{Assessment, Facts, demand, stranger};
+use crate::{Assessment, Facts, boot, demand, stranger};
 
+pub use insist::{Insist, NotYet};
 pub use pools::{Goal, is_gigantic};
 
 /// What is asked of the target.
@@ -46,6 +49,8 @@ pub struct Target {
     pub sizing: Option<Sizing>,
     /// Pools that could not be reckoned, and why.
     pub unknown: Vec<String>,
+    /// Servers that may be told to refuse a start without huge pages: they find theirs, whoever else starts.
+    pub insisting: BTreeSet<InstanceId>,
 }
 
 impl Target {
@@ -56,6 +61,7 @@ impl Target {
 }
 
 /// What the goals of the pools hang on.
+#[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// The host.
     pub host: &'a Host,
@@ -136,7 +142,23 @@ pub fn target(
     let sized = sizing.as_ref();
     let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
     let (pools, unknown) = ask.goals();
-    Ok(Target { pools, sizing, unknown })
+    let insisting = insisting(ask, &pools);
+    Ok(Target { pools, sizing, unknown, insisting })
+}
+
+/// The servers that may insist once the pools are as they are to be.
+fn insisting(ask: Ask<'_>, pools: &[Goal]) -> BTreeSet<InstanceId> {
+    let crowded = boot::crowding(ask.host).is_ok_and(|crowding| crowding.is_some());
+    let secured = |page: PageSize| {
+        let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else { return false };
+        // Large pages that are asked for late in a boot may not be had.
+        let early = || boot::reserved_early(ask.host, page).map(|(pages, _)| pages).unwrap_or_default();
+        let sure = !crowded && (!is_gigantic(page) || early() >= pool.needed);
+        pool.is_there() && pool.goal >= pool.needed && sure && boot::pool(ask.host, page).is_ok()
+    };
+    let insist = Insist::new(ask, pools.iter().map(|pool| (pool.page_size, pool.goal)));
+    let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insists_by.is_some());
+    asking.filter(|instance| insist.may(instance, secured).is_ok()).map(Instance::id).collect()
 }
 
 /// How large each pool is to be with this sizing: what a plan makes of the pages that it says.

@@ -6,6 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
+use super::commit::Commit;
 use crate::situation::starting;
 use crate::{boot, demand};
 
@@ -73,6 +74,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
     let given_back = |goal: &Goal| goal.now.saturating_sub(goal.goal).of(goal.page_size);
     let given_back: Bytes = goals.iter().map(given_back).sum();
     let mut free = obtainable_memory(ask).map(|free| if ask.wish.now { free + given_back } else { free });
+    let mut commit = Commit::of(ask.host);
     for goal in &mut goals {
         let extra = goal.extra();
         if extra == Bytes::ZERO {
@@ -94,7 +96,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
             )),
-            _ => None,
+            _ => commit.as_mut().and_then(|commit| commit.take(extra)),
         };
         if goal.not_now.is_none() {
             free = free.map(|free| free.saturating_sub(extra));

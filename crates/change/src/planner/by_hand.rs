@@ -1,14 +1,16 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
-use hugewise_advice::situation::Obstacle;
+use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
+use hugewise_advice::target::Insist;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
+use super::settings::may_insist;
 use super::{Ask, commands, ends, pools_at_boot};
 use crate::plan::Risk;
 
@@ -85,14 +87,20 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Settings that are in no file that hugewise may write.
 fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
+    let insist = Insist::new(ask.target(), draft.pools.iter().map(|pool| (pool.page_size, pool.goal)));
     for (instance, sized) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
         let kind = Kind::of(instance.engine);
-        let off = instance.asked == Asked::No;
         let setting = Remedy::SetSetting(instance.id());
-        let tries = kind.insists_by.is_some() && instance.asked == Asked::Try;
-        let falls_back = tries && ask.calls_for(&setting);
+        let asked = starting(ask.host, instance).asked;
         let in_part = instance.asks_in_part() && ask.calls_for(&setting);
-        if kind.settings_by != SettingsBy::Person || !(off || falls_back || in_part) {
+        let due = in_part
+            || match asked {
+                Asked::No => true,
+                Asked::Try => kind.insists_by.is_some() && ask.calls_for(&setting),
+                Asked::Cannot => kind.can_by.is_some() && ask.calls_for(&setting),
+                Asked::Must | Asked::Raises | Asked::Unknown => false,
+            };
+        if kind.settings_by != SettingsBy::Person || !due {
             continue;
         }
         // What is refused is nothing to rely on.
@@ -100,14 +108,16 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
             continue;
         }
-        let mut lines = commands::ask(instance, kind.insists_by.is_some());
-        if falls_back {
+        let may_insist = kind.insists_by.is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
+        let mut lines = commands::ask(instance, may_insist || asked == Asked::Try);
+        if asked == Asked::Try && !may_insist {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
-        let what = match (off, in_part) {
-            (true, _) => "have it ask for huge pages",
-            (false, true) => "have it ask for huge pages for all of its memory",
-            (false, false) => "have it refuse a start without huge pages",
+        let what = match asked {
+            _ if in_part => "have it ask for huge pages for all of its memory",
+            Asked::Try => "have it refuse a start without huge pages",
+            Asked::Cannot => "have it use memory that can be on huge pages",
+            _ => "have it ask for huge pages",
         };
         let title = format!("{}: {what}", instance.title());
         draft.instruct_for(setting, title, &lines, Risk::Restart, Some(instance));
@@ -137,10 +147,11 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if let Some(instance) = about.filter(|instance| start.is_some() && !chain::is_amm(instance)) {
             lines.extend(commands::restart(instance));
         }
-        if lines.is_empty() {
+        let off_amm = about.is_some_and(chain::is_amm);
+        if lines.is_empty() && !(off_amm && start.is_some()) {
             continue;
         }
-        if about.is_some_and(chain::is_amm) {
+        if off_amm {
             let name = about.map(|instance| shell_word(&instance.name)).unwrap_or_default();
             lines.push("# restart it, then plan its pages:".into());
             lines.push(format!("hugewise plan --instance {name}"));

@@ -23,6 +23,7 @@ mod pools_at_boot;
 mod pools_now;
 mod postgresql;
 pub mod restart;
+mod settings;
 mod shm;
 mod sysctl;
 #[cfg(test)]

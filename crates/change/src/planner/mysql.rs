@@ -90,7 +90,12 @@ fn drop_in(
             return Ok(draft.write(&path, &text));
         }
     }
-    Err(format!("of the folders that are included from {} none has the last word on large_pages", files.join(" and ")))
+    let files = files.join(" and ");
+    Err(if folders.iter().any(|folder| ask.source.list(folder).is_known()) {
+        format!("of the folders that are included from {files} none has the last word on large_pages")
+    } else {
+        format!("no folder for a drop-in is included from {files}")
+    })
 }
 
 fn included_folders(source: &dyn Source, file: &str, depth: usize, folders: &mut Vec<String>) {

@@ -1,27 +1,28 @@
 //! PostgreSQL's own settings: a drop-in where its configuration includes a folder, ALTER SYSTEM elsewhere.
 
 use hugewise_advice::demand;
-use hugewise_advice::situation::starting;
-use hugewise_advice::sizing::Sized;
+use hugewise_advice::target::Insist;
 use hugewise_engines::options::as_reader_opens;
 use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Asked, DemandSource, Engine, Instance, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Engine, Instance, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
+use super::settings::may_insist;
 use super::{Ask, commands, ours, pools_at_boot, pools_now};
 use crate::packages;
 use crate::plan::{CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
+    let insist = Insist::new(ask.target(), draft.pools.iter().map(|pool| (pool.page_size, pool.goal)));
     for (instance, sized) in ask.sized() {
         if instance.engine == Engine::PostgreSql && instance.pid != 0 && ask.is_chosen(instance) {
-            server(&ask, draft, instance, sized.page_size);
+            server(&ask, draft, &insist, instance, sized.page_size);
         }
     }
 }
@@ -29,8 +30,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Name and value of each setting that is to change.
 type Settings = Vec<(&'static str, String)>;
 
-fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) {
-    let wanted = settings(ask, draft, instance, page);
+fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, insist: &Insist<'_>, instance: &Instance, page: PageSize) {
+    let wanted = settings(ask, draft, insist, instance, page);
     if wanted.is_empty() {
         return;
     }
@@ -85,7 +86,13 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageS
     }
 }
 
-fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> Settings {
+fn settings(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    insist: &Insist<'_>,
+    instance: &Instance,
+    page: PageSize,
+) -> Settings {
     let mut wanted = Settings::new();
     let setting = Remedy::SetSetting(instance.id());
     let called_for = ask.calls_for(&setting) || ask.is_asked_for(instance);
@@ -93,7 +100,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
         wanted.push(("shared_memory_type", "mmap".into()));
     }
     if instance.asked_page_size.get().is_some_and(|asked| asked != page) {
-        match may_insist(ask, draft, instance, page) {
+        match may_insist(ask, draft, insist, instance) {
             Err(why) if instance.asked == Asked::Must => {
                 draft.warn(format!("{} keeps its page size: {why}, and it insists on them", instance.title()));
                 return Settings::new();
@@ -105,7 +112,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
     let off = matches!(instance.asked, Asked::No | Asked::Cannot);
     let due = called_for && (off || instance.asked == Asked::Try);
     if !insists && due {
-        match may_insist(ask, draft, instance, page) {
+        match may_insist(ask, draft, insist, instance) {
             Ok(()) => wanted.push(("huge_pages", "on".into())),
             Err(why) => {
                 draft.leave(setting, format!("{} is not set to insist on huge pages: {why}", instance.title()));
@@ -117,41 +124,6 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
         }
     }
     wanted
-}
-
-/// A server that insists does not start where the pages don't reach: they have to be there now and after a boot.
-fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageSize) -> Result<(), String> {
-    if ask.options.keep_partial {
-        return Err("its pool may fall short, and the rest is done all the same".into());
-    }
-    if !pools_at_boot::is_secured(draft, page) {
-        return Err(format!("its {page} pages are not there both now and after the next boot"));
-    }
-    let targets = ask.targets().iter().filter(|target| target.page_size == page);
-    let (all, beyond) = (targets.map(|target| target.pages).sum::<PageCount>(), ask.target().held_until_restart(page));
-    if draft.pool(page).is_some_and(|goal| goal.goal < all + beyond) {
-        return Err(format!(
-            "servers that are to have pages of another size hold {beyond} of {page} until their restart"
-        ));
-    }
-    // One page too few keeps it down.
-    let is_estimate = |sized: &Sized| matches!(sized.source, DemandSource::Estimated { .. });
-    if ask.sized().any(|(of, sized)| of.id() == instance.id() && is_estimate(sized)) {
-        return Err("its pages are an estimate until it has said or mapped them".into());
-    }
-    // Whoever asks without being planned for may start first, and take its pages.
-    let planned = |other: &Instance| ask.sized().any(|(of, _)| of.id() == other.id());
-    let asks = |other: &&Instance| {
-        let start = starting(ask.host, other);
-        start.asks() && start.demands.iter().any(|demand| demand.page_size == page)
-    };
-    if let Some(other) = ask.instances.iter().filter(asks).find(|other| !planned(other)) {
-        return Err(format!("{} takes from the same pool, and no pages are planned for it", other.title()));
-    }
-    if ask.is_held_by_its_cgroup(instance) {
-        return Err("the limit of its cgroup is too small".into());
-    }
-    Ok(())
 }
 
 fn size(page: PageSize) -> String {

@@ -17,5 +17,6 @@ mod fixtures;
 mod images;
 mod made_hosts;
 mod made_pools;
+mod one_word;
 mod real_parsers;
 mod world;

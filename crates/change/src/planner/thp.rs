@@ -4,7 +4,7 @@
 use hugewise_advice::chain::titles;
 use hugewise_advice::{boot, thp};
 use hugewise_host::config::tuned;
-use hugewise_model::{Observed, Remedy};
+use hugewise_model::{Observed, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
@@ -84,19 +84,12 @@ fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Str
     let enabled =
         enabled.ok_or_else(|| format!("{SWITCH}: {}", switches.enabled.reason().unwrap_or_default()))?.as_str();
     if ask.calls_for(&Remedy::SetThp) {
-        let always = switches.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
-        let file = |size: &hugewise_model::host::ThpSize| {
-            let kib = size.page_size.bytes().get() >> 10;
-            format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled")
+        let Some(to) = thp::switches(ask.host, policy) else { return Ok(None) };
+        let file = |page: &PageSize| {
+            format!("/sys/kernel/mm/transparent_hugepage/hugepages-{}kB/enabled", page.bytes().get() >> 10)
         };
-        let inherit = if policy.against.is_empty() { Vec::new() } else { always.map(file).collect() };
-        let value = match enabled {
-            "always" if !policy.against.is_empty() => "madvise",
-            "never" if !policy.advised.is_empty() => "madvise",
-            "never" | "madvise" if policy.against.is_empty() && !policy.wanting.is_empty() => "always",
-            other => other,
-        };
-        return Ok(Some(Wanted { enabled: value.to_owned(), inherit, now: true }));
+        let inherit = to.inherit.iter().map(file).collect();
+        return Ok(Some(Wanted { enabled: to.enabled, inherit, now: true }));
     }
     // What runs now is right: the next boot has to bring it too.
     let next = boot::thp(ask.host).map_err(|missing| missing.to_string())?;

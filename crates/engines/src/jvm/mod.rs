@@ -68,6 +68,7 @@ pub static KIND: Kind = Kind {
     start: Start { takes: Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
     often_small: true,
     asks_by: "-XX:+UseLargePages",
+    page_size_by: Some("-XX:LargePageSizeInBytes"),
     ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
     takes_page_size: |_| true,
     reads_folder: |process| {

@@ -11,6 +11,7 @@ mod log_block;
 mod log_lines;
 mod log_table;
 pub mod parameters;
+mod remedy;
 mod starter;
 
 use hugewise_host::capture::shape::Shape;
@@ -61,10 +62,8 @@ pub static KIND: Kind = Kind {
         "never or madvise in 19c, madvise in 23ai on UEK7 (Oracle Database 19c and 23ai installation guides for Linux)",
     ),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
-    ask: |_, must| {
-        let value = if must { "ONLY" } else { "TRUE" };
-        vec![format!("# in sqlplus / as sysdba: ALTER SYSTEM SET use_large_pages={value} SCOPE=SPFILE;")]
-    },
+    can_by: Some("sga_target instead of memory_target"),
+    ask: remedy::ask,
     logs,
     ..Kind::PLAIN
 };

@@ -64,6 +64,7 @@ pub static KIND: Kind = Kind {
     thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
+    page_size_by: Some("huge_page_size"),
     takes_page_size: remedy::takes_page_size,
     logs,
     reads_folder: |_| true,

@@ -30,6 +30,7 @@ pub static KIND: Kind = Kind {
     texts: &[("-mem-path", Shape::Path), ("mem-path", Shape::Path), ("memory-backend", Shape::Names)],
     log_format: Some(&log::FORMAT),
     asks_by: "a hugetlb memory backend",
+    page_size_by: Some("hugetlbsize= of its backend, or pagesize= of its hugetlbfs"),
     takes_page_size: |_| true,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[

@@ -1,6 +1,7 @@
 //! Where the boot mounts a hugetlbfs: lines of /etc/fstab, and mount units of systemd's.
 
 use hugewise_model::Observed;
+use hugewise_model::configuration::BootMount;
 use hugewise_model::host::HugetlbfsMount;
 
 use super::systemd::FOLDERS;
@@ -9,26 +10,32 @@ use crate::{Door, ParseError};
 /// What systemd mounts by a unit of its own, unless that is masked.
 const OF_SYSTEMD: &str = "/dev/hugepages";
 
-/// Folders on which the boot mounts a hugetlbfs: those of /etc/fstab, systemd's own, and of those that are mounted now the
-/// ones that a unit mounts. Denied where a file that counts is.
-pub fn read(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Observed<Vec<String>> {
+/// Each hugetlbfs that the boot mounts: those of /etc/fstab, systemd's own, and of those that are mounted now the ones that a
+/// unit mounts, with the options that they have now. Denied where a file that counts is.
+pub fn read(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Observed<Vec<BootMount>> {
     let named = door.parse("/etc/fstab", parse).or_else_absent(|| Observed::Known(Vec::new()));
-    named.and_then(|mut folders| {
-        if !is_masked(door, &unit_of(OF_SYSTEMD)) {
-            folders.push(OF_SYSTEMD.to_owned());
+    named.and_then(|mut mounts| {
+        // A line for the same folder takes its place (systemd-fstab-generator(8)).
+        let has = |mounts: &[BootMount], path: &str| {
+            mounts.iter().any(|mount| mount.path.trim_end_matches('/') == path.trim_end_matches('/'))
+        };
+        if !has(&mounts, OF_SYSTEMD) && !is_masked(door, &unit_of(OF_SYSTEMD)) {
+            mounts.push(BootMount { path: OF_SYSTEMD.to_owned(), options: String::new() });
         }
         for mount in mounted.known().into_iter().flatten() {
-            if folders.contains(&mount.path) || mount.path == OF_SYSTEMD {
+            if has(&mounts, &mount.path) || mount.path == OF_SYSTEMD {
                 continue;
             }
             match is_mounted_by_unit(door, &unit_of(&mount.path)) {
-                Observed::Known(true) => folders.push(mount.path.clone()),
+                Observed::Known(true) => {
+                    mounts.push(BootMount { path: mount.path.clone(), options: mount.options.clone() });
+                }
                 Observed::Known(false) | Observed::Absent => {}
                 Observed::Denied => return Observed::Denied,
                 Observed::Malformed(why) => return Observed::Malformed(why),
             }
         }
-        Observed::Known(folders)
+        Observed::Known(mounts)
     })
 }
 
@@ -80,22 +87,22 @@ fn is_mounted_by_unit(door: &mut Door<'_>, unit: &str) -> Observed<bool> {
     Observed::Known(false)
 }
 
-/// Folders of lines of the type hugetlbfs that are not `noauto` (fstab(5)).
+/// Lines of the type hugetlbfs that are not `noauto` (fstab(5)).
 ///
 /// # Errors
 /// None: a line that makes no sense mounts nothing.
-pub fn parse(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
+pub fn parse(bytes: &[u8]) -> Result<Vec<BootMount>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
-    let folder = |line: &str| {
+    let mount = |line: &str| {
         let mut fields = line.split_whitespace();
         let (device, folder, kind) = (fields.next()?, fields.next()?, fields.next()?);
         let options = fields.next().unwrap_or_default();
         let mounts =
             !device.starts_with('#') && kind == "hugetlbfs" && !options.split(',').any(|word| word == "noauto");
         // A space in a path is written so.
-        mounts.then(|| folder.replace("\\040", " "))
+        mounts.then(|| BootMount { path: folder.replace("\\040", " "), options: options.to_owned() })
     };
-    Ok(text.lines().filter_map(folder).collect())
+    Ok(text.lines().filter_map(mount).collect())
 }
 
 #[cfg(test)]
@@ -107,7 +114,8 @@ mod tests {
     fn lines_of_hugetlbfs_that_the_boot_mounts() {
         let text = "# nodev /off hugetlbfs defaults 0 0\n/dev/sda1 / ext4 defaults 0 1\nnodev /huge hugetlbfs pagesize=2M 0 0\n\
                     nodev /later hugetlbfs noauto,pagesize=1G 0 0\nnone\t/a\\040b\thugetlbfs\nshort line\n";
-        assert_eq!(parse(text.as_bytes()).unwrap(), ["/huge", "/a b"]);
+        let mount = |path: &str, options: &str| BootMount { path: path.into(), options: options.into() };
+        assert_eq!(parse(text.as_bytes()).unwrap(), [mount("/huge", "pagesize=2M"), mount("/a b", "")]);
     }
 
     fn mounted(folder: &str) -> Observed<Vec<HugetlbfsMount>> {
@@ -116,7 +124,8 @@ mod tests {
     }
 
     fn after_boot(source: &MapSource, folder: &str) -> Observed<Vec<String>> {
-        read(&mut Door::new(source), &mounted(folder))
+        let mounts = read(&mut Door::new(source), &mounted(folder));
+        mounts.map(|mounts| mounts.into_iter().map(|mount| mount.path).collect())
     }
 
     /// What `systemd-escape --path` of systemd 252 prints.

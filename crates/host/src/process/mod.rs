@@ -245,6 +245,7 @@ impl Reader<'_> {
             locked: status.locked,
             ipc_lock: status.ipc_lock,
             thp_enabled: status.thp_enabled,
+            nodes_allowed: status.nodes_allowed,
             memlock,
             cgroups,
             namespaces,

@@ -11,7 +11,7 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 
 /// The lines that are looked at.
-const KEYS: [&[u8]; 20] = [
+const KEYS: [&[u8]; 21] = [
     b"Name",
     b"PPid",
     b"Uid",
@@ -32,8 +32,9 @@ const KEYS: [&[u8]; 20] = [
     b"VmLck",
     b"CapEff",
     b"THP_enabled",
+    b"Mems_allowed_list",
 ];
-const LONGEST_KEY: usize = b"HugetlbPages".len();
+const LONGEST_KEY: usize = b"Mems_allowed_list".len();
 
 /// What of it concerns huge pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct Status {
     pub ptrace: Observed<bool>,
     /// `THP_enabled`.
     pub thp_enabled: Observed<bool>,
+    /// `Mems_allowed_list`: first and last node of each range.
+    pub nodes_allowed: Observed<Vec<(u32, u32)>>,
 }
 
 /// Which mappings can matter.
@@ -169,6 +172,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
                 "1" => status.thp_enabled = Observed::Known(true),
                 _ => return Err(wrong()),
             },
+            b"Mems_allowed_list" => status.nodes_allowed = Observed::Known(ranges(value).ok_or_else(wrong)?),
             _ => {}
         }
     }
@@ -189,6 +193,15 @@ fn real_and_effective(value: &str) -> Option<(u32, u32)> {
 
 fn numbers(value: &str) -> Option<Vec<u32>> {
     value.split_ascii_whitespace().map(|number| number.parse().ok()).collect()
+}
+
+/// `0-3,7`; a process that may use no node's memory has an empty list.
+fn ranges(value: &str) -> Option<Vec<(u32, u32)>> {
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => Some((first.parse().ok()?, last.parse().ok()?)),
+        None => part.parse().ok().map(|node| (node, node)),
+    };
+    value.split(',').filter(|part| !part.is_empty()).map(range).collect()
 }
 
 #[cfg(test)]
@@ -224,6 +237,20 @@ mod tests {
         assert_eq!(status.size, Observed::Absent);
         assert_eq!(status.hugetlb, Observed::Absent);
         assert_eq!(status.thp_enabled, Observed::Absent);
+    }
+
+    /// cpuset(7), "List format".
+    #[test]
+    fn nodes_that_a_process_may_use_are_ranges() {
+        let of = |list: &str| {
+            let text = format!("Name:\tx\nUid:\t0\t0\t0\t0\nMems_allowed_list:\t{list}\n");
+            parse(text.as_bytes()).map(|status| status.nodes_allowed)
+        };
+        assert_eq!(of("1"), Ok(Observed::Known(vec![(1, 1)])));
+        assert_eq!(of("0-3,7"), Ok(Observed::Known(vec![(0, 3), (7, 7)])));
+        assert_eq!(of(""), Ok(Observed::Known(Vec::new())));
+        assert!(of("0-x").is_err());
+        assert_eq!(parse(b"Name:\tx\nUid:\t0\t0\t0\t0\n").unwrap().nodes_allowed, Observed::Absent);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::labels::{LABELS, TEXT, at_the_edge, labelled};
 use crate::Checked;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
-use crate::view::cases::{headline, next, to_do, worst};
+use crate::view::cases::{headline, next, symptom as in_words, to_do, worst};
 
 /// The first three lines: what is wrong, what it costs, what to do next. Nothing where all is well.
 pub(super) fn first(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Case<'_>]) -> io::Result<()> {
@@ -74,7 +74,7 @@ fn in_short(screen: &mut Screen<'_>, case: &Case<'_>, on_top: bool, alone: bool)
     for symptom in symptoms {
         let code = Spans::new().add(symptom.level.into(), symptom.code.as_str());
         label.append(&code);
-        screen.flow(hang + 6, &label.add(Role::Text, &format!(" {}", symptom.short)))?;
+        screen.flow(hang + 6, &label.add(Role::Text, &format!(" {}", in_words(case.cause, symptom))))?;
         label = Spans::new().add(Role::Text, &" ".repeat(hang));
     }
     Ok(())

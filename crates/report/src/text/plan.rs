@@ -12,7 +12,7 @@ use super::labels::{LABELS, TEXT, labelled};
 use super::{closing, counted};
 use crate::formats::{shown_words, whose};
 use crate::palette::Role;
-use crate::screen::{Screen, Spans};
+use crate::screen::{Screen, Spans, columns};
 use crate::{Layout, Planned};
 
 pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
@@ -181,9 +181,24 @@ fn by_hand(screen: &mut Screen<'_>, instruction: &Instruction) -> io::Result<()>
         .add(role(instruction.risk), instruction.risk.as_str())
         .add(Role::Text, &format!("  {}{of}", instruction.title));
     screen.flow(LABELS, &heading)?;
-    instruction.text.lines().try_for_each(|line| {
-        let role = if line.trim_start().starts_with('#') { Role::Quiet } else { Role::Text };
-        screen.line(&Spans::from(" ".repeat(LABELS).as_str()).add(role, line))
+    instruction.text.lines().try_for_each(|line| match line.strip_prefix("# ") {
+        Some(words) => comment(screen, words),
+        None => {
+            let role = if line.starts_with('#') { Role::Quiet } else { Role::Text };
+            screen.line(&Spans::from(" ".repeat(LABELS).as_str()).add(role, line))
+        }
+    })
+}
+
+/// What is no command may be broken into lines, each a comment of its own; a line that can be copied stays whole.
+fn comment(screen: &mut Screen<'_>, words: &str) -> io::Result<()> {
+    let start = format!("{}# ", " ".repeat(LABELS));
+    let room = screen.width().saturating_sub(columns(&start)).max(1);
+    let lines = Spans::new().add(Role::Quiet, words).wrapped(room, 0);
+    lines.into_iter().try_for_each(|line| {
+        let mut whole = Spans::new().add(Role::Quiet, &start);
+        whole.append(&line);
+        screen.line(&whole)
     })
 }
 

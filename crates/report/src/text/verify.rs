@@ -31,8 +31,13 @@ pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write, layout: La
         screen.blank()?;
     }
     let mut last = Spans::new().add(role(verified.verdict), &verified.summary());
-    last.push(Role::Text, if verified.unread.is_empty() { ". Everything was read." } else { "." });
+    last.push(Role::Text, if is_complete(verified) { ". Everything was read." } else { "." });
     closing::end(screen, last, verified.host, verified.unread, false)
+}
+
+/// Whether nothing was there that could not be read, and what runs here was there to be read.
+fn is_complete(verified: &Verified<'_>) -> bool {
+    verified.unread.is_empty() && verified.host.processes.is_known()
 }
 
 fn instances(screen: &mut Screen<'_>, verified: &Verified<'_>) -> io::Result<()> {

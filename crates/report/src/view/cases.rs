@@ -21,18 +21,15 @@ pub(crate) fn worst<'a, 'b>(cases: &'b [Case<'a>]) -> Option<&'b Case<'a>> {
 
 /// What is wrong, in so many columns: the whole sentence where it fits, else the fact that matters.
 pub(crate) fn headline(finding: &Finding, room: usize) -> String {
-    if columns(&clean(&finding.summary)) <= room { finding.summary.clone() } else { briefly(finding) }
+    if columns(&clean(&finding.summary)) <= room { finding.summary.clone() } else { finding.briefly() }
 }
 
-/// The fact that matters, with the instance that it is about: `oracle PROD holds ...`.
-fn briefly(finding: &Finding) -> String {
-    let short = &finding.short;
-    match finding.instance.as_ref().map(ToString::to_string).filter(|title| !short.contains(title)) {
-        Some(title) => match short.strip_prefix("it ") {
-            Some(rest) => format!("{title} {rest}"),
-            None => format!("{title}: {short}"),
-        },
-        None => short.clone(),
+/// A symptom in a line below its cause: with its server where the cause names none.
+pub(crate) fn symptom(cause: &Finding, symptom: &Finding) -> String {
+    if symptom.instance.is_some() && cause.instance != symptom.instance {
+        symptom.briefly()
+    } else {
+        symptom.short.clone()
     }
 }
 
@@ -51,8 +48,8 @@ pub(crate) fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
     }
 }
 
-/// What is to be done, each thing once, in its order: for what warns, or where nothing does for what is worth a note. With
-/// everything that would help too, or without it where there is something better.
+/// What is to be done, each thing once, in its order: for what warns and what a plan does beside, or where nothing warns
+/// for what is worth a note. With everything that would help too, or without it where there is something better.
 pub(crate) fn to_do(checked: &Checked<'_>, everything: bool) -> Vec<String> {
     let worst = checked.assessment.findings.iter().map(|finding| finding.level).max();
     let least = worst.unwrap_or(Level::Info).min(Level::Warn);

@@ -6,7 +6,7 @@ use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_model::{Host, InstanceId, Level, Observed, Reason, Unread};
 
-use super::counted;
+use super::{cases, counted};
 use crate::Checked;
 
 /// Whether everything that is there was read, and every question that was asked of it has its answer.
@@ -19,7 +19,7 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
     let findings = &checked.assessment.findings;
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
-    let Some(worst) = findings.first() else {
+    let Some(worst) = cases::of(checked).first().map(|case| case.cause) else {
         return if is_complete(checked) {
             "Nothing wrong was found."
         } else {

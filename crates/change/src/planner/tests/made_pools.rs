@@ -206,6 +206,14 @@ fn put_second_node(world: &mut World<'_>) {
     };
     let small: String = meminfo.lines().filter(|line| line.ends_with("kB")).map(halved).collect();
     world.put(&format!("{}/meminfo", folder(1)), small);
+    // The kernel lets a process of the root cpuset use a node that comes.
+    for instance in world.look().instances {
+        for pid in instance.pids {
+            let file = format!("/proc/{pid}/status");
+            let status = world.text(&file).replace("Mems_allowed_list:\t0\n", "Mems_allowed_list:\t0-1\n");
+            world.put(&file, status);
+        }
+    }
     for size in ["2048", "1048576"] {
         for file in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
             world.put(&format!("{}/hugepages/hugepages-{size}kB/{file}", folder(1)), "0\n");

@@ -1,0 +1,116 @@
+//! Nodes that a server's cpuset keeps it to: the kernel grants a reservation only as far as free pages lie on those
+//! (mm/hugetlb.c, `allowed_mems_nr`), whatever the other nodes have.
+
+use hugewise_model::{Host, Instance, PageCount, PageSize};
+
+use super::start::Supply;
+use crate::{boot, demand};
+
+/// The nodes of a pool that a server may use; none where these are all.
+fn allowed(host: &Host, instance: &Instance, page: PageSize) -> Option<Vec<u32>> {
+    let ranges = host.process(instance.pid)?.nodes_allowed.known()?;
+    let pool = host.pool(page)?;
+    let may = |node: u32| ranges.iter().any(|(first, last)| (*first..=*last).contains(&node));
+    let nodes: Vec<u32> = pool.nodes.iter().map(|part| part.node).filter(|node| may(*node)).collect();
+    (nodes.len() < pool.nodes.len()).then_some(nodes)
+}
+
+/// What a server finds at a restart, as far as its nodes have it; true where they have less than the pool.
+pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, supply: Supply) -> (Supply, bool) {
+    let on_nodes = || {
+        let nodes = allowed(host, instance, page)?;
+        let parts = host.pool(page)?.nodes.iter().filter(|part| nodes.contains(&part.node));
+        let (mut free, mut taken) = (PageCount::ZERO, PageCount::ZERO);
+        for part in parts {
+            let left = part.free.get()?;
+            free = free + left;
+            taken = taken + part.total.get()?.saturating_sub(left);
+        }
+        // What it holds itself comes back with its stop, at most what is taken there.
+        Some((nodes, free + demand::held(instance, page).min(taken)))
+    };
+    narrow(supply, on_nodes())
+}
+
+/// The same after a boot: the kernel spreads a pool evenly over the nodes, but for what files set of each.
+pub(super) fn after_boot(host: &Host, instance: &Instance, page: PageSize, supply: Supply) -> (Supply, bool) {
+    let on_nodes = || {
+        let nodes = allowed(host, instance, page)?;
+        let pool = boot::pool_at_boot(host, page).ok()?;
+        let all = u64::try_from(host.pool(page)?.nodes.len()).ok()?;
+        let evenly = || Some(pool.total.get().checked_div(all)?.saturating_mul(u64::try_from(nodes.len()).ok()?));
+        let pages = if pool.nodes.is_empty() {
+            PageCount(evenly()?)
+        } else {
+            pool.nodes.iter().filter(|(node, _)| nodes.contains(node)).map(|(_, pages)| *pages).sum()
+        };
+        Some((nodes, pages))
+    };
+    narrow(supply, on_nodes())
+}
+
+fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, bool) {
+    match (supply, on_nodes) {
+        (Supply::Pages { pages, sure, .. }, Some((nodes, there))) if there < pages => {
+            let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
+            let note = match nodes.as_slice() {
+                [] => ": its cpuset allows it no node that has pages".to_owned(),
+                [one] => format!(" on node {one}, the only one that its cpuset allows"),
+                several => format!(" on nodes {}, which its cpuset allows", several.join(", ")),
+            };
+            (Supply::Pages { pages: there, sure: sure.min(there), note }, true)
+        }
+        (supply, _) => (supply, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::host::NodePool;
+    use hugewise_model::{Asked, Observed};
+
+    use crate::situation::{Moment, Obstacle, situation};
+    use crate::testing::{Case, all_huge, quiet, sysctl};
+
+    /// 160 pages on node 0, of which 48 are free, and 40 on node 1, none of them free: the server holds 152 of them.
+    fn uneven(allowed: &[(u32, u32)]) -> Case {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", hugewise_model::Bytes::from_mib(304))).asked = Asked::Must;
+        case.pool(200, 48);
+        let part = |node, total, free| NodePool {
+            node,
+            total: Observed::Known(hugewise_model::PageCount(total)),
+            free: Observed::Known(hugewise_model::PageCount(free)),
+            surplus: Observed::Known(hugewise_model::PageCount(0)),
+        };
+        case.pools()[0].nodes = vec![part(0, 160, 48), part(1, 40, 0)];
+        for process in case.processes() {
+            process.nodes_allowed = Observed::Known(allowed.to_vec());
+        }
+        case
+    }
+
+    fn words(case: &Case) -> [&'static str; 3] {
+        let situation = situation(&case.host, &case.instances);
+        let moments = situation.of(&case.instances[0]).unwrap();
+        Moment::ALL.map(|moment| moments.at(moment).standing.as_str())
+    }
+
+    /// mm/hugetlb.c, hugetlb_acct_memory(): more than the free pages of the allowed nodes is refused (ENOMEM).
+    #[test]
+    fn pages_of_other_nodes_are_no_use_to_a_server_in_a_cpuset() {
+        assert_eq!(words(&uneven(&[(0, 1)])), ["all", "all", "all"]);
+        let case = uneven(&[(1, 1)]);
+        // 40 on node 1 now, 100 of 200 after a boot that spreads them.
+        assert_eq!(words(&case), ["all", "does_not_start", "does_not_start"]);
+        let restart = situation(&case.host, &case.instances).of(&case.instances[0]).unwrap().restart.clone();
+        assert_eq!(restart.obstacle, Some(Obstacle::Nodes));
+        assert!(restart.why.as_deref().unwrap().contains("finds 40 on node 1"), "{restart:?}");
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|it| it.code.as_str() == "HW210").unwrap();
+        assert!(found.fix.iter().any(|line| line.contains("AllowedMemoryNodes=")), "{:?}", found.fix);
+        let mut larger = uneven(&[(1, 1)]);
+        larger.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "304")]);
+        assert_eq!(words(&larger), ["all", "does_not_start", "all"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether a server may be told to refuse a start without huge pages: one that is told so before they are there is down.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
+
+use super::Ask;
+use crate::chain;
+use crate::situation::{Moment, Obstacle, starting};
+use crate::sizing::Sized;
+
+/// Why a server is not told to insist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotYet {
+    /// No pages are planned for it.
+    Unplanned,
+    /// The pool does not have its pages, now or after the next boot.
+    Pages(PageSize),
+    /// Servers that are to have pages of another size hold some of these until their restart.
+    Held(PageCount, PageSize),
+    /// One page too few keeps it down, and its pages are not counted.
+    Estimate,
+    /// Another server may start first and take its pages.
+    Others(String),
+    /// The limit of its cgroup.
+    Cgroup,
+    /// The limit of its cgroup is not known.
+    CgroupUnknown,
+    /// It may not have System V huge pages, or that is not known.
+    Right,
+}
+
+impl fmt::Display for NotYet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unplanned => f.write_str("no pages are planned for it"),
+            Self::Pages(page) => write!(f, "its {page} pages are not there both now and after the next boot"),
+            Self::Held(pages, page) => {
+                write!(f, "servers that are to have pages of another size hold {pages} of {page} until their restart")
+            }
+            Self::Estimate => f.write_str("its pages are an estimate until it has said or mapped them"),
+            Self::Others(title) => write!(f, "{title} takes from the same pool, and no pages are planned for it"),
+            Self::Cgroup => f.write_str("the limit of its cgroup is too small"),
+            Self::CgroupUnknown => f.write_str("whether its cgroup has a limit is not known"),
+            Self::Right => f.write_str("it may not use System V huge pages yet, or that is not known"),
+        }
+    }
+}
+
+/// What the answer hangs on, looked up once for all servers of a host.
+pub struct Insist<'a> {
+    ask: Ask<'a>,
+    /// What is planned for each server.
+    sized: BTreeMap<InstanceId, &'a Sized>,
+    /// The first server of each page size that asks without being planned for.
+    unplanned: BTreeMap<PageSize, &'a Instance>,
+    /// What the pools are to be.
+    pools: BTreeMap<PageSize, PageCount>,
+}
+
+impl<'a> Insist<'a> {
+    /// For the servers that are asked about, and the pages that each pool is to have.
+    pub fn new(ask: Ask<'a>, pools: impl Iterator<Item = (PageSize, PageCount)>) -> Self {
+        let sized: BTreeMap<_, _> = ask.sized().map(|(instance, sized)| (instance.id(), sized)).collect();
+        let mut unplanned = BTreeMap::new();
+        for other in ask.instances.iter().filter(|other| !sized.contains_key(&other.id())) {
+            let start = starting(ask.host, other);
+            for demand in start.demands.iter().filter(|_| start.asks()) {
+                unplanned.entry(demand.page_size).or_insert(other);
+            }
+        }
+        Self { ask, sized, unplanned, pools: pools.collect() }
+    }
+
+    /// Whether a server may insist on the pages that are planned for it; `secured` where the pool of that size will have
+    /// them, now and after the next boot.
+    ///
+    /// # Errors
+    /// Why not, or not yet.
+    pub fn may(&self, instance: &Instance, secured: impl Fn(PageSize) -> bool) -> Result<(), NotYet> {
+        let host = self.ask.host;
+        let sized = self.sized.get(&instance.id()).ok_or(NotYet::Unplanned)?;
+        let page = sized.page_size;
+        if !secured(page) || self.ask.sizing.is_some_and(|sizing| sizing.refusal.is_some()) {
+            return Err(NotYet::Pages(page));
+        }
+        let all: PageCount = self.ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
+        let beyond = self.ask.held_until_restart(page);
+        if self.pools.get(&page).is_some_and(|pool| *pool < all + beyond) {
+            return Err(NotYet::Held(beyond, page));
+        }
+        // Other memory than it has now: how much of it there will be has to be seen first.
+        let other_memory = instance.asked != Asked::Cannot && starting(host, instance).asked == Asked::Cannot;
+        if other_memory || matches!(sized.source, DemandSource::Estimated { .. }) {
+            return Err(NotYet::Estimate);
+        }
+        if let Some(other) = self.unplanned.get(&page) {
+            return Err(NotYet::Others(other.title()));
+        }
+        let moments = self.ask.assessment.situation.of(instance);
+        let foretold = |obstacle| {
+            let at = |moment| moments.is_some_and(|it| it.at(moment).obstacle == Some(obstacle));
+            Moment::ALL.into_iter().any(at)
+        };
+        match self.ask.assessment.situation.limits().shortage(host, instance) {
+            Ok(None) if !foretold(Obstacle::Cgroup) => {}
+            Ok(_) => return Err(NotYet::Cgroup),
+            Err(_) => return Err(NotYet::CgroupUnknown),
+        }
+        let checked = instance.mechanism == Mechanism::SysvShm && instance.pid != 0;
+        if foretold(Obstacle::Right) || (checked && chain::sysv(host, instance).0 != LinkState::Ok) {
+            return Err(NotYet::Right);
+        }
+        Ok(())
+    }
+}
