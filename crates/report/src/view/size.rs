@@ -350,4 +350,31 @@ mod tests {
         let told = [0.000_01, 0.000_4, 0.021, 9.46].map(super::duration);
         assert_eq!(told, ["< 0.1 ms", "0.4 ms", "21 ms", "9.5 s"]);
     }
+
+    /// What is beyond the sum of the pools as sized may still be held or awaited by others: what --shrink would leave counts.
+    #[test]
+    fn what_shrink_gives_back_is_what_its_plan_would_give_back() {
+        use hugewise_advice::target::Goal;
+
+        use crate::samples;
+
+        let goal = |pages| Goal {
+            page_size: super::PageSize::MIB_2,
+            now: super::PageCount(20_000),
+            surplus: super::PageCount(0),
+            goal: super::PageCount(pages),
+            nodes: Vec::new(),
+            needed: super::PageCount(0),
+            not_now: None,
+            crowds: false,
+        };
+        samples::prod().sized(None, |report| {
+            for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {
+                let report = crate::SizeReport { planned: &[goal(20_000)], shrunk: &[goal(left)], ..*report };
+                let notes = super::kept_notes(&report);
+                assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");
+                assert!(said.is_none_or(|said| notes.concat().contains(said)), "{notes:?}");
+            }
+        });
+    }
 }
