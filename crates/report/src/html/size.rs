@@ -8,8 +8,8 @@ use super::{Extra, figure, page_with};
 use crate::SizeReport;
 use crate::chart::line::{Axis, LineChart, Point, Series};
 use crate::chart::{Caption, Spacing, Svg, Unit};
-use crate::text::size;
 use crate::view::apart;
+use crate::view::size;
 
 pub(crate) fn page(report: &SizeReport<'_>) -> String {
     let sizing = report.sizing;
@@ -20,14 +20,17 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             h1 { (headline(report)) }
         }
         @match report.request.memory {
-            Some(memory) => { p { "Planned for a host with " (memory) " of memory, its kernel and processor as here." } }
+            Some(memory) => { p { "Planned for " (size::planned_host(memory)) "." } }
             None => { (host(report.host)) }
         }
         @if let Some(refusal) = &sizing.refusal {
             article.finding.error {
                 p.head { span.error { "does not fit" } }
-                h3 { (refusal.short) " too little; all pools together can have " (refusal.largest_pools) }
-                ul { @for reason in &refusal.reasons { li { (clean(reason)) } } }
+                h3 { (size::shortage(refusal)) }
+                ul {
+                    @for reason in &refusal.reasons { li { (clean(reason)) } }
+                    @for line in size::wanted_lines(refusal) { li { (line) } }
+                }
             }
         } @else {
             section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools)))

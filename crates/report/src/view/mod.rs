@@ -10,6 +10,7 @@ pub(crate) mod closing;
 pub(crate) mod host;
 pub(crate) mod instances;
 pub(crate) mod nothing;
+pub(crate) mod size;
 pub(crate) mod standing;
 pub(crate) mod verify;
 

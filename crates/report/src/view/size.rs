@@ -1,0 +1,380 @@
+//! What `hugewise size` says: pages for each server, pools, what is left, what else is needed.
+
+use hugewise_advice::forecast::Basis;
+use hugewise_advice::situation::Moment;
+use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sizing};
+use hugewise_model::{Bytes, DemandSource, PageCount, PageSize};
+
+use crate::SizeReport;
+use crate::palette::Role;
+use crate::screen::Spans;
+use crate::table::{Cell, Column};
+
+const fn column(heading: &'static str, right: bool) -> Column {
+    Column { heading, short: heading, right, least: None }
+}
+
+fn text(text: impl std::fmt::Display) -> Cell {
+    Cell::new(Role::Text, text.to_string())
+}
+
+/// A value, or `?` where it is not known.
+fn maybe(value: Option<impl std::fmt::Display>) -> Cell {
+    value.map_or_else(|| Cell::new(Role::Quiet, "?"), text)
+}
+
+/// Columns of the servers.
+pub(crate) const INSTANCES: [Column; 6] = [
+    Column { heading: "instance", short: "instance", right: false, least: Some(12) },
+    column("pages", true),
+    column("of", true),
+    column("memory", true),
+    Column { heading: "found by", short: "found by", right: false, least: Some(9) },
+    Column { heading: "asks for them", short: "asks", right: false, least: None },
+];
+
+/// A row a server and page size.
+pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
+    let rows = sizing.instances.iter().flat_map(|sized| {
+        let asks = match sized.asks {
+            Some(true) => Cell::new(Role::Good, "yes"),
+            Some(false) => Cell::new(Role::Warn, "NO"),
+            None => Cell::new(Role::Warn, "unknown"),
+        };
+        let row = |name: String, pages: PageCount, page: PageSize, found, asks| {
+            let memory = pages.of(page);
+            vec![Cell::new(Role::Strong, name), text(pages), text(page), text(memory), text(source(found)), asks]
+        };
+        let first = row(sized.title(), sized.demand_pages, sized.page_size, sized.source, asks);
+        let beside = sized.beside.iter().map(|demand| {
+            let asks = Cell::new(Role::Text, "");
+            row(String::new(), demand.pages, demand.page_size, demand.source, asks)
+        });
+        std::iter::once(first).chain(beside.collect::<Vec<_>>())
+    });
+    rows.collect()
+}
+
+/// Servers that are sized for their next start and not as they run.
+pub(crate) fn next_start_notes(sizing: &Sizing) -> Vec<(String, &'static str)> {
+    let next = sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart);
+    let text = "its settings were changed since it started: all of this is of its memory as they make it";
+    next.map(|sized| (sized.title(), text)).collect()
+}
+
+fn source(source: DemandSource) -> String {
+    match source {
+        DemandSource::Engine => "the server's word".into(),
+        DemandSource::Measured => "its mappings".into(),
+        DemandSource::Estimated { error_percent: 0 } => "reckoned, exact".into(),
+        DemandSource::Estimated { error_percent } => format!("estimate, {error_percent} % off at most"),
+    }
+}
+
+/// Columns of the pools.
+pub(crate) const POOLS: [Column; 8] = [
+    Column { heading: "pool of", short: "pool", right: true, least: None },
+    column("node", true),
+    column("pages", true),
+    Column { heading: "of these to spare", short: "spare", right: true, least: None },
+    Column { heading: "held by others", short: "others", right: true, least: None },
+    column("now", true),
+    column("memory", true),
+    Column { heading: "room for them now", short: "room now", right: false, least: None },
+];
+
+/// What a plan leaves in a pool beyond what is needed.
+pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
+    let beyond = report.planned.iter().filter_map(|goal| {
+        let page = goal.page_size;
+        let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
+        let spare = goal.goal.saturating_sub(left.goal);
+        let stays = spare > PageCount::ZERO && goal.goal == goal.now;
+        stays.then(|| {
+            format!(
+                "the pool of {page} keeps its {} pages: hugewise plan --shrink looks for {spare} to give back",
+                goal.goal
+            )
+        })
+    });
+    beyond.collect()
+}
+
+/// A row a pool.
+pub(crate) fn pool_rows(pools: &[PoolTarget]) -> Vec<Vec<Cell>> {
+    let rows = pools.iter().map(|pool| {
+        vec![
+            Cell::new(Role::Strong, pool.page_size.to_string()),
+            text(pool.node.map_or_else(|| "-".to_owned(), |node| node.to_string())),
+            Cell::new(Role::Strong, pool.pages.to_string()),
+            text(pool.spare_pages),
+            text(pool.held_by_others),
+            maybe(pool.now),
+            text(pool.pages.of(pool.page_size)),
+            match pool.room_now {
+                Some(true) => Cell::new(Role::Good, "yes"),
+                Some(false) => Cell::new(Role::Warn, "no, soon after a boot"),
+                None => Cell::new(Role::Quiet, "?"),
+            },
+        ]
+    });
+    rows.collect()
+}
+
+/// The parts of the memory: the first field says how much and at how many sessions.
+pub(crate) fn budget_fields(budget: &Budget) -> Vec<Spans> {
+    let total = budget.total.map_or_else(|| "?".into(), |total| total.to_string());
+    let at = format!("at {}", sessions_of(budget.sessions));
+    let mut fields =
+        vec![Spans::new().add(Role::Strong, &format!("memory {total}")).add(Role::Text, &format!(" {at}:"))];
+    let parts = [
+        ("pools", Some(budget.pools)),
+        ("sessions", budget.sessions_private),
+        ("page tables", budget.page_tables),
+        ("other processes", budget.others),
+        ("kernel", budget.kernel),
+        ("watermarks", budget.watermarks),
+        ("kept for cache", Some(budget.floor)),
+    ];
+    for (name, amount) in parts {
+        if let Some(amount) = amount {
+            fields.push(Spans::new().add(Role::Quiet, name).add(Role::Text, &format!(" {amount}")));
+        }
+    }
+    if budget.short > Bytes::ZERO {
+        fields.push(Spans::new().add(Role::Error, &format!("missing {}", budget.short)));
+    } else if let Some(left) = budget.left {
+        fields.push(Spans::new().add(Role::Strong, &format!("left {left}")));
+    }
+    fields
+}
+
+/// Columns of the page sizes beside each other.
+pub(crate) const CHOICES: [Column; 6] = [
+    Column { heading: "all on pages of", short: "all on", right: true, least: None },
+    column("pages", true),
+    Column { heading: "lost to rounding", short: "rounding", right: true, least: None },
+    Column { heading: "page tables at the most", short: "tables", right: true, least: None },
+    Column { heading: "TLB reach", short: "TLB reach", right: true, least: None },
+    column("plan", false),
+];
+
+/// A row a page size.
+pub(crate) fn choice_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
+    let rows = sizing.choices.iter().map(|row| {
+        vec![
+            text(row.page_size),
+            maybe(row.pages),
+            maybe(row.waste),
+            text(row.page_tables_at_max),
+            maybe(row.tlb_reach),
+            if row.chosen { Cell::new(Role::Good, "chosen") } else { Cell::new(Role::Quiet, "-") },
+        ]
+    });
+    rows.collect()
+}
+
+/// Columns of the forecast.
+pub(crate) const FORECAST: [Column; 5] = [
+    column("sessions", true),
+    column("pages of", true),
+    column("page tables", true),
+    column("a log-in", true),
+    column("memory left", true),
+];
+
+/// What a reader of the forecast has to know of numbers that rest on a few sessions.
+pub(crate) fn few_note(sizing: &Sizing) -> Option<String> {
+    let rows = sizing.forecast.iter().filter(|row| !row.basis.is_broad() && row.page_tables_most > row.page_tables);
+    let row = rows.max_by_key(|row| row.sessions)?;
+    let Basis::Measured(few) = row.basis else { return None };
+    Some(format!(
+        "On pages of {} the forecast rests on {} that {} now; were {} to touch all of the memory: {} at most.",
+        row.page_size,
+        sessions_of(few),
+        if few == 1 { "runs" } else { "run" },
+        sessions_of(row.sessions),
+        row.page_tables_most
+    ))
+}
+
+/// What a reader of the forecast has to know of pages whose tables sessions may share.
+pub(crate) fn forecast_note(sizing: &Sizing) -> Option<String> {
+    let apart = |row: &&ForecastRow| row.page_tables_least < row.page_tables;
+    let row = sizing.forecast.iter().filter(apart).max_by_key(|row| row.sessions)?;
+    let ForecastRow { page_size, page_tables, page_tables_least, sessions, .. } = row;
+    Some(format!(
+        "On pages of {page_size} sessions share tables where they map a segment at one address, forked or by their own \
+         choice: then {} of them have {page_tables_least}. {page_tables} is the average of addresses that the kernel chooses.",
+        PageCount(*sessions)
+    ))
+}
+
+/// A row a number of sessions and page size.
+pub(crate) fn forecast_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
+    let mut before = None;
+    let rows = sizing.forecast.iter().map(|row| {
+        let again = before.replace(row.sessions) == Some(row.sessions);
+        let most = if row.configured_max { "max " } else { "" };
+        let sessions = if again { String::new() } else { format!("{most}{}", PageCount(row.sessions)) };
+        let left = match row.memory_left {
+            Some(Bytes::ZERO) => Cell::new(Role::Error, "none"),
+            left => maybe(left),
+        };
+        vec![
+            Cell::new(Role::Strong, sessions),
+            text(row.page_size),
+            text(row.page_tables),
+            row.login_seconds.map_or_else(|| Cell::new(Role::Quiet, "-"), |seconds| text(duration(seconds))),
+            left,
+        ]
+    });
+    rows.collect()
+}
+
+/// `1.4 s`, `21 ms`, `0.3 ms`.
+fn duration(seconds: f64) -> String {
+    match seconds * 1000.0 {
+        thousandths if thousandths >= 1000.0 => format!("{seconds:.1} s"),
+        thousandths if thousandths >= 10.0 => format!("{thousandths:.0} ms"),
+        thousandths if thousandths >= 0.1 => format!("{thousandths:.1} ms"),
+        _ => "< 0.1 ms".into(),
+    }
+}
+
+/// The kernel's defaults for System V memory are a little below 2^64, which is no limit.
+const NO_LIMIT: Bytes = Bytes(1 << 60);
+
+/// The limits that matter, a line each; then those that the kernel does not check, by the reason.
+pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
+    let mut said = Vec::new();
+    let limits = &sizing.limits;
+    let memory = |bytes: Bytes| if bytes >= NO_LIMIT { "unlimited".into() } else { bytes.to_string() };
+    let pages = |pages: u64| {
+        if Bytes(pages) >= NO_LIMIT { "unlimited".into() } else { format!("{} pages", PageCount(pages)) }
+    };
+    let group = |group: u32| format!("group {group}");
+    let lines = [
+        line("memlock", &limits.memlock, memory),
+        line("shmmax", &limits.shmmax, memory),
+        line("shmall", &limits.shmall_pages, pages),
+        line("hugetlb_shm_group", &limits.hugetlb_shm_group, group),
+        line("CommitLimit", &limits.commit_limit, memory),
+    ];
+    let mut unchecked: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for limit in &lines {
+        let why = match limit.checked {
+            Some(false) => Some("not checked  "),
+            None if limit.needed.is_none() => Some("not known whether checked  "),
+            _ => None,
+        };
+        if let Some(why) = why {
+            match unchecked.iter_mut().find(|(_, evidence, _)| *evidence == limit.evidence) {
+                Some((_, _, names)) => names.push(limit.name),
+                None => unchecked.push((why, limit.evidence, vec![limit.name])),
+            }
+            continue;
+        }
+        let (role, verdict) = match limit.enough {
+            Some(true) => (Role::Good, "enough"),
+            Some(false) => (Role::Error, "NOT enough"),
+            None => (Role::Quiet, "not known whether that is enough"),
+        };
+        let needed = limit.needed.as_deref().unwrap_or("?");
+        let now = limit.now.as_deref().unwrap_or("?");
+        let asks = if limit.checked.is_none() { ", perhaps not checked" } else { "" };
+        let spans = Spans::new()
+            .add(Role::Strong, limit.name)
+            .add(Role::Text, &format!("  {needed} needed, {now} now: "))
+            .add(role, verdict)
+            .add(Role::Text, asks)
+            .add(Role::Quiet, &format!(" ({})", limit.evidence));
+        said.push(spans);
+    }
+    for (why, evidence, names) in unchecked {
+        let spans = Spans::new().add(Role::Quiet, why).add(Role::Text, &names.join(", "));
+        said.push(spans.add(Role::Quiet, &format!(" ({evidence})")));
+    }
+    said
+}
+
+/// `1 session`, `1,000 sessions`.
+pub(crate) fn sessions_of(number: u64) -> String {
+    format!("{} {}", PageCount(number), if number == 1 { "session" } else { "sessions" })
+}
+
+/// A limit in words.
+struct LimitLine<'a> {
+    name: &'static str,
+    needed: Option<String>,
+    now: Option<String>,
+    enough: Option<bool>,
+    checked: Option<bool>,
+    evidence: &'a str,
+}
+
+fn line<'a, T: Copy>(name: &'static str, limit: &'a LimitNeed<T>, shown: impl Fn(T) -> String) -> LimitLine<'a> {
+    LimitLine {
+        name,
+        needed: limit.needed.map(&shown),
+        now: limit.now.map(&shown),
+        enough: limit.enough,
+        checked: limit.checked,
+        evidence: &limit.evidence,
+    }
+}
+/// How much is missing where the pools do not fit.
+pub(crate) fn shortage(refusal: &Refusal) -> String {
+    format!("{} too little; all pools together can have {}", refusal.short, refusal.largest_pools)
+}
+
+/// What was wanted of each pool that does not fit, a line each.
+pub(crate) fn wanted_lines(refusal: &Refusal) -> Vec<String> {
+    let line = |pool: &PoolTarget| {
+        let node = pool.node.map(|node| format!(" on node {node}")).unwrap_or_default();
+        let most = refusal.most_pages(pool.page_size);
+        format!("wanted {} pages of {}{node}; at most {most}, were they the only pool", pool.pages, pool.page_size)
+    };
+    refusal.wanted.iter().map(line).collect()
+}
+
+/// The host that memory was given for, in words.
+pub(crate) fn planned_host(memory: Bytes) -> String {
+    format!("a host with {memory} of memory, its kernel and processor as here")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn log_ins_are_told_in_units_that_people_use() {
+        let told = [0.000_01, 0.000_4, 0.021, 9.46].map(super::duration);
+        assert_eq!(told, ["< 0.1 ms", "0.4 ms", "21 ms", "9.5 s"]);
+    }
+
+    /// What is beyond the sum of the pools as sized may still be held or awaited by others: what --shrink would leave counts.
+    #[test]
+    fn what_shrink_gives_back_is_what_its_plan_would_give_back() {
+        use hugewise_advice::target::Goal;
+
+        use crate::samples;
+
+        let goal = |pages| Goal {
+            page_size: super::PageSize::MIB_2,
+            now: super::PageCount(20_000),
+            surplus: super::PageCount(0),
+            goal: super::PageCount(pages),
+            nodes: Vec::new(),
+            needed: super::PageCount(0),
+            not_now: None,
+            crowds: false,
+        };
+        samples::prod().sized(None, |report| {
+            for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {
+                let report = crate::SizeReport { planned: &[goal(20_000)], shrunk: &[goal(left)], ..*report };
+                let notes = super::kept_notes(&report);
+                assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");
+                assert!(said.is_none_or(|said| notes.concat().contains(said)), "{notes:?}");
+            }
+        });
+    }
+}
