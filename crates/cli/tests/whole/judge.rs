@@ -15,7 +15,7 @@ use hugewise_model::{Host, Instance, Level, PageSize};
 use crate::draw::{Wish, wants};
 use crate::kernel::{GIB_1, MIB_2};
 use crate::orders;
-use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
+use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, Settings, State};
 use crate::world::{Moments, World, unit_of};
 
 /// What is found on a host.
@@ -99,6 +99,24 @@ fn has_other_page(world: &World, at: usize) -> bool {
     world.settings(server).page != server.running.page
 }
 
+/// Whether a pool that is a little larger or smaller makes another outlook of it.
+fn decided_by_few(world: &World, at: usize, place: usize, truth: State, error: i64) -> bool {
+    [-error, error].into_iter().any(|by| {
+        let then = match place {
+            // What it holds itself is to be had again, less a few.
+            1 => Some(world.restarted_off_by(at, by)),
+            _ => world.with_pools_off_by(by).moments().get(&at).map(|it| it.all()[place].1),
+        };
+        then.is_some_and(|then| then != truth)
+    })
+}
+
+/// Whether its pages of 1 GiB are asked for by a file, when memory may be in pieces, and not on the command line.
+fn comes_late(world: &World, settings: &Settings) -> bool {
+    let asked = |text: &String| text.contains("hugepages-1048576kB/nr_hugepages");
+    settings.page == Some(GIB_1) && world.files.values().any(asked)
+}
+
 /// Whether a server raises the pool itself at its start.
 fn raises(world: &World, at: usize) -> bool {
     world.settings(&world.servers[at]).policy == Policy::Raises
@@ -150,7 +168,11 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             // What another raises a pool to is there for this one too, and nobody can count on it.
             let raised = place == 2 && moments.keys().any(|other| other != at && raises(world, *other));
             let raised = raised && truth > rank_of(foretold);
-            if place > 0 && (within || parts || beside || raised) {
+            // To say that it cannot be told is right where a page or two decide, and of large pages that are asked for late.
+            let unknown = foretold == "unknown" && place > 0;
+            let open = unknown
+                && (decided_by_few(world, *at, place, truth, error) || (place == 2 && comes_late(world, &settings)));
+            if open || (place > 0 && (within || parts || beside || raised)) {
                 continue;
             }
             let without = matches!(settings.policy, Policy::Off | Policy::Automatic);

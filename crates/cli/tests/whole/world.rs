@@ -170,11 +170,23 @@ impl World {
         then
     }
 
+    /// How a server stands after its own restart with pools that are some pages larger or smaller by then.
+    pub(crate) fn restarted_off_by(&self, at: usize, pages: i64) -> State {
+        self.clone().restart_with(at, pages)
+    }
+
     /// Restarts a server.
     pub(crate) fn restart(&mut self, at: usize) -> State {
+        self.restart_with(at, 0)
+    }
+
+    fn restart_with(&mut self, at: usize, off_by: i64) -> State {
         let settings = self.settings(&self.servers[at]);
         let mut server = self.servers[at].clone();
         server.stop(&mut self.kernel);
+        if off_by != 0 {
+            self.kernel.adjust(off_by);
+        }
         server.unlimited = self.is_unlimited(&server);
         let state = server.start(&mut self.kernel, &settings);
         self.servers[at] = server;
