@@ -124,7 +124,9 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     if ask.options.keep_partial {
         return Err("its pool may fall short, and the rest is done all the same".into());
     }
-    if !pools_at_boot::is_secured(draft, page) {
+    // No pages are planned there for one that was found to keep its own size.
+    let keeps = ask.unmoved.contains(&instance.id()) && demand::page_size(ask.host, instance) != Some(page);
+    if keeps || !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
     }
     let targets = ask.targets().iter().filter(|target| target.page_size == page);
