@@ -66,7 +66,8 @@ pub fn crowding(host: &Host) -> Result<Option<Crowding>, Missing> {
         return Ok(None);
     }
     let memory = *known(&host.memory.total, "/proc/meminfo MemTotal")?;
-    let lives_with: Bytes = pools.iter().filter_map(hugewise_model::Pool::memory).sum();
+    // Pools beyond memory are nothing that a host lives with.
+    let lives_with = pools.iter().filter_map(hugewise_model::Pool::memory).sum::<Bytes>().min(memory);
     if asked <= demand::largest_pools(memory) || asked <= lives_with {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
 
+use crate::rules::shm_limits;
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, cause, demand};
@@ -29,6 +30,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let restart = &moments.restart;
     let fails = restart.standing == Standing::DoesNotStart;
     if !moments.loses_at_restart() || !is_told(facts, instance, fails)? {
+        return Ok(None);
+    }
+    // Of limits that are too low for what is there already, HW304 speaks.
+    if restart.obstacle == Some(Obstacle::Segments) && !shm_limits::look(facts)?.is_empty() {
         return Ok(None);
     }
     let why = restart.why.clone().unwrap_or_default();

@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
-fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let settings = &facts.host.kernel_settings;
     let sysv: Vec<_> = facts.instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm).collect();
     let segments = || {

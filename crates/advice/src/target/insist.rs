@@ -7,7 +7,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
 
 use super::Ask;
-use crate::chain;
+use crate::{chain, demand};
 use crate::situation::{Moment, Obstacle, starting};
 use crate::sizing::Sized;
 
@@ -83,7 +83,9 @@ impl<'a> Insist<'a> {
         let host = self.ask.host;
         let sized = self.sized.get(&instance.id()).ok_or(NotYet::Unplanned)?;
         let page = sized.page_size;
-        if !secured(page) || self.ask.sizing.is_some_and(|sizing| sizing.refusal.is_some()) {
+        // No pages are planned there for one that was found to keep its own size.
+        let keeps = self.ask.unmoved.contains(&instance.id()) && demand::page_size(host, instance) != Some(page);
+        if keeps || !secured(page) || self.ask.sizing.is_some_and(|sizing| sizing.refusal.is_some()) {
             return Err(NotYet::Pages(page));
         }
         let all: PageCount = self.ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();

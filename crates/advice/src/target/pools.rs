@@ -133,7 +133,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let now = total.saturating_sub(surplus);
     let committed = pool.committed().ok_or("free_hugepages or resv_hugepages is not known")?;
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
-    let target: PageCount = targets.iter().map(|target| target.pages).sum();
+    let target = without_unmoved(ask, page, targets.iter().map(|target| target.pages).sum());
     let needed = target.max(committed.saturating_sub(surplus));
     // Pages on demand that the next boot does not bring are nothing to rely on.
     let on_demand = pool.overcommit.get().unwrap_or_default();
@@ -149,6 +149,25 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
     Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, crowds: false })
+}
+
+/// What is planned without the pages of servers that insist on another size, go on to do so, and that nobody named: once they
+/// are well there, nothing is planned for them here.
+fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCount {
+    let stays = |instance: &Instance| {
+        let named = super::is_named(ask.instances, instance, ask.wish.names);
+        instance.asked == Asked::Must && ask.unmoved.contains(&instance.id()) && !named
+    };
+    let of_page = || ask.sized().filter(|(_, sized)| sized.page_size == page);
+    let all: PageCount = of_page().map(|(_, sized)| sized.demand_pages).sum();
+    let moved: PageCount = of_page().filter(|(it, _)| !stays(it)).map(|(_, sized)| sized.demand_pages).sum();
+    if moved == all {
+        return target;
+    }
+    // The rest keeps its part of what stays free.
+    let part = u128::from(target.get()) * u128::from(moved.get());
+    let part = part.div_ceil(u128::from(all.get().max(1)));
+    PageCount(u64::try_from(part).unwrap_or(u64::MAX))
 }
 
 /// Whether somebody lacks pages of that size.

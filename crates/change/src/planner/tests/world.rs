@@ -336,7 +336,7 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
         plan.instructions.iter().any(|it| it.title.starts_with("restart ")) || !after.restarted.is_empty();
     // What the next boot brings is not the plan's affair where nobody asked for that, or where it says that it is not.
     let left = plan.warnings.iter().any(|warning| warning.contains("next boot"));
-    let asked_for = |it: &String| (options.boot && !left) || !it.starts_with("HW603");
+    let asked_for = |it: &String| (options.boot && !left) || !(it.starts_with("HW603") || it.starts_with("HW604"));
     let new = new_errors(&errors_before, &seen).into_iter().filter(|it| !(it.starts_with("HW209") && restart_promised));
     let new = new.filter(asked_for);
     problems.extend(new.map(|code| format!("the plan makes an error: {code}")));
