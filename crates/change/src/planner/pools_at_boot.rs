@@ -1,4 +1,4 @@
-//! Pools of the next boot: sysctl.d for the default page size, tmpfiles.d for other sizes and for nodes, and the
+//! Pools of the next boot: sysctl.d for the size that is the default now and then, tmpfiles.d for others and for nodes, and the
 //! kernel's command line where pages have to be reserved before memory is in use.
 
 use hugewise_advice::words::pool_file;
@@ -13,7 +13,10 @@ use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
 use super::{Ask, ours};
-use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
+use crate::plan::{Change, FileChange, PoolAtBoot, Risk, Step, When};
+
+/// Pages of the default size.
+const SETTING: &str = "/proc/sys/vm/nr_hugepages";
 
 /// A pool that the next boot has to be told of.
 struct Due {
@@ -23,6 +26,7 @@ struct Due {
 }
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let misread = if ask.options.boot { without_misread(ask, draft) } else { None };
     let mut due = Vec::new();
     for at in 0..draft.pools.len() {
         let Some(goal) = draft.pools.get(at).cloned() else { continue };
@@ -48,11 +52,11 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             due.push(Due { goal, pages });
         }
     }
-    if due.is_empty() {
+    if due.is_empty() && misread.is_none() {
         return;
     }
     let entry = command_line(ask, draft, &due);
-    files(ask, draft, &due, entry.as_ref());
+    files(ask, draft, &due, entry.as_ref(), misread);
     let settled = |draft: &Draft<'_>, due: &Due| {
         let steps = steps(ask, &draft.after, entry.as_ref(), due.goal.page_size).unwrap_or_default();
         steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
@@ -68,6 +72,27 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     carry(ask, draft);
+}
+
+/// Whether `vm.nr_hugepages` counts pages of one size now and at the next boot.
+fn default_stays(ask: &Ask<'_>) -> bool {
+    boot::default_size(ask.host) == ask.host.default_huge_page.get()
+}
+
+/// Whether settings of /proc/sys mean pages of this size now and at the next boot too. Otherwise its own files are written:
+/// they mean it whatever the default is.
+pub(super) fn is_default(ask: &Ask<'_>, page: PageSize) -> bool {
+    default_stays(ask) && ask.host.default_huge_page.get() == Some(page)
+}
+
+/// Takes `vm.nr_hugepages` out of a file of ours where the next boot counts pages of another size by it than the one that it
+/// was written for.
+fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) -> Option<FileChange> {
+    if default_stays(ask) {
+        return None;
+    }
+    let text = ours::sysctl_without(&draft.after, ours::SYSCTL_POOL, "vm.nr_hugepages")?;
+    draft.write(ours::SYSCTL_POOL, &text)
 }
 
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
@@ -144,7 +169,13 @@ fn uneven(goal: &Goal) -> Vec<(u32, PageCount)> {
 }
 
 /// Files for the pools that the command line does not bring.
-fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootEntry>) {
+fn files(
+    ask: &Ask<'_>,
+    draft: &mut Draft<'_>,
+    due: &[Due],
+    entry: Option<&BootEntry>,
+    misread: Option<FileChange>,
+) {
     let mut settings = Vec::new();
     let mut writes: Vec<(String, String)> = Vec::new();
     let mut lines = Vec::new();
@@ -157,17 +188,18 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         lines.push(format!("{} pages of {page}", due.pages));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
-        if ask.host.default_huge_page.get() == Some(page) {
+        let by_setting = is_default(ask, page);
+        if by_setting {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
-            // tmpfiles.d comes after sysctl.d: a line there has to say the same.
-            let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
-            let of_pool = |path: &&str| there.iter().any(|write| write.path == **path);
-            let paths = [own_file.as_str(), "/proc/sys/vm/nr_hugepages"];
-            writes.extend(
-                paths.iter().copied().filter(|path| of_pool(path)).map(|path| (path.to_owned(), value.clone())),
-            );
-        } else {
-            writes.push((own_file, value));
+        }
+        // tmpfiles.d comes after sysctl.d: a line there has to say the same.
+        let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
+        let is_written = |path: &str| there.iter().any(|write| write.path == path);
+        if !by_setting || is_written(&own_file) {
+            writes.push((own_file, value.clone()));
+        }
+        if boot::default_size(ask.host) == Some(page) && is_written(SETTING) {
+            writes.push((SETTING.to_owned(), value));
         }
         let kib = page.bytes().get() >> 10;
         writes.extend(uneven(&due.goal).into_iter().map(|(node, pages)| {
@@ -175,11 +207,19 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             (file, pages.get().to_string())
         }));
     }
-    if lines.is_empty() {
+    if lines.is_empty() && misread.is_none() {
         return;
     }
-    let why = "what is set at run time is gone after a reboot".to_owned();
-    let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
+    let mut why = "what is set at run time is gone after a reboot".to_owned();
+    let mut title = format!("{} at each boot", lines.join(", "));
+    if let (Some(_), Some(page)) = (&misread, boot::default_size(ask.host)) {
+        why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
+        if lines.is_empty() {
+            title = format!("no pages of {page} at each boot by a number that was meant for others");
+        }
+    }
+    let mut step = Step::new("pools-boot", title, Risk::Safe, why);
+    step.changes.extend(misread.map(Change::from));
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
             Ok(text) => step.changes.extend(draft.write(ours::SYSCTL_POOL, &text).map(Change::from)),

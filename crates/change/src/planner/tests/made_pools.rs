@@ -35,6 +35,45 @@ fn a_file_that_sorts_before_ours_is_overruled() {
     assert!(lines.ends_with("w /proc/sys/vm/nr_hugepages - - - - 537\n"), "{lines}");
 }
 
+/// `vm.nr_hugepages` counts pages of the default size, and `default_hugepagesz=` of the next boot changes that.
+#[test]
+fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() {
+    const GIB_BY_DEFAULT: &str = "default_hugepagesz=1G hugepagesz=1G hugepages=2";
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.put_grub(GIB_BY_DEFAULT);
+    let (options, request) = defaults();
+    let (plan, after) = holds("another default", &world, &options, &request);
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    assert!(lines.ends_with("\nw /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 540\n"), "{lines}");
+    assert!(!shown(&plan).contains("sysctl.d"), "{}", shown(&plan));
+    let pages = |world: &World<'_>| (world.pages_after_boot(PageSize::MIB_2), world.pages_after_boot(PageSize::GIB_1));
+    assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
+
+    // A file of ours of the days of the other default is not left to ask for 540 pages of 1 GiB.
+    let mut world = World::new(&*base);
+    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.put(
+        "/etc/sysctl.d/zz-hugewise-pool.conf",
+        "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 540\n",
+    );
+    world.put_grub(GIB_BY_DEFAULT);
+    let (_, after) = holds("a file of another default", &world, &options, &request);
+    assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
+}
+
+#[test]
+fn pages_on_demand_of_a_size_that_is_the_default_until_the_boot_stand_in_its_own_file() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("default_hugepagesz=1G");
+    let overcommit = vec![(PageSize::MIB_2, PageCount(64))];
+    let (plan, _) = holds("on demand", &world, &Options { overcommit, ..Options::default() }, &Request::default());
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf");
+    assert!(lines.ends_with("hugepages-2048kB/nr_overcommit_hugepages - - - - 64\n"), "{lines}");
+}
+
 #[test]
 fn somebody_elses_file_of_our_name_is_left_alone() {
     let base = source("no-pool-postgresql");
