@@ -3,6 +3,7 @@
 //! A restart is reckoned for each server alone: the others go on holding what they hold, and take what they have yet to
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
+mod claim;
 mod start;
 mod startup;
 
@@ -10,11 +11,12 @@ use std::collections::BTreeMap;
 
 use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
+use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
 
 use crate::standing::{Standing, standing};
 use crate::{boot, demand, stranger};
 
+pub use claim::{Claim, to_come};
 use start::Supply;
 pub use start::starting;
 
@@ -131,6 +133,8 @@ pub struct Situation {
     shares: BTreeMap<InstanceId, demand::Share>,
     /// What they want together, by page size.
     wants: BTreeMap<PageSize, PageCount>,
+    /// What they will have of each pool.
+    claims: BTreeMap<PageSize, Claim>,
 }
 
 impl Situation {
@@ -147,6 +151,11 @@ impl Situation {
     /// Pages that servers which ask for them want beyond those that they hold.
     pub fn wanted(&self, page: PageSize) -> PageCount {
         self.wants.get(&page).copied().unwrap_or_default()
+    }
+
+    /// What servers have of a pool and ask for at their next start; none where the pool's counts are not known.
+    pub fn claim(&self, page: PageSize) -> Option<&Claim> {
+        self.claims.get(&page)
     }
 
     /// Whether a pool has not enough for this server and all that ask.
@@ -197,7 +206,8 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let sum = wants.entry(share.page_size).or_default();
         *sum = *sum + share.wants;
     }
-    Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants }
+    let shares = shares.into_iter().map(|share| (share.instance.clone(), share)).collect();
+    Situation { of, shares, wants, claims: claim::claims(host, instances) }
 }
 
 fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
@@ -274,7 +284,7 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
         () => String::new(),
     };
-    Supply::Pages { pages: room.saturating_sub(others), note }
+    Supply::Pages { pages: room.saturating_sub(others), note, perhaps: None }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -294,6 +304,8 @@ struct Asking {
     pages: PageCount,
     /// Takes what there is where that is not enough.
     takes_part: bool,
+    /// Whether it is known to ask: of a server whose settings were not read, what it needs now may be what it asks for.
+    is_sure: bool,
 }
 
 /// Up to so many servers every order of their starts is looked at.
@@ -307,14 +319,18 @@ impl Boot {
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
-            if !start.asks() || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
+            let is_sure = start.asked != Asked::Unknown;
+            let asks = !is_sure || start.asks();
+            if !asks || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
                 continue;
             }
-            for demand in &start.demands {
+            let now = if is_sure { None } else { claim::of_unread(host, instance) };
+            for demand in start.demands.iter().chain(&now) {
                 asking.entry(demand.page_size).or_default().push(Asking {
                     of: instance.id(),
                     pages: demand.pages,
                     takes_part: start::takes_part(instance, &start),
+                    is_sure,
                 });
             }
         }
@@ -360,18 +376,23 @@ impl Boot {
             }
         };
         let own = instance.id();
-        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let all = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let others: Vec<&Asking> = all.iter().filter(|one| one.of != own).collect();
+        let perhaps = pool.saturating_sub(most_taken(&others, *pool));
+        let unread = others.iter().find(|one| !one.is_sure);
+        let perhaps = unread.map(|one| (perhaps, format!("what {} asks for at the boot is not known", one.of)));
+        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure || one.of == own).collect();
+        let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
-        if all <= *pool || !asking.iter().any(|one| one.of != own) {
-            return Supply::Pages { pages: *pool, note: format!(" ({place})") };
+        if all <= *pool || others.is_empty() {
+            return Supply::Pages { pages: *pool, note: format!(" ({place})"), perhaps };
         }
-        let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
         let pages = pool.saturating_sub(most_taken(&others, *pool));
         let note = format!(
             " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
             asking.len()
         );
-        Supply::Pages { pages, note }
+        Supply::Pages { pages, note, perhaps }
     }
 }
 

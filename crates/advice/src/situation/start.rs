@@ -17,6 +17,8 @@ pub(super) enum Supply {
         pages: PageCount,
         /// What there is to say of them, to follow their number.
         note: String,
+        /// The same if others take what nobody knows whether they ask for, and who that is; none where there are no such.
+        perhaps: Option<(PageCount, String)>,
     },
     /// There is no such pool, for this reason.
     None(String),
@@ -114,7 +116,7 @@ pub(super) fn outlook(
                 short = short.or(Some(why));
                 continue;
             }
-            Supply::Pages { pages, note } if pages < demand.pages => {
+            Supply::Pages { pages, note, .. } if pages < demand.pages => {
                 there = there + pages;
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
@@ -126,6 +128,9 @@ pub(super) fn outlook(
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
                     if takes { pages } else { PageCount::ZERO }
                 }
+            }
+            Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
+                return unknown(format!("{why}: that may leave {pages} of the {} pages of {page} needed", demand.pages));
             }
             Supply::Pages { .. } => demand.pages,
         };
