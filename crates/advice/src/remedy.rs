@@ -116,7 +116,8 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         Remedy::KeepAtBoot(page) => {
             let is_set =
                 |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, &assessment.target, it).is_some();
-            all.iter().any(|it| is_set(it) || **it == Remedy::GiveBack(*page))
+            let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
+            all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
         _ => false,
     };

@@ -6,6 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
+use crate::situation::to_come;
 use crate::{boot, demand};
 
 /// What a pool is to be.
@@ -165,6 +166,7 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
+    let to_come = |instance: &Instance| to_come(ask.host, instance, page);
     let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
     // One that no step sets to the pages that are planned for it goes on to ask for these.
     let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
@@ -176,8 +178,11 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     };
     let known = ask.instances.iter().filter(|instance| !planned(instance));
     let strangers = strangers(ask);
-    let waiting = known.chain(&strangers).filter(|instance| asks(instance));
-    committed + waiting.filter_map(more).sum()
+    let waiting = known.chain(&strangers).map(|instance| {
+        let now = if asks(instance) { more(instance).unwrap_or_default() } else { PageCount::ZERO };
+        now.max(to_come(instance))
+    });
+    committed + waiting.sum()
 }
 
 /// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have
@@ -191,10 +196,12 @@ fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
 }
 
 /// Whether pages are to be given back: the pools starve the host, or somebody said so. Not while servers may be hidden, as
-/// what nobody seems to ask for may be theirs at their next start.
+/// what nobody seems to ask for may be theirs at their next start; and not for tidiness where a server's settings were not read.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    (ask.starves() || ask.wish.shrink) && spare > PageCount::ZERO && ask.host.unseen().is_none()
+    let is_told = || ask.assessment.situation.claim(pool.page_size).is_some_and(|claim| claim.unknown.is_empty());
+    let wanted = ask.starves() || (ask.wish.shrink && is_told());
+    wanted && spare > PageCount::ZERO && ask.host.unseen().is_none()
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.
