@@ -1,11 +1,11 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, PageCount, Remedy};
+use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
 use crate::sizing::Sized;
 use crate::target::{Goal, Target};
-use crate::{Assessment, cgroup, demand, thp};
+use crate::{Assessment, boot, cgroup, chain, demand, login, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy) -> Option<String> {
@@ -27,6 +27,9 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             let (pages, size) = (goal.goal, goal.goal.of(*page));
             match &goal.not_now {
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
+                Some(_) if is_brought(host, *page, pages) => {
+                    format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
+                }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
         }
@@ -52,6 +55,8 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             }
             None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
+        // Its files have enough: a restart is all that is left.
+        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => return None,
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
         Remedy::SetThp => format!("set transparent huge pages to {}", thp::meeting_point(host, instances)),
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
@@ -83,6 +88,28 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// Whether the boot's files bring a pool already.
+fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
+    let steps = boot::pool(host, page).unwrap_or_default();
+    steps.last().is_some_and(|step| PageCount(step.value) >= pages)
+}
+
+/// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
+fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
+    let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else { return false };
+    let Some(process) = host.process(instance.pid).filter(|_| !instance.containered) else { return false };
+    let starter = Kind::of(instance.engine).starter.as_ref();
+    if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
+        return false;
+    }
+    let needs = chain::memlock_needed(host, instance);
+    let service = match &instance.unit {
+        Some(unit) if instance.is_known_to_the_host() => login::memlock_of_service(host, unit),
+        _ => Some((Limit::Unlimited, String::new())),
+    };
+    login::memlock(host, process.uid).0.allows(needs) && service.is_some_and(|(limit, _)| limit.allows(needs))
 }
 
 /// The pool that a server takes its pages from.
@@ -139,7 +166,9 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Engine, Observed, PageSize};
+    use hugewise_model::configuration::LimitRule;
+    use hugewise_model::process::SoftHard;
+    use hugewise_model::{Bytes, Engine, KernelRelease, Observed};
 
     use super::*;
     use crate::testing::{all_huge, gib, quiet};
@@ -156,7 +185,8 @@ mod tests {
         case.pool(4096, 4096);
         case.host.configuration.sysctl = Observed::Known(Vec::new());
         let codes = case.codes();
-        assert!(codes.contains(&"HW202") && codes.contains(&"HW601"), "{codes:?}");
+        // That the boot does not bring idle pages either is no second finding.
+        assert!(codes.contains(&"HW202") && !codes.contains(&"HW601"), "{codes:?}");
         let lines = do_lines(&case);
         assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
         assert!(lines.iter().all(|line| !line.ends_with("at each boot")), "{lines:?}");
@@ -190,6 +220,55 @@ mod tests {
             at("from the next boot on").is_some() && lines.iter().all(|line| line != "restart postgresql 15/main"),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn what_is_done_is_not_asked_for_again() {
+        // Its pool is in the boot's files and does not fit beside it now.
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6));
+        case.host.memory.available = Observed::Known(gib(1));
+        case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "3072")]);
+        let lines = do_lines(&case);
+        assert!(
+            lines.contains(&"reboot: the next boot brings the 3,072 pages of 2 MiB (6.0 GiB)".to_owned()),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| !line.starts_with("set the pool") && !line.contains("ask for fewer")),
+            "{lines:?}"
+        );
+
+        // Its memlock limit is raised in the files, and it has yet to be restarted.
+        let mut case = quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+        case.oracle("PROD", gib(8), 20);
+        case.pool(4098, 4098);
+        let low = Limit::At(Bytes::from_kib(64));
+        case.processes()[0].memlock = Observed::Known(SoftHard { soft: low, hard: low });
+        let raise =
+            |case: &crate::testing::Case| do_lines(case).iter().any(|line| line.starts_with("raise the memlock"));
+        assert!(raise(&case));
+        case.host.configuration.limits = Observed::Known(vec![LimitRule {
+            domain: "oracle".into(),
+            soft: true,
+            hard: true,
+            value: Limit::Unlimited,
+            place: crate::testing::place("/etc/security/limits.d/zz-hugewise.conf"),
+        }]);
+        assert!(!raise(&case), "{:?}", do_lines(&case));
+        assert!(do_lines(&case).contains(&"restart oracle PROD".to_owned()), "{:?}", do_lines(&case));
+    }
+
+    #[test]
+    fn a_pool_that_is_given_back_in_part_is_kept_for_the_servers_that_need_it() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1)));
+        case.pool(3000, 2488);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        let lines = do_lines(&case);
+        assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.ends_with("at each boot")), "{lines:?}");
     }
 
     #[test]

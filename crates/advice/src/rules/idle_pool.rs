@@ -1,10 +1,12 @@
-use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Lack, Level, PageCount, PageSize, Pool, Reason, Remedy};
+use hugewise_model::{
+    Asked, Bytes, Finding, HugePageUse, Instance, Lack, Level, PageCount, PageSize, Pool, Reason, Remedy,
+};
 
 use crate::cause::cure;
 use crate::chain::is_amm;
+use crate::situation::starting;
 use crate::target::is_kept_off;
 use crate::words::{percent, pool_file};
-use crate::situation::starting;
 use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
 /// A pool of which at least this part is available to anyone is idle.
@@ -140,7 +142,8 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
     if could.is_empty() {
         let asked = available.pages().saturating_sub(pages);
         if asked > PageCount::ZERO {
-            evidence.push(format!("{asked} of those that are free are for servers that ask for them at their next start"));
+            evidence
+                .push(format!("{asked} of those that are free are for servers that ask for them at their next start"));
         }
         if let Ok(steps) = boot::pool(facts.host, page) {
             let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));
@@ -251,8 +254,7 @@ mod tests {
         let java = case.postgresql("15/main", gib(1));
         java.asked_page_size = Observed::Known(PageSize::GIB_1);
         java.demand = Some(Demand { page_size: PageSize::GIB_1, pages: PageCount(1), source: DemandSource::Engine });
-        java.beside =
-            vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(600), source: DemandSource::Engine }];
+        java.beside = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(600), source: DemandSource::Engine }];
         java.huge_pages = HugePageUse::None;
         case.pool(700, 700);
         assert!(!gives_back(&case), "{:?}", case.assess().findings);

@@ -130,7 +130,10 @@ pub(super) fn outlook(
                 }
             }
             Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
-                return unknown(format!("{why}: that may leave {pages} of the {} pages of {page} needed", demand.pages));
+                return unknown(format!(
+                    "{why}: that may leave {pages} of the {} pages of {page} needed",
+                    demand.pages
+                ));
             }
             Supply::Pages { .. } => demand.pages,
         };

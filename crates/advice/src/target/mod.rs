@@ -14,6 +14,7 @@ use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
 use crate::{Assessment, Facts, demand, stranger};
 
+pub(crate) use pools::is_with_spare;
 pub use pools::{Goal, is_gigantic};
 
 /// What is asked of the target.
@@ -126,6 +127,7 @@ pub fn target(
     let sized = sizing.as_ref();
     let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
     let (pools, unknown) = ask.goals();
+    let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_goals(&pools), ..sizing });
     Ok(Target { pools, sizing, unknown })
 }
 

@@ -39,6 +39,12 @@ impl Goal {
         self.goal > self.now
     }
 
+    /// Memory of the pool afterwards, surplus pages among it that servers hold.
+    pub fn memory(&self) -> Bytes {
+        let held = if self.goal < self.now { PageCount::ZERO } else { self.now + self.surplus };
+        self.goal.max(held).of(self.page_size)
+    }
+
     /// Memory to be taken from the host now.
     pub fn extra(&self) -> Bytes {
         // Surplus pages become the pool's own.
@@ -137,9 +143,11 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let passing = surplus > on_demand;
     let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
     let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
+    let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {
-        () if grows => (target, needed),
+        () if grows => (restored(target), needed),
         () if gives_back(ask, pool, least) => (least, least),
+        () if needed <= now + surplus => (restored(needed).max(now), needed),
         () => (now, needed),
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
@@ -212,6 +220,26 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
     let steps = boot::pool(ask.host, page).unwrap_or_default();
     let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
     if asked <= now { asked } else { PageCount::ZERO }
+}
+
+/// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
+/// came out short of it is filled up again. What is far more was perhaps given back on purpose.
+pub(crate) fn is_with_spare(asked: PageCount, claimed: PageCount) -> bool {
+    claimed > PageCount::ZERO && asked.get().saturating_mul(10) <= claimed.get().saturating_mul(11)
+}
+
+/// Pages that the boot's files ask for beyond those that are needed, where the running kernel can have them too: a pool that
+/// comes out short of its file is found short ever after.
+fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Option<PageCount> {
+    let page = pool.page_size;
+    let asked = PageCount(boot::pool(ask.host, page).ok()?.last()?.value);
+    if !ask.wish.now || ask.wish.shrink || asked <= pages.max(now) || !is_with_spare(asked, pages) || is_gigantic(page)
+    {
+        return None;
+    }
+    let surplus = pool.surplus.get().unwrap_or_default();
+    let extra = asked.saturating_sub(now + surplus).of(page);
+    (extra + kept_free(ask) <= obtainable_memory(ask)?).then_some(asked)
 }
 
 /// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.

@@ -169,13 +169,7 @@ fn uneven(goal: &Goal) -> Vec<(u32, PageCount)> {
 }
 
 /// Files for the pools that the command line does not bring.
-fn files(
-    ask: &Ask<'_>,
-    draft: &mut Draft<'_>,
-    due: &[Due],
-    entry: Option<&BootEntry>,
-    misread: Option<FileChange>,
-) {
+fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootEntry>, misread: Option<FileChange>) {
     let mut settings = Vec::new();
     let mut writes: Vec<(String, String)> = Vec::new();
     let mut lines = Vec::new();

@@ -1,8 +1,8 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
-use hugewise_advice::{boot, demand};
 use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
+use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, HugePageUse, Instance, Observed, Remedy};
 

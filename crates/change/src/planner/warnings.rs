@@ -80,7 +80,9 @@ fn unread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     for page in kept.map(|goal| goal.page_size).collect::<Vec<_>>() {
         let unknown = ask.assessment.situation.claim(page).map(|claim| claim.unknown.as_slice()).unwrap_or_default();
         if let Some(id) = unknown.first() {
-            draft.warn(format!("no pages of {page} are given back: what {id} will ask for at its next start is not known"));
+            draft.warn(format!(
+                "no pages of {page} are given back: what {id} will ask for at its next start is not known"
+            ));
         }
     }
 }

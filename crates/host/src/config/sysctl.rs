@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn nothing_below_run_outlives_the_boot() {
-        let source = MapSource::new().file("/proc/1/comm", "systemd\n").file("/run/sysctl.d/70.conf", "vm.nr_hugepages=3\n");
+        let source =
+            MapSource::new().file("/proc/1/comm", "systemd\n").file("/run/sysctl.d/70.conf", "vm.nr_hugepages=3\n");
         assert_eq!(read(&mut Door::new(&source)), Observed::Absent);
         let kept = source.file("/etc/sysctl.d/60.conf", "vm.nr_hugepages=4\n");
         assert_eq!(winner(&kept, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/60.conf:1"));

@@ -30,12 +30,8 @@ const FOLDERS: [&str; 13] = [
 
 /// Those whose files are gone at the next boot: what is set there (`systemctl edit --runtime`, `set-property --runtime`) is
 /// nothing to rely on. Generators run at each boot.
-const PASSING: [&str; 4] = [
-    "/run/systemd/system.control",
-    "/run/systemd/transient",
-    "/run/systemd/system",
-    "/run/systemd/system.attached",
-];
+const PASSING: [&str; 4] =
+    ["/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/system", "/run/systemd/system.attached"];
 
 /// The services that processes here run in, sorted by name, as their files describe them now.
 pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<Unit> {
@@ -344,7 +340,10 @@ mod tests {
             .file("/run/systemd/system/service.d/z.conf", "[Service]\nLimitMEMLOCK=infinity\n")
             .file("/run/systemd/system.conf.d/z.conf", "[Manager]\nDefaultLimitMEMLOCK=infinity\n");
         let found = unit(&source, "dbora.service");
-        assert_eq!((found.memlock, found.files), (Observed::Absent, vec!["/etc/systemd/system/dbora.service".to_owned()]));
+        assert_eq!(
+            (found.memlock, found.files),
+            (Observed::Absent, vec!["/etc/systemd/system/dbora.service".to_owned()])
+        );
         assert_eq!(read_default_memlock(&mut Door::new(&source)), Observed::Absent);
         // A generator makes its units anew at each boot.
         let made = MapSource::new().file("/run/systemd/generator.late/ora.service", "[Service]\nLimitMEMLOCK=1M\n");

@@ -23,8 +23,7 @@ use crate::Door;
 
 /// Folders, the strongest first. /lib is /usr/lib by another name or, in archives, its only copy.
 /// /run is empty when a host boots.
-const FOLDERS: [&str; 4] =
-    ["/etc/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
+const FOLDERS: [&str; 4] = ["/etc/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
 
 /// systemd's service that carries the files out: a link to /dev/null in its place takes it away.
 const SERVICE: &str = "/etc/systemd/system/systemd-tmpfiles-setup.service";

@@ -74,6 +74,38 @@ fn pages_on_demand_of_a_size_that_is_the_default_until_the_boot_stand_in_its_own
     assert!(lines.ends_with("hugepages-2048kB/nr_overcommit_hugepages - - - - 64\n"), "{lines}");
 }
 
+/// Set to nothing under a server that runs, whose file asks for 540.
+#[test]
+fn a_pool_that_was_emptied_under_a_server_is_filled_up_to_its_file() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.set_pool(PoolRef { page_size: PageSize::MIB_2, node: None }, 537);
+    let folders = ["/sys/kernel/mm", "/sys/devices/system/node/node0"];
+    for folder in folders {
+        world.put(&format!("{folder}/hugepages/hugepages-2048kB/surplus_hugepages"), "537\n");
+    }
+    let (options, request) = defaults();
+    let (plan, after) = holds("emptied", &world, &options, &request);
+    assert!(shown(&plan).contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 540"), "{}", shown(&plan));
+    assert_eq!(plan.budget.pools_bytes, 540 << 21);
+    assert!(!after.look().codes(hugewise_model::Level::Info).iter().any(|it| it.starts_with("HW207")));
+}
+
+/// Pages that nobody gives back are no memory that is left.
+#[test]
+fn pages_that_stay_count_in_the_memory_of_a_plan() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "3\n");
+    world.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "3\n");
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    assert_eq!(plan.budget.pools_bytes, (3 << 30) + (537 << 21), "{}", shown(&plan));
+    // Given back they are memory again.
+    let plan = world.plan(&Options { shrink: true, ..options }, &request);
+    assert_eq!(plan.budget.pools_bytes, 537 << 21, "{}", shown(&plan));
+}
+
 #[test]
 fn somebody_elses_file_of_our_name_is_left_alone() {
     let base = source("no-pool-postgresql");
