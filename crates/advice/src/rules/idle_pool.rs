@@ -246,6 +246,10 @@ mod tests {
         hidden(&mut case);
         case.pool(1100, 1100);
         assert!(!gives_back(&case), "{:?}", case.assess().findings);
+        // One that would not start again is told of all the same.
+        case.instances[0].asked = Asked::Must;
+        case.pool(1000, 1000);
+        assert!(!gives_back(&case) && case.codes().contains(&"HW210"), "{:?}", case.codes());
     }
 
     #[test]

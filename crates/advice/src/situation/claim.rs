@@ -56,6 +56,9 @@ pub fn to_come(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
     let said = start.demands.iter().filter(|_| start.asks());
     let of_page = said.chain(&unread).filter(|demand| demand.page_size == page);
     let asked: PageCount = of_page.map(|demand| demand.pages).sum();
+    // It may be a few more, where that hangs on what cannot be reckoned exactly.
+    let perhaps = instance.perhaps.iter().filter(|demand| demand.page_size == page);
+    let asked = asked.max(perhaps.map(|demand| demand.pages).sum());
     asked.saturating_sub(demand::held(instance, page))
 }
 

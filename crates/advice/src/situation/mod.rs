@@ -105,14 +105,17 @@ pub struct Moments {
 impl Moments {
     /// Whether a restart takes huge pages from it.
     pub fn loses_at_restart(&self) -> bool {
-        self.restart.is_worse_than(&self.now)
+        // One that stays down is told of whatever it has now.
+        let fails = self.restart.standing == Standing::DoesNotStart && self.now.standing == Standing::Unknown;
+        self.restart.is_worse_than(&self.now) || fails
     }
 
     /// Whether the next boot takes huge pages from it that a restart would leave it; where what comes of a restart is not
     /// known, such as it has now.
     pub fn loses_at_boot(&self) -> bool {
         let before = if self.restart.rank().is_some() { &self.restart } else { &self.now };
-        self.boot.is_worse_than(before)
+        let fails = self.boot.standing == Standing::DoesNotStart && before.standing == Standing::Unknown;
+        self.boot.is_worse_than(before) || fails
     }
 
     /// The outlook at a moment.

@@ -168,7 +168,7 @@ pub(super) fn outlook(
 fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> Option<String> {
     instance.perhaps.iter().find_map(|demand| {
         let page = demand.page_size;
-        let Supply::Pages { pages, note } = supplies(page) else { return None };
+        let Supply::Pages { pages, note, .. } = supplies(page) else { return None };
         let tells = Kind::of(instance.engine).tells_demand;
         (pages < demand.pages).then(|| {
             format!(

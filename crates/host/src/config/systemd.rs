@@ -47,7 +47,7 @@ pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &
 /// Units that others want or require by a link in a folder of theirs, each with its links.
 fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
     let mut wanted = BTreeMap::<String, Vec<String>>::new();
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder)) {
         let names = door.source.list(folder).into_known().unwrap_or_default();
         for whose in names.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires")) {
             let folder = format!("{folder}/{whose}");
