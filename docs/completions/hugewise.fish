@@ -124,7 +124,7 @@ never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l early -d 'Reserve the pools on the kernel\'s command line, before memory can be fragmented'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l shrink -d 'Give back pages that nobody uses or asks for, even if the host has memory to spare'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
-complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l force -d 'Write a script, playbook or cloud-config even where the plan should not be applied'
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l force -d 'Plan pools even where they leave the host too little memory, and write them as a script, playbook or cloud-config'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l keep-partial -d 'Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages'
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l instance -d 'Only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated' -r

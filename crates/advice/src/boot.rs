@@ -4,6 +4,8 @@
 //! profile's settings and then the system's sysctl files once more. The last step that the kernel takes wins. Services
 //! that write to the kernel by themselves are in no file and are not seen.
 
+mod crowding;
+mod feeds;
 mod last_word;
 mod line;
 mod pools;
@@ -19,6 +21,8 @@ use hugewise_model::{Host, Observed, PageSize};
 
 use crate::{Missing, known};
 
+pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
+pub use feeds::{Feeds, feeds};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pools};
@@ -77,6 +81,7 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
         ..Host::default()
     };
     after.thp.pmd_size = host.thp.pmd_size.clone();
+    after.memory.total = host.memory.total.clone();
     let mut door = Door::new(source);
     after.configuration.boot = host.configuration.boot.clone();
     after.configuration.sysctl = sysctl::read(&mut door);

@@ -119,7 +119,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
 
 /// Whether that the pool has enough rests on what was seen of it.
 fn there_is_enough(host: &Host, page: Option<PageSize>) -> Result<(), Missing> {
-    let lack = |what: String, why: Option<Reason>| Lack::new(what, why.unwrap_or(Reason::Untold("not told")));
+    let lack = |what: String, why: Option<Reason>| Lack::new(what, why.unwrap_or(Reason::untold("not told")));
     let Some(page) = page else {
         return Err(Missing::Host(lack("the page size that it asks for".into(), host.default_huge_page.why())));
     };
@@ -135,7 +135,7 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
     let host = facts.host;
     let mut remedies = Vec::new();
     let other_memory = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
-    if instance.asked == Asked::No || other_memory {
+    if instance.asked == Asked::No || other_memory || instance.asks_in_part() {
         remedies.push(Remedy::SetSetting(instance.id()));
     }
     if let Some(page) =
@@ -190,7 +190,8 @@ pub(crate) fn is_big(facts: &Facts<'_>, instance: &Instance) -> Result<bool, Mis
     if instance.huge_pages == HugePageUse::Partly {
         return Ok(base.part_of(instance.segment_bytes()).is_some_and(|part| part >= SMALL_REST));
     }
-    Ok(base >= BIG_SEGMENT)
+    // One that was small when it started may ask for more at its next start.
+    Ok(base >= BIG_SEGMENT || (instance.huge_pages == HugePageUse::None && demand::asks_for_more(instance)))
 }
 
 /// How bad it is that an instance is on base pages: an error where its page tables hurt now or at its

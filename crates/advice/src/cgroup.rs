@@ -1,11 +1,16 @@
-//! Hugetlb limits of an instance's cgroup and of those above it.
+//! Hugetlb limits of cgroups, and everybody who is held by them: servers that share one are held against it together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hugewise_model::host::HugetlbCgroup;
-use hugewise_model::{Bytes, Demand, Host, HugePageUse, Instance, Lack, Limit, Observed, PageSize, Reason};
+use hugewise_model::{
+    Bytes, Demand, Host, HugePageUse, Instance, InstanceId, Lack, Limit, Observed, PageCount, PageSize, Reason,
+};
 
+use crate::situation::starting;
 use crate::{Missing, demand};
 
-/// A limit that an instance's demand does not fit under.
+/// A limit that an instance's demand does not fit under, with whoever else is held by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     /// Path of the cgroup.
@@ -16,8 +21,12 @@ pub(crate) struct Shortage {
     pub(crate) charged: Bytes,
     /// What the instance needs in all.
     pub(crate) demand: Bytes,
-    /// The limit that would do: the demand, and what others are charged there.
+    /// What is left of the limit for it, beside the others.
+    pub(crate) room: Bytes,
+    /// The limit that would do for all of them.
     pub(crate) enough: Bytes,
+    /// How many servers need that together, this one among them.
+    pub(crate) servers: usize,
     /// Pages that it is about.
     pub(crate) page_size: PageSize,
     /// Whether it is enforced when a page is touched (SIGBUS), as against when memory is mapped.
@@ -26,99 +35,316 @@ pub(crate) struct Shortage {
     pub(crate) failures: Option<u64>,
 }
 
-/// The tightest shortage: a fault limit before a reservation limit, as that one kills.
-pub(crate) fn shortage(host: &Host, instance: &Instance) -> Result<Option<Shortage>, Missing> {
-    let Some(demand) = demand::of(host, instance) else { return Ok(None) };
-    shortage_of(host, instance, &demand, instance.huge_pages == HugePageUse::All)
-}
+impl Shortage {
+    /// Name of the limit's file in version 2.
+    pub(crate) const fn file(&self) -> &'static str {
+        if self.at_fault { "max" } else { "rsvd.max" }
+    }
 
-/// The same for a demand. With `settled` it has its pages, and what others are charged is no longer in its way.
-pub(crate) fn shortage_of(
-    host: &Host,
-    instance: &Instance,
-    demand: &Demand,
-    settled: bool,
-) -> Result<Option<Shortage>, Missing> {
-    let limits = limits_of(host, instance, demand.page_size)?;
-    let bytes = demand.pages.of(demand.page_size);
-    let held = demand::held(instance, demand.page_size).of(demand.page_size);
-    let mut found: Option<Shortage> = None;
-    for cgroup in limits {
-        let sides = [
-            (true, &cgroup.fault_max, &cgroup.fault_current, "max"),
-            (false, &cgroup.reservation_max, &cgroup.reservation_current, "rsvd.max"),
-        ];
-        for (at_fault, max, current, file) in sides {
-            let limit = match max {
-                Observed::Known(Limit::At(limit)) => *limit,
-                Observed::Known(Limit::Unlimited) | Observed::Absent => continue,
-                Observed::Denied | Observed::Malformed(_) => {
-                    let what = format_args!("hugetlb {file} of cgroup {}", cgroup.path);
-                    return Err(Missing::Instance(Lack::of(what, max)));
-                }
-            };
-            let charged = current.get().unwrap_or_default();
-            let others = charged.saturating_sub(held);
-            let short = bytes > limit || (!settled && bytes + others > limit);
-            let tighter = |old: &Shortage| (!old.at_fault, old.limit) > (!at_fault, limit);
-            if short && found.as_ref().is_none_or(tighter) {
-                let failures = cgroup.failures.get();
-                let path = cgroup.path.clone();
-                let (enough, page_size) = (bytes + others, demand.page_size);
-                found = Some(Shortage { path, limit, charged, demand: bytes, enough, page_size, at_fault, failures });
-            }
+    /// The limit against what is needed: `hugetlb max 1.0 GiB of cgroup /db is below the 2.0 GiB of 2 servers in it`.
+    pub(crate) fn in_words(&self) -> String {
+        let (file, limit, path) = (self.file(), self.limit, &self.path);
+        if self.servers > 1 {
+            let (enough, servers) = (self.enough, self.servers);
+            format!("hugetlb {file} {limit} of cgroup {path} is below the {enough} of {servers} servers in it")
+        } else if self.demand > self.limit {
+            format!("hugetlb {file} {limit} of cgroup {path} is below its {}", self.demand)
+        } else {
+            format!("hugetlb {file} {limit} of cgroup {path} leaves {} for its {}", self.room, self.demand)
         }
     }
-    Ok(found)
 }
 
-/// What the controller says of the cgroups that an instance is in, outermost first as the host lists them.
-fn limits_of<'a>(host: &'a Host, instance: &Instance, page: PageSize) -> Result<Vec<&'a HugetlbCgroup>, Missing> {
+/// All limits of a host, and what the servers below each need together.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    groups: Vec<Group>,
+    of: BTreeMap<InstanceId, Result<Vec<usize>, Missing>>,
+}
+
+/// A cgroup with a limit for pages of one size.
+#[derive(Clone, Debug)]
+struct Group {
+    cgroup: HugetlbCgroup,
+    members: BTreeMap<InstanceId, Member>,
+    /// Of all members together.
+    all: Member,
+}
+
+/// What an instance has to do with a limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    /// What it maps.
+    held: Bytes,
+    /// What it maps or will ask for, whichever is more.
+    claim: Bytes,
+    /// What may be charged for it: what it maps, and where that is not known what it asks for.
+    charged: Bytes,
+}
+
+/// One of the two limits of a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Fault,
+    Reservation,
+}
+
+/// How much of so many pages the servers of which this is true may have taken before another one starts.
+pub(crate) type Taken<'a> = &'a dyn Fn(&dyn Fn(&InstanceId) -> bool, PageCount) -> PageCount;
+
+impl Limits {
+    /// The limits of a host with what its instances hold and, as far as something vouches for them, will ask for.
+    pub fn of(host: &Host, instances: &[Instance]) -> Self {
+        Self::with(host, instances, &|instance| asked(host, instance))
+    }
+
+    /// The same with other demands.
+    pub(crate) fn with(host: &Host, instances: &[Instance], asked: &dyn Fn(&Instance) -> Vec<Demand>) -> Self {
+        let limits = |cgroup: &&HugetlbCgroup| {
+            let none = |max: &Observed<Limit>| matches!(max, Observed::Known(Limit::Unlimited) | Observed::Absent);
+            !none(&cgroup.fault_max) || !none(&cgroup.reservation_max)
+        };
+        let groups = host.hugetlb_cgroups.iter().filter(limits);
+        let group =
+            |cgroup: &HugetlbCgroup| Group { cgroup: cgroup.clone(), members: BTreeMap::new(), all: Member::default() };
+        let mut groups: Vec<Group> = groups.map(group).collect();
+        let mut by_path = HashMap::<String, Vec<usize>>::new();
+        for (at, group) in groups.iter().enumerate() {
+            by_path.entry(group.cgroup.path.trim_end_matches('/').to_owned()).or_default().push(at);
+        }
+        let mut of = BTreeMap::new();
+        for instance in instances {
+            let within = groups_of(host, instance, &by_path);
+            if let Ok(within) = &within
+                && !within.is_empty()
+            {
+                let asked = asked(instance);
+                for at in within {
+                    let Some(group) = groups.get_mut(*at) else { continue };
+                    let page = group.cgroup.page_size;
+                    let held = demand::held(instance, page).of(page);
+                    let asked = asked.iter().filter(|demand| demand.page_size == page);
+                    let claim = asked.map(|demand| demand.pages.of(page)).fold(held, Bytes::max);
+                    let charged = if instance.huge_pages == HugePageUse::Unknown { claim } else { held };
+                    group.add(instance.id(), Member { held, claim, charged });
+                }
+            }
+            of.insert(instance.id(), within);
+        }
+        Self { groups, of }
+    }
+
+    /// The limits on an instance's way for pages of a size.
+    fn groups(&self, instance: &Instance, page: PageSize) -> Result<impl Iterator<Item = &Group>, Missing> {
+        let of = match self.of.get(&instance.id()) {
+            Some(Ok(of)) => of.as_slice(),
+            Some(Err(missing)) => return Err(missing.clone()),
+            None => &[],
+        };
+        Ok(of.iter().filter_map(|at| self.groups.get(*at)).filter(move |group| group.cgroup.page_size == page))
+    }
+
+    /// The worst shortage that a demand of an instance meets, with what all others in the cgroup hold or will ask for.
+    pub(crate) fn shortage(&self, host: &Host, instance: &Instance) -> Result<Option<Shortage>, Missing> {
+        Ok(worst(&self.shortages(host, instance)?).cloned())
+    }
+
+    /// All of them: each limit on the way that is to be raised, with what is enough for everybody.
+    pub(crate) fn shortages(&self, host: &Host, instance: &Instance) -> Result<Vec<Shortage>, Missing> {
+        let mut all = Vec::new();
+        for demand in demands(host, instance) {
+            all.extend(self.shortages_of(instance, &demand)?);
+        }
+        Ok(all)
+    }
+
+    /// The worst shortage that this demand meets.
+    pub(crate) fn shortage_of(&self, instance: &Instance, demand: &Demand) -> Result<Option<Shortage>, Missing> {
+        Ok(worst(&self.shortages_of(instance, demand)?).cloned())
+    }
+
+    fn shortages_of(&self, instance: &Instance, demand: &Demand) -> Result<Vec<Shortage>, Missing> {
+        self.look(instance, demand, &|group, side| group.claims_beside(instance) + group.foreign(side))
+    }
+
+    /// What a restart of this server alone meets: the others go on holding what they hold.
+    pub(crate) fn at_restart(&self, instance: &Instance, demand: &Demand) -> Result<Option<Shortage>, Missing> {
+        let short = self.look(instance, demand, &|group, side| {
+            group.all.held.saturating_sub(group.member(instance).held) + group.foreign(side)
+        })?;
+        Ok(worst(&short).cloned())
+    }
+
+    /// What a boot brings it, where the others start in the worst order. `pool` is what the pool has for all of them.
+    pub(crate) fn at_boot(
+        &self,
+        instance: &Instance,
+        demand: &Demand,
+        pool: PageCount,
+        taken: Taken<'_>,
+    ) -> Result<Option<Shortage>, Missing> {
+        let (id, page) = (instance.id(), demand.page_size);
+        let short = self.look(instance, demand, &|group, side| {
+            let foreign = group.foreign(side);
+            let is_other = |other: &InstanceId| *other != id && group.members.contains_key(other);
+            let left = pool.saturating_sub(demand.pages);
+            let before = match side {
+                // Whatever is mapped may be touched, by whoever mapped it.
+                Side::Fault => taken(&is_other, left),
+                Side::Reservation => {
+                    let limit = group.limit(side).unwrap_or_default().saturating_sub(foreign);
+                    taken(&is_other, left.min(PageCount(limit.get() / page.bytes().get())))
+                }
+            };
+            before.of(page) + foreign
+        })?;
+        Ok(worst(&short).cloned())
+    }
+
+    /// Both limits of each cgroup on the way, each by its own counter.
+    fn look(
+        &self,
+        instance: &Instance,
+        demand: &Demand,
+        others: &dyn Fn(&Group, Side) -> Bytes,
+    ) -> Result<Vec<Shortage>, Missing> {
+        let bytes = demand.pages.of(demand.page_size);
+        let mut all = Vec::new();
+        for group in self.groups(instance, demand.page_size)? {
+            for side in [Side::Fault, Side::Reservation] {
+                let (max, current) = group.counter(side);
+                let limit = match max {
+                    Observed::Known(Limit::At(limit)) => *limit,
+                    Observed::Known(Limit::Unlimited) | Observed::Absent => continue,
+                    Observed::Denied | Observed::Malformed(_) => {
+                        let file = if side == Side::Fault { "max" } else { "rsvd.max" };
+                        let what = format_args!("hugetlb {file} of cgroup {}", group.cgroup.path);
+                        return Err(Missing::Instance(Lack::of(what, max)));
+                    }
+                };
+                // Nobody is in its way where there is room for all.
+                let (beside, foreign) = (group.claims_beside(instance), group.foreign(side));
+                if bytes + beside + foreign <= limit {
+                    continue;
+                }
+                let room = limit.saturating_sub(others(group, side));
+                if bytes <= room {
+                    continue;
+                }
+                let own = group.member(instance).claim;
+                let others = group.members.len() - usize::from(own > Bytes::ZERO);
+                all.push(Shortage {
+                    path: group.cgroup.path.clone(),
+                    limit,
+                    charged: current.get().unwrap_or_default(),
+                    demand: bytes,
+                    room,
+                    enough: beside + own.max(bytes) + foreign,
+                    servers: 1 + others,
+                    page_size: demand.page_size,
+                    at_fault: side == Side::Fault,
+                    failures: group.cgroup.failures.get(),
+                });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The one that is told: a fault limit before a reservation limit, as that one kills, and the lower limit first.
+pub(crate) fn worst(all: &[Shortage]) -> Option<&Shortage> {
+    all.iter().min_by_key(|short| (!short.at_fault, short.limit))
+}
+
+impl Group {
+    const fn counter(&self, side: Side) -> (&Observed<Limit>, &Observed<Bytes>) {
+        match side {
+            Side::Fault => (&self.cgroup.fault_max, &self.cgroup.fault_current),
+            Side::Reservation => (&self.cgroup.reservation_max, &self.cgroup.reservation_current),
+        }
+    }
+
+    fn limit(&self, side: Side) -> Option<Bytes> {
+        match self.counter(side).0 {
+            Observed::Known(Limit::At(limit)) => Some(*limit),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, id: InstanceId, member: Member) {
+        if member.claim == Bytes::ZERO {
+            return;
+        }
+        self.all.held += member.held;
+        self.all.claim += member.claim;
+        self.all.charged += member.charged;
+        self.members.insert(id, member);
+    }
+
+    fn member(&self, instance: &Instance) -> Member {
+        self.members.get(&instance.id()).copied().unwrap_or_default()
+    }
+
+    /// What others than this instance hold or will ask for.
+    fn claims_beside(&self, instance: &Instance) -> Bytes {
+        self.all.claim.saturating_sub(self.member(instance).claim)
+    }
+
+    /// What is charged there by nobody who is known here. Of what servers have mapped a part may not be touched yet, and is
+    /// charged as reserved alone: what nobody known has reserved is a stranger's, and may be touched.
+    fn foreign(&self, side: Side) -> Bytes {
+        let known = self.all.charged;
+        let beyond = |charged: &Observed<Bytes>| charged.get().unwrap_or_default().saturating_sub(known);
+        let reserved = beyond(&self.cgroup.reservation_current);
+        match side {
+            Side::Fault => beyond(&self.cgroup.fault_current).max(reserved),
+            Side::Reservation => reserved,
+        }
+    }
+}
+
+/// What an instance will ask for at its next start, where it asks and something vouches for it.
+fn asked(host: &Host, instance: &Instance) -> Vec<Demand> {
+    let start = starting(host, instance);
+    if instance.is_vouched() && start.asks() { start.demands } else { Vec::new() }
+}
+
+/// What an instance needs, one demand a page size: what it will ask for where it asks, and else what it would.
+fn demands(host: &Host, instance: &Instance) -> Vec<Demand> {
+    let mut asked = asked(host, instance);
+    if asked.is_empty() {
+        return demand::of(host, instance).into_iter().chain(demand::beside(host, instance)).collect();
+    }
+    for demand in &mut asked {
+        demand.pages = demand.pages.max(demand::held(instance, demand.page_size));
+    }
+    asked
+}
+
+/// The cgroups with limits that an instance is in or below, of all page sizes.
+fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usize>>) -> Result<Vec<usize>, Missing> {
     let missing = |why| Missing::Instance(Lack::new(format_args!("/proc/{}/cgroup", instance.pid), why));
-    let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::Untold("not read"))) };
+    let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::untold("not read"))) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,
         // A kernel without cgroups has no such file; a sosreport that has none tells nothing.
         Observed::Absent if host.live => return Ok(Vec::new()),
-        other => return Err(missing(other.why().unwrap_or(Reason::Untold("not read")))),
+        other => return Err(missing(other.why().unwrap_or(Reason::untold("not read")))),
     };
     let counts = |membership: &&hugewise_model::process::CgroupMembership| {
         membership.hierarchy == 0 || membership.controllers.iter().any(|controller| controller == "hugetlb")
     };
-    let paths: Vec<&str> = memberships.iter().filter(counts).map(|membership| membership.path.as_str()).collect();
-    let here = |cgroup: &&HugetlbCgroup| {
-        cgroup.page_size == page && paths.iter().any(|path| is_at_or_above(&cgroup.path, path))
-    };
-    Ok(host.hugetlb_cgroups.iter().filter(here).collect())
-}
-
-fn is_at_or_above(above: &str, path: &str) -> bool {
-    let above = above.trim_end_matches('/');
-    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let mut within = BTreeSet::new();
+    for membership in memberships.iter().filter(counts) {
+        let mut path = membership.path.trim_end_matches('/');
+        loop {
+            within.extend(by_path.get(path).into_iter().flatten().copied());
+            let Some((above, _)) = path.rsplit_once('/') else { break };
+            path = above;
+        }
+    }
+    Ok(within.into_iter().collect())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_membership_that_was_not_kept_is_no_freedom_from_limits() {
-        let mut case = crate::testing::quiet();
-        case.postgresql("15/main", crate::testing::gib(6));
-        case.processes().iter_mut().for_each(|process| process.cgroups = Observed::Absent);
-        let shortage_where = |live: bool, case: &mut crate::testing::Case| {
-            case.host.live = live;
-            shortage(&case.host, &case.instances[0])
-        };
-        assert_eq!(shortage_where(true, &mut case), Ok(None));
-        assert!(shortage_where(false, &mut case).is_err());
-    }
-
-    #[test]
-    fn a_cgroup_is_above_its_children_and_not_above_its_neighbours() {
-        assert!(is_at_or_above("/", "/system.slice/db.service"));
-        assert!(is_at_or_above("/system.slice", "/system.slice/db.service"));
-        assert!(is_at_or_above("/a", "/a"));
-        assert!(!is_at_or_above("/system.slice/d", "/system.slice/db.service"));
-    }
-}
+mod tests;

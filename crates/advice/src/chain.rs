@@ -8,13 +8,14 @@ use hugewise_model::{
     Asked, Bytes, Chain, Host, HugePageUse, Instance, Limit, Link, LinkName, LinkState, PageCount, PageSize, Pool,
 };
 
+use crate::cgroup::Limits;
 use crate::permission::{Memlock, Right};
 use crate::words::{list, pool_file};
-use crate::{cgroup, demand, permission};
+use crate::{demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
 /// way to hugetlb pages at all has two links: it cannot ask, so nothing is mapped.
-pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
+pub fn chain(host: &Host, limits: &Limits, instance: &Instance) -> Option<Chain> {
     let has_memory = !instance.segments.is_empty() || instance.demand.is_some();
     if instance.huge_pages == HugePageUse::All || !has_memory {
         return None;
@@ -27,7 +28,7 @@ pub fn chain(host: &Host, instance: &Instance) -> Option<Chain> {
         pool(host, instance),
         room(host, instance),
         permission(host, instance),
-        cgroup(host, instance),
+        cgroup(host, limits, instance),
         mapped(host, instance),
     ];
     Some(Chain { instance: instance.id(), links })
@@ -201,16 +202,18 @@ pub fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
     demand.map_or_else(|| instance.segment_bytes(), |demand| demand.pages.of(demand.page_size))
 }
 
-fn cgroup(host: &Host, instance: &Instance) -> Link {
+fn cgroup(host: &Host, limits: &Limits, instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Cgroup, state, evidence);
-    match cgroup::shortage(host, instance) {
+    match limits.shortage(host, instance) {
         Ok(None) => link(LinkState::Ok, "no limit in its way".into()),
         Ok(Some(short)) => {
             let what = if short.at_fault { "fault limit" } else { "reservation limit" };
-            link(
-                LinkState::Broken,
-                format!("{what} {} of {} ({} charged) for {}", short.limit, short.path, short.charged, short.demand),
-            )
+            let needs = match short.servers {
+                1 => short.demand.to_string(),
+                servers => format!("{} of {servers} servers", short.enough),
+            };
+            let (limit, path, charged) = (short.limit, &short.path, short.charged);
+            link(LinkState::Broken, format!("{what} {limit} of {path} ({charged} charged) for {needs}"))
         }
         Err(missing) => link(LinkState::Unknown, missing.to_string()),
     }

@@ -149,6 +149,13 @@ fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
     of_page.next()
 }
 
+/// Whether its next start asks for so much that it is worth a finding, as its settings were changed.
+pub(crate) fn asks_for_more(instance: &Instance) -> bool {
+    let next = instance.next.known().filter(|next| next.asks());
+    let bytes: Bytes = next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum();
+    bytes >= BIG_SEGMENT
+}
+
 /// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
 pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
     let asks = instance.next.known().is_some_and(hugewise_model::NextStart::asks);
@@ -156,6 +163,16 @@ pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
         return PageCount::ZERO;
     }
     next_pages(instance, page).unwrap_or_default().saturating_sub(held(instance, page))
+}
+
+/// Pages of a size that a server which has its pages may yet take of the pool: for a heap that grows, and for settings that
+/// were changed.
+pub(crate) fn yet_to_take(instance: &Instance, page: PageSize) -> PageCount {
+    let grows = Kind::of(instance.engine).start.grows && instance.huge_pages == HugePageUse::All;
+    let whole: PageCount =
+        instance.demands().filter(|demand| demand.page_size == page).map(|demand| demand.pages).sum();
+    let growth = if grows { whole.saturating_sub(held(instance, page)) } else { PageCount::ZERO };
+    growth.max(to_come(instance, page))
 }
 
 /// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.
@@ -232,7 +249,7 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Missing {
     }
     let why = instance.segments.iter().find_map(|segment| segment.page_size.why());
     let what = format_args!("page size of the mappings of pid {}", instance.pid);
-    Missing::Instance(Lack::new(what, why.unwrap_or(Reason::Untold("not told"))))
+    Missing::Instance(Lack::new(what, why.unwrap_or(Reason::untold("not told"))))
 }
 /// What a pool that has pages says of them.
 pub(crate) struct Counts {

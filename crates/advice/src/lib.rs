@@ -7,12 +7,13 @@
 pub mod boot;
 pub mod case;
 mod cause;
-mod cgroup;
+pub mod cgroup;
 pub mod chain;
 pub mod demand;
 pub mod docs;
 pub mod forecast;
 pub mod login;
+mod mounts;
 pub mod permission;
 pub mod remedy;
 mod rules;
@@ -128,9 +129,10 @@ pub fn rules() -> &'static [&'static Rule] {
 /// Runs every rule on a host. Servers that nothing vouches for have their findings, but no command is given on their
 /// word, and no number for the host counts them.
 pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
-    let chains: Vec<Chain> = instances.iter().filter_map(|instance| chain::chain(host, instance)).collect();
     let known = stranger::known(instances);
     let situation = situation::situation(host, instances);
+    let chain = |instance| chain::chain(host, situation.limits(), instance);
+    let chains: Vec<Chain> = instances.iter().filter_map(chain).collect();
     let of = |instances| Facts { host, instances, everybody: instances, chains: &chains, situation: &situation };
     let (mut findings, mut unknown) = run(&Facts { everybody: instances, ..of(&known) });
     if known.len() < instances.len() {
@@ -162,8 +164,9 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let target = target::target(host, instances, &assessment, Wish::default(), &Request::default());
     // A request of nothing makes sense on every host.
     assessment.target = target.unwrap_or_default();
-    for finding in &mut assessment.findings {
-        let said = |remedy| remedy::say(host, instances, &assessment.target, remedy);
+    let mut findings = std::mem::take(&mut assessment.findings);
+    for finding in &mut findings {
+        let said = |remedy| remedy::say(host, instances, &assessment, remedy);
         finding.fix = finding.remedies.iter().filter_map(said).collect();
         if finding.fix.is_empty() {
             // What would end it is there already, or is nothing that is planned for unasked.
@@ -173,6 +176,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
             ));
         }
     }
+    assessment.findings = findings;
     assessment
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
     let capability = process.and_then(|process| process.ipc_lock.why());
     // Of a container's, which user namespace it is in has to be known too.
     let group = || host.kernel_settings.hugetlb_shm_group.why().filter(|_| process.is_some());
-    capability.or_else(group).unwrap_or(Reason::Untold("not read"))
+    capability.or_else(group).unwrap_or(Reason::untold("not read"))
 }
 
 fn capability(host: &Host, process: &Process, instance: &Instance) -> Right {

@@ -4,11 +4,12 @@ use hugewise_engines::Kind;
 use hugewise_model::{Asked, DemandSource, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
 use crate::sizing::Sized;
-use crate::target::{Goal, Target};
-use crate::{Assessment, boot, cgroup, chain, demand, login, thp};
+use crate::target::{Goal, Target, is_gigantic};
+use crate::{Assessment, boot, chain, demand, login, thp};
 
 /// What a remedy does on a host; none where that is done already.
-pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy) -> Option<String> {
+pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
+    let target = &assessment.target;
     let goal = |page| target.pool(page);
     let text = match remedy {
         Remedy::SetPool(page) => {
@@ -26,6 +27,12 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             }
             let (pages, size) = (goal.goal, goal.goal.of(*page));
             match &goal.not_now {
+                // What the next boot is asked for has to be lowered first.
+                None if is_crowded(host) => format!("set the pool of {page} pages to {pages} ({size})"),
+                Some(_) if goal.crowds => {
+                    "give back the huge pages that nobody uses, before others are set aside (hugewise plan --shrink)"
+                        .into()
+                }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
                 Some(_) if is_brought(host, *page, pages) => {
                     format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
@@ -40,6 +47,10 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
             None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
+            Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
+                let (pages, place) = crowds(host, *page)?;
+                format!("lower the {pages} pages of {page} in {place}: no server here asks for them")
+            }
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
             }
@@ -61,13 +72,17 @@ pub fn say(host: &Host, instances: &[Instance], target: &Target, remedy: &Remedy
         Remedy::SetThp => format!("set transparent huge pages to {}", thp::meeting_point(host, instances)),
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
         Remedy::SetSetting(id) => {
-            let asked = instances.iter().find(|instance| instance.id() == *id).map(|instance| instance.asked);
+            let instance = instances.iter().find(|instance| instance.id() == *id);
+            let asked = instance.map(|instance| instance.asked);
             let kind = Kind::of(id.engine);
             let asks = || format!("make {id} ask for huge pages: {}", kind.asks_by);
             match asked {
+                _ if instance.is_some_and(Instance::asks_in_part) => {
+                    format!("make {id} ask for huge pages for all of its memory: {}", kind.asks_by)
+                }
                 Some(Asked::Try) => {
                     let how = kind.insists_by.unwrap_or("in its own settings");
-                    if is_secured(host, instances, target, id) {
+                    if is_secured(host, instances, assessment, id) {
                         format!("make {id} refuse to start without huge pages: {how}")
                     } else {
                         format!("once it runs on huge pages, have {id} insist: {how}")
@@ -112,6 +127,17 @@ fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
     login::memlock(host, process.uid).0.allows(needs) && service.is_some_and(|(limit, _)| limit.allows(needs))
 }
 
+/// Whether the next boot is asked for more pages than the host can carry.
+fn is_crowded(host: &Host) -> bool {
+    boot::crowding(host).is_ok_and(|crowding| crowding.is_some())
+}
+
+/// What the next boot is asked for of a size, and where, where that is more than the host can carry.
+fn crowds(host: &Host, page: PageSize) -> Option<(PageCount, String)> {
+    let crowding = boot::crowding(host).ok()??;
+    crowding.parts.into_iter().find(|part| part.page_size == page).map(|part| (part.pages, part.place))
+}
+
 /// The pool that a server takes its pages from.
 fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &InstanceId) -> Option<&'a Goal> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
@@ -120,15 +146,20 @@ fn goal_of<'a>(host: &Host, instances: &[Instance], target: &'a Target, id: &Ins
 
 /// Whether a server that refuses to start without huge pages would find them at once: one that is told to insist before is
 /// down until they are there.
-fn is_secured(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId) -> bool {
+fn is_secured(host: &Host, instances: &[Instance], assessment: &Assessment, id: &InstanceId) -> bool {
+    let target = &assessment.target;
     let Some(goal) = goal_of(host, instances, target, id) else { return false };
     let sizing = target.sizing.as_ref();
     let exact = |sized: &Sized| !matches!(sized.source, DemandSource::Estimated { .. });
     let counted = sizing
         .is_some_and(|it| it.instances.iter().any(|of| of.engine == id.engine && of.name == id.name && exact(of)));
     let instance = instances.iter().find(|instance| instance.id() == *id);
-    let fits = instance.is_some_and(|instance| matches!(cgroup::shortage(host, instance), Ok(None)));
-    goal.is_there() && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
+    let fits =
+        instance.is_some_and(|instance| matches!(assessment.situation.limits().shortage(host, instance), Ok(None)));
+    // Large pages that are asked for late in a boot may not be had.
+    let early = boot::reserved_early(host, goal.page_size).map(|(pages, _)| pages).unwrap_or_default();
+    let sure = !is_crowded(host) && (!is_gigantic(goal.page_size) || early >= goal.needed);
+    goal.is_there() && sure && counted && fits && sizing.is_some_and(|it| it.refusal.is_none())
 }
 
 /// What is to be done on a host, each thing once, in the order in which it is done: what ends its findings of a level or
@@ -142,7 +173,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         // A pool that is set is kept as well, and what is given back is not kept.
         Remedy::KeepAtBoot(page) => {
             let is_set =
-                |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, &assessment.target, it).is_some();
+                |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, assessment, it).is_some();
             let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
             all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
@@ -152,13 +183,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     let later = |remedy: &Remedy| match remedy {
         Remedy::SetSetting(id) => {
             let tries = instances.iter().any(|instance| instance.id() == *id && instance.asked == Asked::Try);
-            tries && !is_secured(host, instances, &assessment.target, id)
+            tries && !is_secured(host, instances, assessment, id)
         }
         _ => false,
     };
     let (last, first): (Vec<&Remedy>, Vec<&Remedy>) =
         all.iter().filter(|remedy| !done(remedy)).partition(|it| later(it));
-    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, &assessment.target, remedy)?));
+    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, assessment, remedy)?));
     let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
     let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
     first.into_iter().chain(last).chain(thoughts).filter_map(said).collect()

@@ -8,8 +8,46 @@ mod commands;
 mod lines;
 
 use crate::Error;
+use crate::packages::{mysql_folder, plain, postgresql_folder};
 use crate::plan::{Change, CommandChange, Content, FileChange, FileState, NewFile, Plan, ValueChange};
 use crate::planner::ours;
+
+/// What is wrong with a change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Forbidden {
+    #[error("a pool's pages are counted back, and the plan does not say which pool this is")]
+    UnnamedPool,
+    #[error("it is no pool")]
+    NoPool,
+    #[error("{0:?} there is nothing that a plan sets")]
+    Value(String),
+    #[error("it is no drop-in of hugewise")]
+    NotOurs,
+    #[error("others than root could write it")]
+    Loose,
+    #[error("it is no text")]
+    NoText,
+    #[error("it has signs that no setting has")]
+    Signs,
+    #[error("line {number}: {line:?} is nothing that a plan sets there")]
+    Line { number: usize, line: String },
+    #[error("no program")]
+    NoProgram,
+    #[error("the program lies in none of the system's folders")]
+    Folder,
+    #[error("hugewise runs nothing like that")]
+    Command,
+    #[error("a server's client does not run as root")]
+    ClientOfRoot,
+    #[error("it does not run as {0}")]
+    User(String),
+    #[error("only a server's client lies there")]
+    NoClient,
+    #[error("it has no business with {0}")]
+    Rewrites(String),
+    #[error("{command}: {why}")]
+    Undo { command: String, why: Box<Forbidden> },
+}
 
 /// Refuses a plan with a change that hugewise does not make.
 ///
@@ -22,32 +60,32 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
             Change::File(change) => (change.path.clone(), file(change)),
             Change::Command(change) => (change.command.join(" "), command(change)),
         };
-        checked.map_err(|why| Error::NotAllowed { step: step.id.clone(), what, why })?;
+        checked.map_err(|why| Error::NotAllowed { step: step.id.clone(), what, why: why.to_string() })?;
     }
     Ok(())
 }
 
-fn value(change: &ValueChange) -> Result<(), String> {
+fn value(change: &ValueChange) -> Result<(), Forbidden> {
     lines::kernel_value(&change.path, &change.after)?;
     let pool = change.pool.map(crate::values::pool_path);
     match (change.path.ends_with("/nr_hugepages"), pool) {
         (false, None) => Ok(()),
         (true, Some(path)) if path == change.path => Ok(()),
-        (true, _) => Err("a pool's pages are counted back, and the plan does not say which pool this is".into()),
-        (false, Some(_)) => Err("it is no pool".into()),
+        (true, _) => Err(Forbidden::UnnamedPool),
+        (false, Some(_)) => Err(Forbidden::NoPool),
     }
 }
 
-fn file(change: &FileChange) -> Result<(), String> {
+fn file(change: &FileChange) -> Result<(), Forbidden> {
     let (folder, name) = change.path.rsplit_once('/').unwrap_or(("", &change.path));
-    let kind = kind(folder, name).ok_or("it is no drop-in of hugewise")?;
+    let kind = kind(folder, name).ok_or(Forbidden::NotOurs)?;
     let Some(after) = &change.after else { return Ok(()) };
     if !safe_owner(after, change.before.as_ref()) {
-        return Err("others than root could write it".into());
+        return Err(Forbidden::Loose);
     }
-    let Content::Text(text) = &after.content else { return Err("it is no text".into()) };
+    let Content::Text(text) = &after.content else { return Err(Forbidden::NoText) };
     if text.chars().any(|it| it == '\\' || (it.is_control() && it != '\n')) {
-        return Err("it has signs that no setting has".into());
+        return Err(Forbidden::Signs);
     }
     lines::check(kind, text)
 }
@@ -77,47 +115,14 @@ fn kind(folder: &str, name: &str) -> Option<lines::Kind> {
     (commands::is_service(unit) && name.ends_with(".conf")).then_some(Kind::Unit)
 }
 
-/// Whether a folder of option files is one that MySQL's and MariaDB's packages make: what a server's own files include is
-/// its owner's word.
-pub(crate) fn mysql_folder(folder: &str) -> bool {
-    const FOLDERS: [&str; 6] = [
-        // RHEL, Oracle Linux, SLES.
-        "/etc/my.cnf.d",
-        "/etc/mysql/my.cnf.d",
-        // Debian and Ubuntu.
-        "/etc/mysql/conf.d",
-        "/etc/mysql/mariadb.conf.d",
-        "/etc/mysql/mysql.conf.d",
-        // Percona.
-        "/etc/percona-server.conf.d",
-    ];
-    FOLDERS.contains(&folder)
-}
-
-/// Whether a folder is that of a cluster of Debian's packages: `/etc/postgresql/15/main/conf.d`. Elsewhere the server
-/// keeps its settings itself (ALTER SYSTEM).
-pub(crate) fn postgresql_folder(folder: &str) -> bool {
-    let version = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    match folder.split('/').collect::<Vec<_>>().as_slice() {
-        ["", "etc", "postgresql", number, cluster, "conf.d"] => {
-            version(number) && *number != "." && *number != ".." && plain(cluster) && !cluster.starts_with(['.', '-'])
-        }
-        _ => false,
-    }
-}
-
-/// Letters, digits and what names and numbers have besides.
-fn plain(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|it| it.is_ascii_alphanumeric() || "_.,:@-".contains(it))
-}
-
-fn command(change: &CommandChange) -> Result<(), String> {
+fn command(change: &CommandChange) -> Result<(), Forbidden> {
     commands::check(&change.command, change.user.as_deref())?;
     if let Some(undo) = &change.undo {
-        commands::check(undo, change.user.as_deref()).map_err(|why| format!("{}: {why}", undo.join(" ")))?;
+        commands::check(undo, change.user.as_deref())
+            .map_err(|why| Forbidden::Undo { command: undo.join(" "), why: Box::new(why) })?;
     }
     match change.files.iter().find(|path| !commands::may_rewrite(path)) {
-        Some(path) => Err(format!("it has no business with {path}")),
+        Some(path) => Err(Forbidden::Rewrites(path.clone())),
         None => Ok(()),
     }
 }

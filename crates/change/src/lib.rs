@@ -14,6 +14,7 @@ mod error;
 pub mod journal;
 mod kept;
 pub mod outcome;
+mod packages;
 pub mod plan;
 pub mod planner;
 mod restore;

@@ -16,7 +16,7 @@ use hugewise_report::{AppliedReport, Expectation, Planned, Proof, Restarted, pla
 
 use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
-use crate::plan::{Seen, Wishes, live, same_host};
+use crate::plan::{Bent, Seen, Wishes, live, same_host};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -83,7 +83,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             recovered = recover(&system, &mut say).map_err(failed)?.map(|undone| undone.left()).unwrap_or_default();
             // Both let a pool fall short and go on: a server that insists would not start again.
             let short = arguments.keep_partial || arguments.keep_going;
-            let made = arguments.wishes.make(source.as_ref(), &system, short)?;
+            let made = arguments.wishes.make(
+                source.as_ref(),
+                &system,
+                Bent { keep_partial: short, force: arguments.force },
+            )?;
             (made.plan, made.host, made.unread)
         }
     };
@@ -175,7 +179,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
         Observed::Absent => return Err(failure("no such file")),
         other => return Err(failure(&other.reason().unwrap_or_default())),
     };
-    Plan::from_json(&bytes).map_err(|why| failure(&why))
+    Plan::from_json(&bytes).map_err(|why| failure(&why.to_string()))
 }
 
 /// Shows the plan and asks; where nobody can be asked, nothing is done.

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         .map_err(|error| Failure::new(format!("cannot write {error}; --output names another target")))?;
 
     let mut text = format!("{}: {} files, secrets left out\n", written.target.display(), written.files);
-    let denied = host.unread.iter().chain(&found.unread).filter(|fact| fact.why == "denied").count();
+    let denied = host.unread.iter().chain(&found.unread).filter(|fact| fact.why.is_denied()).count();
     if denied > 0 && host.read_as != Observed::Known(0) {
         text.push_str(&format!("{denied} files were denied; run as root to capture them\n"));
     }

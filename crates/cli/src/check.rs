@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn findings_win_over_missing_facts() {
-        let unread = [Unread { what: "/proc/1/limits".into(), why: "denied".into() }];
+        let unread = [Unread { what: "/proc/1/limits".into(), why: Reason::Denied }];
         let of = |levels: &[Level], missing: &[(&str, Reason)], fail_on| {
             outcome(true, &assessment(levels, missing), &unread, fail_on)
         };
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn what_a_kernel_does_not_have_is_not_missing_but_what_a_torn_capture_does_not_have_is() {
         let lacking = assessment(&[], &[("/proc/meminfo PageTables", Reason::Absent)]);
-        let torn = [Unread { what: "host.tar.gz".into(), why: "malformed: ends too early".into() }];
+        let torn = [Unread { what: "host.tar.gz".into(), why: Reason::Malformed("ends too early".into()) }];
         assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
         assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);

@@ -8,6 +8,8 @@ use hugewise_engines::By;
 use hugewise_engines::describe::Description;
 use hugewise_model::{Bytes, Engine};
 
+use crate::argument::Wrong;
+
 /// SGA of an ASM instance that manages its memory with SGA_TARGET, where no size is given.
 const USUAL_ASM: &str = "1G";
 /// SGA of the grid infrastructure's management database, where no size is given.
@@ -110,21 +112,42 @@ struct Raw {
 }
 
 /// A size as people write it. Whoever writes `34` means 34 GiB, not 34 bytes: a number alone is refused.
-pub(crate) fn size(text: &str) -> Result<Bytes, String> {
+pub(crate) fn size(text: &str) -> Result<Bytes, Wrong> {
     let bytes = Bytes::parse(text)?;
     let number = text.trim();
     if !number.ends_with(|c: char| c.is_ascii_digit()) {
         return Ok(bytes);
     }
-    Err(match bytes.get() {
-        few @ ..KIB => format!("{few} bytes? write {number}G"),
-        some @ KIB..MIB => format!("{some} bytes? write {number}M, or {some}B where you mean bytes"),
-        many => format!("{many} bytes? write {many}B, or a size with a unit, such as 34G"),
-    })
+    let bytes = bytes.get();
+    let instead = match bytes {
+        ..KIB => format!("{number}G"),
+        KIB..MIB => format!("{number}M, or {bytes}B where you mean bytes"),
+        _ => format!("{bytes}B, or a size with a unit, such as 34G"),
+    };
+    Err(Wrong::Bare { bytes, instead })
 }
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+
+/// Why servers are not described as the command line does it. The fields are options and engines as they are written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Misdescribed {
+    #[error("{0} describes a server: name it before with --engine")]
+    NoEngine(String),
+    #[error("{option} does not describe {engine}; it needs {least}")]
+    NotOfEngine { option: String, engine: &'static str, least: String },
+    #[error("--engine {engine} needs {least}")]
+    Missing { engine: &'static str, least: String },
+    #[error("{option} is given twice for one {engine}")]
+    Twice { option: String, engine: &'static str },
+    #[error("--engine {0} has two commands: --command, and one behind --")]
+    TwoCommands(&'static str),
+    #[error("--config holds the sizes of an Oracle instance: leave --sga and its like out")]
+    ConfigAndSizes,
+    #[error("--sga-max {max} is below --sga {sga}: Oracle would raise it to that; leave it out")]
+    MaxBelow { max: Bytes, sga: Bytes },
+}
 
 /// A server to describe, and the name that it is to get where the description has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,18 +201,18 @@ impl Group<'_> {
     }
 
     /// The one value of an option.
-    fn value<T: Clone>(&self, id: &str, all: &[T]) -> Result<Option<T>, String> {
+    fn value<T: Clone>(&self, id: &str, all: &[T]) -> Result<Option<T>, Misdescribed> {
         let mut values = self.values(id, all);
         let value = values.pop();
-        if values.is_empty() { Ok(value) } else { Err(format!("{} is given twice for one {}", flag(id), self.name())) }
+        if values.is_empty() { Ok(value) } else { Err(Misdescribed::Twice { option: flag(id), engine: self.name() }) }
     }
 
     fn name(&self) -> &'static str {
         self.kind.engine.as_str()
     }
 
-    fn missing(&self) -> String {
-        format!("--engine {} needs {}", self.name(), self.kind.least())
+    fn missing(&self) -> Misdescribed {
+        Misdescribed::Missing { engine: self.name(), least: self.kind.least() }
     }
 }
 
@@ -197,7 +220,7 @@ fn flag(id: &str) -> String {
     if id == "words" { "a command behind --".into() } else { format!("--{}", id.replace('_', "-")) }
 }
 
-fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, String> {
+fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, Misdescribed> {
     let starts: Vec<usize> = matches.indices_of("engine").into_iter().flatten().collect();
     let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
     let groups: Vec<Group<'_>> = raw
@@ -213,15 +236,11 @@ fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, String> {
         for at in matches.indices_of(id).into_iter().flatten() {
             let group = groups.iter().find(|group| (group.from..group.to).contains(&at));
             let Some(group) = group else {
-                return Err(format!("{} describes a server: name it before with --engine", flag(id)));
+                return Err(Misdescribed::NoEngine(flag(id)));
             };
             if !group.kind.takes().contains(&id) {
-                return Err(format!(
-                    "{} does not describe {}; it needs {}",
-                    flag(id),
-                    group.name(),
-                    group.kind.least()
-                ));
+                let (option, engine, least) = (flag(id), group.name(), group.kind.least());
+                return Err(Misdescribed::NotOfEngine { option, engine, least });
             }
         }
     }
@@ -234,7 +253,7 @@ fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, String> {
     Ok(servers)
 }
 
-fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, String> {
+fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, Misdescribed> {
     let config = group.value("config", &raw.config)?;
     let engine = group.kind.engine;
     let description = match group.kind.by {
@@ -254,7 +273,7 @@ fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, String> {
     Ok(vec![Server { description, known_as: None }])
 }
 
-fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, String> {
+fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, Misdescribed> {
     let engine = group.kind.engine;
     let sga = group.value("sga", &raw.sga)?;
     let sga_max = group.value("sga_max", &raw.sga_max)?;
@@ -262,15 +281,13 @@ fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<
     let main = match (config, sga) {
         (None, Some(sga)) => Description::Sizes { engine, sga, sga_max, processes },
         (Some(path), None) if sga_max.is_none() && processes.is_none() => Description::Config { engine, path },
-        (Some(_), _) => {
-            return Err("--config holds the sizes of an Oracle instance: leave --sga and its like out".into());
-        }
+        (Some(_), _) => return Err(Misdescribed::ConfigAndSizes),
         (None, None) => return Err(group.missing()),
     };
     if let (Description::Sizes { sga, .. }, Some(max)) = (&main, sga_max)
         && max < *sga
     {
-        return Err(format!("--sga-max {max} is below --sga {sga}: Oracle would raise it to that; leave it out"));
+        return Err(Misdescribed::MaxBelow { max, sga: *sga });
     }
     let mut servers = vec![Server { description: main, known_as: None }];
     for (id, all, known_as) in
@@ -284,11 +301,11 @@ fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<
     Ok(servers)
 }
 
-fn command(raw: &Raw, group: &Group<'_>) -> Result<Vec<String>, String> {
+fn command(raw: &Raw, group: &Group<'_>) -> Result<Vec<String>, Misdescribed> {
     let words = group.values("words", &raw.words);
     let command = match group.value("command", &raw.command)? {
         Some(_) if !words.is_empty() => {
-            return Err(format!("--engine {} has two commands: --command, and one behind --", group.name()));
+            return Err(Misdescribed::TwoCommands(group.name()));
         }
         Some(text) => hugewise_host::config::grub::split(&text),
         None => words,

@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod apply;
+mod argument;
 mod capture;
 mod captured;
 mod check;

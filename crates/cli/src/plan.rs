@@ -11,10 +11,11 @@ use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
 use hugewise_host::Source;
-use hugewise_model::{Host, Instance, PageCount, PageSize, Unread};
+use hugewise_model::{Host, Instance, PageCount, PageSize, Reason, Unread};
 use hugewise_report::{Planned, formats};
 use hugewise_system::Unfit;
 
+use crate::argument::Wrong;
 use crate::captured::Captured;
 use crate::outcome::{self, Failure, Outcome};
 use crate::size::{self, Pages};
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     /// Text for people, JSON for programs, or the same changes as a script, a playbook or user data.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write a script, playbook or cloud-config even where the plan should not be applied.
+    /// Plan pools even where they leave the host too little memory, and write them as a script, playbook or cloud-config.
     #[arg(long)]
     force: bool,
     /// Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages.
@@ -116,8 +117,8 @@ enum Only {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Overcommit(PageSize, PageCount);
 
-fn overcommit(text: &str) -> Result<Overcommit, String> {
-    let wrong = || format!("{text:?} is not of the form SIZE=PAGES, such as 2M=100");
+fn overcommit(text: &str) -> Result<Overcommit, Wrong> {
+    let wrong = || Wrong::Overcommit(text.to_owned());
     let (page, pages) = text.split_once('=').ok_or_else(wrong)?;
     let page = crate::described::size(page)?;
     let page = PageSize::new(page.get()).ok_or_else(wrong)?;
@@ -164,14 +165,29 @@ impl Seen {
     }
 }
 
+/// What a plan may do against its own rules.
+#[derive(Clone, Copy)]
+pub(crate) struct Bent {
+    /// A pool may fall short.
+    pub(crate) keep_partial: bool,
+    /// A pool may leave the host too little memory.
+    pub(crate) force: bool,
+}
+
+impl Arguments {
+    const fn bent(&self) -> Bent {
+        Bent { keep_partial: self.keep_partial, force: self.force }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let made = match &arguments.root {
-        Some(_) => arguments.wishes.make(source.as_ref(), &Captured(source.as_ref()), arguments.keep_partial)?,
+        Some(_) => arguments.wishes.make(source.as_ref(), &Captured(source.as_ref()), arguments.bent())?,
         None => {
             let system = live()?;
             let unread = whole(&system)?;
-            let mut made = arguments.wishes.make(source.as_ref(), &system, arguments.keep_partial)?;
+            let mut made = arguments.wishes.make(source.as_ref(), &system, arguments.bent())?;
             made.unread.extend(unread);
             made
         }
@@ -201,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match text {
         Ok(text) => outcome::print(&text)?,
         Err(refused @ formats::Unwritable::Refused(_)) => {
-            return outcome::complain(&format!("{refused}; --force writes it all the same"), Outcome::Found);
+            return outcome::complain(&format!("{refused}; --force plans and writes it all the same"), Outcome::Found);
         }
         Err(unwritable) => return Err(Failure::new(unwritable.to_string())),
     }
@@ -219,7 +235,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
     match unfinished(system) {
         Ok((None, unreadable)) => {
             let unread = |journal: Unreadable| Unread {
-                why: format!("{}; {}", journal.why, journal.advice()),
+                why: Reason::untold(format!("{}; {}", journal.why, journal.advice())),
                 what: journal.path,
             };
             Ok(unreadable.into_iter().map(unread).collect())
@@ -227,7 +243,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
         Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
         Err(_) if matches!(system.fit(), Err(Unfit::NotRoot)) => Ok(vec![Unread {
             what: journal::FOLDER.into(),
-            why: "only root may read it: whether an apply was interrupted is not known".into(),
+            why: Reason::untold("only root may read it: whether an apply was interrupted is not known"),
         }]),
         Err(error) => Err(Failure::new(error.to_string())),
     }
@@ -258,8 +274,8 @@ pub(crate) fn live() -> Result<hugewise_change::Live, Failure> {
 
 impl Wishes {
     /// Looks at a host and makes its plan.
-    pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, keep_partial: bool) -> Result<Made, Failure> {
-        let options = self.options(keep_partial);
+    pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, bent: Bent) -> Result<Made, Failure> {
+        let options = self.options(bent);
         let Seen { host, mut instances, mut assessment, unread } = Seen::read(source, self.connect);
         if !(options.instances.is_empty() && options.restart.is_empty()) {
             planner::name(&mut instances, &options).map_err(|error| Failure::new(error.to_string()))?;
@@ -284,7 +300,7 @@ impl Wishes {
         Ok(Made { host, plan, unread, incomplete })
     }
 
-    fn options(&self, keep_partial: bool) -> Options {
+    fn options(&self, bent: Bent) -> Options {
         Options {
             instances: self.instance.clone(),
             page_size: match self.page_size.0 {
@@ -294,7 +310,8 @@ impl Wishes {
             restart: self.restart.clone(),
             now: self.only != Some(Only::Boot),
             boot: self.only != Some(Only::Now),
-            keep_partial,
+            keep_partial: bent.keep_partial,
+            overrule: bent.force,
             shrink: self.shrink,
             early: self.early,
             overcommit: self.overcommit.iter().map(|Overcommit(page, pages)| (*page, *pages)).collect(),

@@ -15,6 +15,7 @@ use hugewise_model::{Bytes, Host, PageSize};
 use hugewise_report::text::run::fell_back;
 use hugewise_report::{Layout, Palette, RunReport, Started};
 
+use crate::argument::Wrong;
 use crate::described::size;
 use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
@@ -65,12 +66,12 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-fn pages(text: &str) -> Result<Pages, String> {
+fn pages(text: &str) -> Result<Pages, Wrong> {
     match text.to_ascii_lowercase().as_str() {
         "thp" => Ok(Pages::Thp),
         "2m" => Ok(Pages::Huge(PageSize::MIB_2)),
         "1g" => Ok(Pages::Huge(PageSize::GIB_1)),
-        _ => Err(format!("{text:?} is none of thp, 2M and 1G")),
+        _ => Err(Wrong::Pages(text.to_owned())),
     }
 }
 

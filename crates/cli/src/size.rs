@@ -11,6 +11,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
 
+use crate::argument::Wrong;
 use crate::described::{Servers, size};
 use crate::format::PageFormat;
 use crate::named;
@@ -69,20 +70,19 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages(pub(crate) PageSizeChoice);
 
-pub(crate) fn page_size(text: &str) -> Result<Pages, String> {
+pub(crate) fn page_size(text: &str) -> Result<Pages, Wrong> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Pages(PageSizeChoice::Auto));
     }
     let bytes = size(text)?;
     let page = PageSize::new(bytes.get());
-    page.map(|page| Pages(PageSizeChoice::Size(page)))
-        .ok_or_else(|| format!("{text:?} is no page size; it is a power of two from 4K up, such as 2M or 1G"))
+    page.map(|page| Pages(PageSizeChoice::Size(page))).ok_or_else(|| Wrong::PageSize(text.to_owned()))
 }
 
-pub(crate) fn percent(text: &str) -> Result<u8, String> {
+pub(crate) fn percent(text: &str) -> Result<u8, Wrong> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let fits = number.parse::<u8>().ok().filter(|percent| *percent <= 100);
-    fits.ok_or_else(|| format!("{text:?} is no percentage; write a whole number from 0 to 100"))
+    fits.ok_or_else(|| Wrong::Percent(text.to_owned()))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(percent("10"), Ok(10));
         assert_eq!(percent("10%"), Ok(10));
         for wrong in ["-1", "101", "256", "ten", "", "1.5"] {
-            assert!(percent(wrong).unwrap_err().contains("no percentage"), "{wrong}");
+            assert!(percent(wrong).unwrap_err().to_string().contains("no percentage"), "{wrong}");
         }
         assert_eq!(page_size("AUTO").map(|pages| pages.0), Ok(PageSizeChoice::Auto));
         assert_eq!(page_size("2M").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::MIB_2)));

@@ -10,7 +10,7 @@ use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files, named};
 use hugewise_host::Source;
 use hugewise_host::source::{Budgets, Limits};
-use hugewise_model::{Host, Instance, Unread};
+use hugewise_model::{Host, Instance, Reason, Unread};
 use hugewise_report::{Verified, nagios};
 
 use crate::outcome::{self, Failure, Outcome};
@@ -200,10 +200,10 @@ impl Scene {
             }
             match logs::read_log(&LogFile::new(&files, &path), Some(instance.engine)) {
                 Ok(log) => given.push(log),
-                Err(LogError { path, what }) => self.found.unread.push(Unread { what: path, why: what }),
+                Err(LogError { path, what }) => self.found.unread.push(Unread::new(path, Reason::untold(what))),
             }
         }
-        self.found.unread.retain(|note| !Budgets::tells_of(note) || note.what.starts_with("files of "));
+        self.found.unread.retain(|note| !Budgets::tells_of(note));
         self.found.unread.append(&mut budgets.unread());
     }
 

@@ -2,7 +2,7 @@
 
 use hugewise_host::Door;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Unread};
+use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Reason, Unread};
 
 use crate::Scene;
 use crate::description::DescribeError;
@@ -58,12 +58,15 @@ pub(crate) fn must_be_there(door: &Door<'_>, path: &str, todo: &str) -> Result<(
 /// # Errors
 /// There is one.
 pub(crate) fn must_make_sense(unread: &[Unread], todo: &str) -> Result<(), DescribeError> {
-    let Some(first) = unread.iter().find(|unread| unread.why != "denied") else { return Ok(()) };
-    let why = first.why.strip_prefix("malformed: ").unwrap_or(&first.why);
+    let Some(first) = unread.iter().find(|unread| !unread.why.is_denied()) else { return Ok(()) };
+    let why = match &first.why {
+        Reason::Malformed(why) => why.clone(),
+        other => other.to_string(),
+    };
     let with_line = || {
         let (line, what) = why.strip_prefix("line ")?.split_once(": ")?;
         Some((line.parse::<u64>().ok()?, what))
     };
-    let (line, what) = with_line().unwrap_or((0, why));
+    let (line, what) = with_line().unwrap_or((0, &why));
     Err(DescribeError::of(&first.what, what, todo).at(line))
 }

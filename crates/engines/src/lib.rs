@@ -38,7 +38,7 @@ use hugewise_host::Source;
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Unread};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
 pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
 pub use start::{Start, Starter, Takes};
@@ -104,7 +104,7 @@ impl Found {
         for (uid, count) in std::mem::take(&mut self.unread_of) {
             if let Some(more) = count.checked_sub(MOST_UNREAD).filter(|more| *more > 0) {
                 let what = format!("files of user {uid}'s servers");
-                self.unread.push(Unread { what, why: format!("{more} more could not be read") });
+                self.unread.push(Unread { what, why: Reason::untold(format!("{more} more could not be read")) });
             }
         }
     }

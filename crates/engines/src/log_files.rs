@@ -1,7 +1,7 @@
 //! Where a running server writes its log, as far as its own files and settings tell.
 
 use hugewise_host::Source;
-use hugewise_model::{Host, Instance, Observed, Unread};
+use hugewise_model::{Host, Instance, Observed, Reason, Unread};
 
 use crate::Kind;
 
@@ -15,8 +15,8 @@ pub fn of(host: &Host, source: &dyn Source, instance: &Instance, unread: &mut Ve
         match source.read_part(&path, None, 1) {
             Observed::Known(_) => return Some(path),
             Observed::Absent => {}
-            Observed::Denied => unread.push(Unread { what: path, why: "denied".into() }),
-            Observed::Malformed(why) => unread.push(Unread { what: path, why: format!("malformed: {why}") }),
+            Observed::Denied => unread.push(Unread::new(path, Reason::Denied)),
+            Observed::Malformed(why) => unread.push(Unread::new(path, Reason::Malformed(why))),
         }
     }
     None

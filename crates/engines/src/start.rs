@@ -18,6 +18,8 @@ pub struct Start {
     pub by_chance: fn(&Instance) -> PageCount,
     /// It looks at its memlock limit itself, whatever this kernel makes of it.
     pub minds_memlock: bool,
+    /// Its memory is System V's whatever pages it is on: without segments it does not start.
+    pub only_shm: bool,
     /// It cannot do with this page size where it is the host's default.
     pub not_with_default: Option<hugewise_model::PageSize>,
 }
@@ -43,6 +45,7 @@ impl Start {
         spare: PageCount::ZERO,
         by_chance: |_| PageCount::ZERO,
         minds_memlock: false,
+        only_shm: false,
         not_with_default: None,
     };
 }

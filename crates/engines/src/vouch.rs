@@ -8,7 +8,7 @@ use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::owner::Owner;
 use hugewise_model::instance::{SegmentKind, Startup};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Unread};
+use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Reason, Unread};
 
 use crate::{Found, Kind, options, transparent};
 
@@ -58,7 +58,7 @@ pub(crate) fn bound_strangers(host: &Host, found: &mut Found) {
         let why = format!(
             "{count} more than {MOST_STRANGERS} that nothing vouches for: those with the least memory are left out"
         );
-        found.unread.push(Unread { what, why });
+        found.unread.push(Unread { what, why: Reason::untold(why) });
         left_out.extend(more.into_iter().map(|(_, pid)| pid));
     }
     found.instances.retain(|instance| instance.is_vouched() || !left_out.contains(&instance.pid));
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(pids.len(), MOST_STRANGERS + 2);
         assert!(pids.contains(&3000) && pids.contains(&3001));
         let said = found.unread.iter().find(|unread| unread.what == "servers of user mallory").unwrap();
-        assert!(said.why.starts_with("1968 more than 32"), "{}", said.why);
+        assert!(said.why.to_string().starts_with("1968 more than 32"), "{}", said.why);
     }
 
     #[test]

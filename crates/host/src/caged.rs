@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process, kill_process_group};
 use crate::config::accounts;
 use crate::source::Live;
 use crate::sys::{self, Bounds};
+use crate::trust::Distrust;
 use crate::{Source, trust};
 
 /// The range that systemd takes users of its own from too (DynamicUser=): no package and no directory gives these out.
@@ -79,13 +80,12 @@ impl Cage {
     ///
     /// # Errors
     /// Others could have put it there, or it cannot be run without rights: then it is not run.
-    pub fn run(self, program: &str, run: Run<'_>) -> Result<Caged, String> {
-        trust::roots(Path::new(program)).map_err(|why| format!("{program} is not run: {why}"))?;
+    pub fn run(self, program: &str, run: Run<'_>) -> Result<Caged, NotRun> {
+        let named = || program.to_owned();
+        trust::roots(Path::new(program)).map_err(|why| NotRun::Distrusted { program: named(), why })?;
         let wrong = |error: io::Error| match self.user {
-            Some(user) => {
-                format!("{program} is not run: it cannot be run without root's rights, as user {user}: {error}")
-            }
-            None => format!("{program}: {error}"),
+            Some(user) => NotRun::WithRightsAlone { program: named(), user, error },
+            None => NotRun::Failed { program: named(), error },
         };
         let mut command = Command::new(program);
         command.args(run.arguments).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir(run.folder);
@@ -116,6 +116,40 @@ impl Default for Cage {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Why a program is not run.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// Others than root could have put it there.
+    #[error("{program} is not run: {why}")]
+    Distrusted {
+        /// The program.
+        program: String,
+        /// Who.
+        #[source]
+        why: Distrust,
+    },
+    /// It cannot be run as a user without rights, and is not run as root.
+    #[error("{program} is not run: it cannot be run without root's rights, as user {user}: {error}")]
+    WithRightsAlone {
+        /// The program.
+        program: String,
+        /// The user that it was to run as.
+        user: u32,
+        /// What the kernel says.
+        #[source]
+        error: io::Error,
+    },
+    /// The kernel does not run it.
+    #[error("{program}: {error}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// What it says.
+        #[source]
+        error: io::Error,
+    },
 }
 
 /// How it is run.
@@ -292,7 +326,7 @@ mod tests {
         let program = folder.path().join("sh");
         std::fs::copy("/bin/sh", &program).unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        let why = Cage::new().run(program.to_str().unwrap(), shell(&[])).unwrap_err();
+        let why = Cage::new().run(program.to_str().unwrap(), shell(&[])).unwrap_err().to_string();
         assert!(why.contains("is not run"), "{why}");
     }
 }

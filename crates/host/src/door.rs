@@ -1,6 +1,6 @@
 //! Reading with a memory of what could not be read.
 
-use hugewise_model::{Observed, Unread};
+use hugewise_model::{Observed, Reason, Unread};
 
 use crate::Source;
 
@@ -63,14 +63,14 @@ impl<'a> Door<'a> {
     /// Notes a fact that is there and is not known; absent facts are none of it.
     pub fn note<T>(&mut self, what: &str, fact: &Observed<T>) {
         if !fact.is_absent()
-            && let Some(why) = fact.reason()
+            && let Some(why) = fact.why()
         {
             self.tell(what.to_owned(), why);
         }
     }
 
     /// Notes why something is not known. Of very many such notes the first ones are kept: files can be made to have any number.
-    pub fn tell(&mut self, what: String, why: String) {
+    pub fn tell(&mut self, what: String, why: Reason) {
         if self.unread.len() < MOST_UNREAD {
             self.unread.push(Unread { what, why });
         }

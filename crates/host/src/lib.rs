@@ -11,6 +11,7 @@ pub mod config;
 pub mod confined;
 pub mod directory;
 pub mod door;
+mod hidden;
 pub mod kernel;
 pub mod process;
 pub mod source;
@@ -22,7 +23,7 @@ pub mod tlb;
 pub mod trust;
 
 pub use door::{Door, ParseError};
-use hugewise_model::{Host, Observed, PageCount, Unread};
+use hugewise_model::{Host, Observed, PageCount, Reason, Unread};
 pub use source::Source;
 
 /// Reads a whole host. What is there and could not be read is in [`Host::unread`].
@@ -47,7 +48,10 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         ..Host::default()
     };
     host.processors.tlb = machine.tlb;
-    kernel::read(&mut door, &mut host);
+    let mounts = kernel::read(&mut door, &mut host);
+    if host.live {
+        host.hidden = hidden::by_mount(source, &mounts);
+    }
     config::read(&mut door, &mut host);
     let facts = process::Facts {
         base_page: host.base_page.get(),
@@ -63,14 +67,14 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         host.processes = Observed::Malformed("/proc shows no process".to_owned());
     } else if host.live {
         let sees_itself = !matches!(host.namespaces.mount, Observed::Malformed(_));
-        host.hidden = host.hidden.or_else(|| process::hidden::by_sight(sees_itself, found.sees_first));
+        host.hidden = host.hidden.or_else(|| hidden::by_sight(sees_itself, found.sees_first));
     }
-    host.hidden = host.hidden.or_else(|| process::hidden::by_number(found.unseen));
+    host.hidden = host.hidden.or_else(|| hidden::by_number(found.unseen));
     let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
     host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
     host.configuration.units = config::systemd::read_units(&mut door, processes());
     host.unread = door.unread;
-    host.unread.extend(host.hidden.iter().map(|why| Unread { what: "/proc".to_owned(), why: why.clone() }));
+    host.unread.extend(host.hidden.iter().map(|why| Unread::new("/proc", Reason::untold(why.clone()))));
     host.unread.extend(source.problems());
     host.torn = source.torn();
     host.unread.sort();

@@ -9,6 +9,7 @@ use std::process::Command;
 use hugewise_host::Door;
 use hugewise_host::config::{sysctl, tmpfiles};
 use hugewise_host::source::map::MapSource;
+use hugewise_lab::guard::Skip;
 
 /// Files as path and text; a text that starts with `->` is a link's target.
 type Files<'a> = &'a [(&'a str, &'a str)];
@@ -32,12 +33,6 @@ fn write(root: &Path, files: Files<'_>) {
 }
 
 /// Says that a tool is not there, or fails where it has to be.
-fn skipped(tool: &str) {
-    let required = std::env::var_os("HUGEWISE_REQUIRE_REAL").is_some_and(|value| value == "1");
-    assert!(!required, "{tool} is not installed");
-    eprintln!("SKIP {tool} is not installed");
-}
-
 /// What a tool prints about the files below a root of their own.
 fn run(tool: &str, arguments: &[&str], files: Files<'_>) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
@@ -46,7 +41,7 @@ fn run(tool: &str, arguments: &[&str], files: Files<'_>) -> Option<String> {
     match output {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            skipped(tool);
+            Skip(format!("{tool} is not installed")).report();
             None
         }
         Err(error) => panic!("{tool}: {error}"),
@@ -107,7 +102,9 @@ fn systemd_tmpfiles_writes_the_same() {
     let option = format!("--root={}", root.path().display());
     match Command::new("systemd-tmpfiles").args(["--create", "--boot", &option]).output() {
         Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return skipped("systemd-tmpfiles"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Skip("systemd-tmpfiles is not installed".into()).report();
+        }
         Err(error) => panic!("systemd-tmpfiles: {error}"),
     }
     let source = source(&files);

@@ -107,6 +107,12 @@ impl Instance {
         format!("{} {}{of_pid}", self.engine, self.name.strip_suffix(&of_pid).unwrap_or(&self.name))
     }
 
+    /// Whether its settings ask for huge pages for a part of its memory alone: its start brings no more, however many there
+    /// are.
+    pub fn asks_in_part(&self) -> bool {
+        self.traits.contains(&"asks-in-part")
+    }
+
     /// Whether something speaks for it that a user without rights cannot arrange. The host is changed for no other.
     pub fn is_vouched(&self) -> bool {
         !self.vouchers.is_empty()

@@ -25,4 +25,4 @@ pub use instance::{Asked, Demand, DemandSource, HugePageUse, Instance, NextStart
 pub use observed::{Lack, Observed, Reason, Unread};
 pub use process::{Limit, Mapping, Process};
 pub use remedy::{ByHand, InstanceId, Remedy};
-pub use units::{Bytes, PageCount, PageSize};
+pub use units::{Bytes, NoSize, PageCount, PageSize};

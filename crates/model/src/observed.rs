@@ -1,5 +1,6 @@
 //! What is known of a fact, and why not where it is not.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ impl<T> From<Option<T>> for Observed<T> {
 }
 
 /// Why a fact is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// This kernel or this host has no such file or field.
     Absent,
@@ -126,14 +127,26 @@ pub enum Reason {
     Denied,
     /// It makes no sense, or could not be read.
     Malformed(String),
-    /// Nobody has looked, or what was seen does not tell.
-    Untold(&'static str),
+    /// Left out, so that the reading stays within its bounds.
+    Skipped(String),
+    /// Nobody has looked, what was seen does not tell, or whoever was asked gave no answer.
+    Untold(Cow<'static, str>),
 }
 
 impl Reason {
     /// Whether there is nothing to be known, as against something that is not.
     pub const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
+    }
+
+    /// Whether whoever read had too few rights, as against a fact that nobody can read.
+    pub const fn is_denied(&self) -> bool {
+        matches!(self, Self::Denied)
+    }
+
+    /// In these words.
+    pub fn untold(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Untold(why.into())
     }
 }
 
@@ -143,6 +156,7 @@ impl fmt::Display for Reason {
             Self::Absent => f.write_str("absent"),
             Self::Denied => f.write_str("denied"),
             Self::Malformed(why) => write!(f, "malformed: {why}"),
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
             Self::Untold(why) => f.write_str(why),
         }
     }
@@ -165,7 +179,7 @@ impl Lack {
 
     /// Of a fact that is not known; one that is known after all has not told what it was asked for.
     pub fn of<T>(what: impl fmt::Display, fact: &Observed<T>) -> Self {
-        Self::new(what, fact.why().unwrap_or(Reason::Untold("not understood")))
+        Self::new(what, fact.why().unwrap_or(Reason::untold("not understood")))
     }
 }
 
@@ -176,10 +190,23 @@ impl fmt::Display for Lack {
 }
 
 /// A fact that is there and could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unread {
     /// The file, interface or question: `/proc/4711/maps`.
     pub what: String,
     /// Why: `denied`, `malformed: line 3: ...`, `skipped: time budget`.
-    pub why: String,
+    pub why: Reason,
+}
+
+impl Unread {
+    /// A note on this.
+    pub fn new(what: impl Into<String>, why: Reason) -> Self {
+        Self { what: what.into(), why }
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 mod size;
 
+pub use size::NoSize;
+
 /// An amount of memory in bytes. Arithmetic saturates: a captured file can hold any number,
 /// and a sum past 2^64 bytes must not bring the program down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,7 +42,7 @@ impl Bytes {
     /// # Errors
     ///
     /// What is wrong with the text: no size, zero, negative, or 2^63 bytes and more.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, NoSize> {
         size::parse(text).map(Self)
     }
 

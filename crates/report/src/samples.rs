@@ -335,8 +335,8 @@ pub(crate) fn unprivileged() -> Sample {
         why: Reason::Denied,
     }];
     let mut unread: Vec<Unread> =
-        (4711..5113).map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: "denied".into() }).collect();
-    unread.push(Unread { what: "/etc/sysctl.d/90-a.conf".into(), why: "malformed: line 3: no `=`".into() });
+        (4711..5113).map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: Reason::Denied }).collect();
+    unread.push(Unread { what: "/etc/sysctl.d/90-a.conf".into(), why: Reason::Malformed("line 3: no `=`".into()) });
     sample.unread = unread;
     sample
 }
@@ -358,6 +358,6 @@ pub(crate) fn hostile() -> Sample {
         finding.summary = format!("{title} is bad\x08\x08\x08good");
         finding.fix = vec!["rm '\x1b[8m'".into()];
     }
-    sample.unread = vec![Unread { what: "/proc/1/root/\x1bc".into(), why: "denied".into() }];
+    sample.unread = vec![Unread { what: "/proc/1/root/\x1bc".into(), why: Reason::Denied }];
     sample
 }

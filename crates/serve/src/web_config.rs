@@ -315,17 +315,26 @@ mod tests {
         assert!(!parse("basic_auth_users:\n  a: hunter2\n").unwrap_err().0.contains("hunter2"));
     }
 
+    /// Nothing is a password but a hash of bcrypt's, and who is told of an error is told something.
+    fn holds(text: &str) -> Result<(), TestCaseError> {
+        match parse(text) {
+            Ok(config) => prop_assert!(config.users.values().all(|hash| hash.starts_with("$2")), "{:?}", config),
+            Err(error) => prop_assert!(!error.0.trim().is_empty()),
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn any_text(text in any::<String>()) {
-            let _ = parse(&text);
+            holds(&text)?;
         }
 
         #[test]
         fn any_words(words in prop::collection::vec(
             prop::sample::select(vec!["tls_server_config", "basic_auth_users", ":", "\n", "  ", "- ", "&a", "*a", "{", "}", "[", "]", "a", "!!x "]), 0..40)
         ) {
-            let _ = parse(&words.concat());
+            holds(&words.concat())?;
         }
     }
 }

@@ -243,7 +243,7 @@ impl System for Live {
         let account = self.account(user)?;
         let client = match Client::at(program, account) {
             Some(Ok(client)) => client,
-            Some(Err(why)) => return Err(Failure::new(program, why)),
+            Some(Err(why)) => return Err(Failure::new(program, why.to_string())),
             None => return Err(Failure::new(program, "there is no such program").advising("install it")),
         };
         // A command that outlives us holds the lock in our stead, so that nothing is taken back under its hands;
@@ -256,7 +256,7 @@ impl System for Live {
         inherit(FdFlags::CLOEXEC).map_err(|error| failure(program, error))?;
         match ran {
             Ok(outcome) => Ok(Ran { success: outcome.success, output: outcome.answer, complaint: outcome.complaint }),
-            Err(why) => Err(Failure::new(command.join(" "), why)),
+            Err(why) => Err(Failure::new(command.join(" "), why.to_string())),
         }
     }
 

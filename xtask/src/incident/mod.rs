@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::vm;
 use crate::vm::image::{self, Image};
 use crate::vm::machine::{self, Disk, Hardware, Machine};
 use crate::{Failure, exactness};
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     image::prepare()?;
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
     let image = Image::Collectors.disk()?;
-    let folder = tempfile::Builder::new().prefix("incident-").tempdir_in(image::folder()?)?;
+    let folder = tempfile::Builder::new().prefix("incident-").tempdir_in(vm::folder()?)?;
     let programs = machine::programs(folder.path(), &[("standin", &exactness::standin()?)])?;
     let archives = arguments.keep.clone().unwrap_or_else(|| folder.path().join("archives"));
     let scene = Scene { hugewise, image, programs, archives, verbose: arguments.verbose };

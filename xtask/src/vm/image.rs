@@ -163,7 +163,7 @@ impl Image {
 
     /// The image's disk, built where it is not there yet.
     pub(crate) fn disk(self) -> Result<PathBuf, Failure> {
-        let folder = folder()?;
+        let folder = super::folder()?;
         let disk = folder.join(format!("{}-{}.img", self.name(), self.recipe()));
         if !disk.exists() {
             let begun = Instant::now();
@@ -233,13 +233,6 @@ impl Image {
         mmdebstrap.arg("--customize-hook=rm -f \"$1\"/etc/resolv.conf");
         shell::run(mmdebstrap.arg("bookworm").arg(root))
     }
-}
-
-/// Where images and what scenarios write are kept.
-pub(crate) fn folder() -> Result<PathBuf, Failure> {
-    let folder = shell::target().join("vm");
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 /// Installs what is missing of what this needs.

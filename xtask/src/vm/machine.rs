@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::image;
 use crate::{Failure, shell};
 
 /// How long a boot may take; without KVM it is about half a minute, and many times that on a busy machine.
@@ -50,7 +49,7 @@ pub(crate) struct Disk {
 impl Disk {
     /// A new one over the image.
     pub(crate) fn over(image: &Path) -> Result<Self, Failure> {
-        let folder = tempfile::Builder::new().prefix("disk-").tempdir_in(image::folder()?)?;
+        let folder = tempfile::Builder::new().prefix("disk-").tempdir_in(super::folder()?)?;
         let file = folder.path().join("disk.qcow2");
         let mut create = shell::command("qemu-img");
         create.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(image).arg(&file);

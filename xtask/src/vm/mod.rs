@@ -5,13 +5,14 @@ pub(crate) mod image;
 pub(crate) mod machine;
 mod scenarios;
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use image::Image;
 use machine::{Disk, Hardware, Machine};
 
-use crate::{Failure, exactness};
+use crate::{Failure, exactness, shell};
 
 /// Which scenarios.
 #[derive(clap::Args)]
@@ -101,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let chosen = choose(&arguments.scenarios)?;
     image::prepare()?;
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
-    let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(image::folder()?)?;
+    let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(folder()?)?;
     let programs = machine::programs(folder.path(), &[("hugewise", &hugewise), ("standin", &exactness::standin()?)])?;
     let stage = Stage { programs, verbose: arguments.verbose };
     let mut failed = Vec::new();
@@ -130,4 +131,11 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
         found.ok_or_else(|| format!("no scenario `{name}`; --list names them").into())
     };
     names.iter().map(find).collect()
+}
+
+/// Where images and what scenarios write are kept.
+pub(crate) fn folder() -> Result<PathBuf, Failure> {
+    let folder = shell::target().join("vm");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }

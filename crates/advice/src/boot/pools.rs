@@ -64,7 +64,7 @@ pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
 pub fn pool_at_boot(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
     let mut pool = Pool::new(host, page);
     if !pool.nodes_are_known && sets_nodes(host, page) {
-        return Err(Missing::Host(Lack::new("the nodes whose pages tmpfiles.d sets", Reason::Untold("not known"))));
+        return Err(Missing::Host(Lack::new("the nodes whose pages tmpfiles.d sets", Reason::untold("not known"))));
     }
     let line = command_line(host);
     if let Ok((words, place)) = &line

@@ -1,8 +1,10 @@
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
+use crate::permission::{self, Memlock};
+use crate::rules::cgroup_limit;
 use crate::situation::{Obstacle, starting};
 use crate::standing::Standing;
-use crate::{Docs, Facts, Missing, Rule, demand};
+use crate::{Docs, Facts, Missing, Rule, demand, mounts};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW603"),
@@ -42,9 +44,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
-        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Right) => match permission::memlock(facts.host) {
+            Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
+            Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
+            Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
+        },
+        Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
+        Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
-        Some(Obstacle::Mount) => vec![Remedy::by_hand("give its hugetlbfs a line in /etc/fstab")],
+        Some(Obstacle::Mount) => {
+            let lost = mounts::lost(facts.host, instance).ok().flatten();
+            let keep = |mount| Remedy::by_commands("give its hugetlbfs a line in /etc/fstab", mounts::keep(mount));
+            lost.map(keep).into_iter().collect()
+        }
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))

@@ -1,5 +1,6 @@
-use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, PageCount, Remedy};
+use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
 
+use crate::cgroup::Shortage;
 use crate::words::{boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
@@ -9,14 +10,14 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A server that asks for huge pages or is on them, in a cgroup whose hugetlb limit, or that of a cgroup \
-               above it, is below its demand. An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for \
+               above it, is below its demand, or below what all servers there that ask for huge pages need together. An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for \
                the reservation limit (rsvd.max) where the server insists on huge pages; a warning where it can fall \
                back. A warning too where there is no pool yet, and the server is worth one.",
         why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by SIGBUS \
               some time later. A container without a hugepages limit on a host with a pool is the usual case: its limit \
               is 0. The reservation limit fails at the mapping, so that a server can fall back.",
         cost: "the server dies by SIGBUS, or falls back to base pages",
-        fix: "Raise the limit to the demand: in Kubernetes as resources limits hugepages-2Mi, otherwise in the cgroup. \
+        fix: "Raise the limit to what its servers need together: in Kubernetes as resources limits hugepages-2Mi, otherwise in the cgroup. \
               Or switch huge pages off in the server.",
         sources: &["Linux Documentation/admin-guide/cgroup-v2.rst, HugeTLB", "kubernetes/kubernetes#71233"],
     },
@@ -36,7 +37,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if empty && cause::cause(facts, instance)?.is_none() {
         return Ok(None);
     }
-    let Some(lack) = cgroup::shortage(facts.host, instance)? else { return Ok(None) };
+    let lacks = facts.situation.limits().shortages(facts.host, instance)?;
+    let Some(lack) = cgroup::worst(&lacks) else { return Ok(None) };
     let (what, then, level) = if empty {
         let what = if lack.at_fault { "fault limit" } else { "reservation limit" };
         (what, "a pool alone would not do", Level::Warn)
@@ -47,40 +49,74 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     } else {
         ("reservation limit", "its next start falls back", Level::Warn)
     };
-    let title = instance.title();
-    let summary =
-        format!("{title} needs {} of huge pages; the {what} of its cgroup is {}: {then}", lack.demand, lack.limit);
-    let short = format!("it needs {} of huge pages; its cgroup allows {}", lack.demand, lack.limit);
-    let file = if lack.at_fault { "max" } else { "rsvd.max" };
-    let mut evidence = vec![format!("hugetlb {file} of {}: {}, {} charged", lack.path, lack.limit, lack.charged)];
-    evidence.extend(lack.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
-    // Every cgroup on the way has to let it through, and what others are charged there stays.
-    let bytes = lack.enough.get();
-    let size = lack.page_size;
-    let folder = lack.path.trim_end_matches('/');
-    // Where systemd mounts version 2, version 2 beside version 1, and version 1.
-    let at = |root: &str, name: &str| shell_word(&format!("{root}{folder}/hugetlb.{}B.{name}", boot_name(size)));
-    let (new, old) = if lack.at_fault { ("max", "limit_in_bytes") } else { ("rsvd.max", "rsvd.limit_in_bytes") };
-    let files = [("", new), ("/unified", new), ("/hugetlb", old)];
-    let files = files.map(|(mount, name)| at(&format!("/sys/fs/cgroup{mount}"), name)).join(" ");
-    let kubernetes =
-        format!("# Kubernetes: limits of the container, hugepages-{}i: {}Mi", boot_name(size), bytes.div_ceil(1 << 20));
-    let how = if folder.is_empty() {
-        // The root that is seen from in here is the container's, and its limit is not set from within.
-        vec![kubernetes, "# otherwise: raise the limit of its container, on the container's host".into()]
-    } else {
-        vec![
-            kubernetes,
-            "# otherwise, until the next boot or the next start of its container:".into(),
-            format!("for file in {files}; do [ ! -e \"$file\" ] || echo {bytes} > \"$file\"; done"),
-        ]
-    };
-    let what = format!("raise the hugetlb limit of {} and of those above it to {}", lack.path, lack.enough);
-    let mut remedies = vec![Remedy::by_commands(what, how)];
+    let (title, needs) = (instance.title(), needs(lack));
+    let summary = format!("{title} {needs}; the {what} of its cgroup is {}: {then}", lack.limit);
+    let short = format!("it {needs}; its cgroup allows {}", lack.limit);
+    let mut evidence = Vec::new();
+    for lack in &lacks {
+        let (file, path, limit, charged) = (lack.file(), &lack.path, lack.limit, lack.charged);
+        evidence.push(format!("hugetlb {file} of {path}: {limit}, {charged} charged"));
+        evidence.extend(lack.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
+    }
+    evidence.dedup();
+    let mut remedies = raises(&lacks);
     if instance.huge_pages != HugePageUse::All {
         remedies.push(Remedy::Restart(instance.id()));
     }
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// `needs 2.0 GiB of huge pages`, and with whom.
+fn needs(lack: &Shortage) -> String {
+    match lack.servers.saturating_sub(1) {
+        0 => format!("needs {} of huge pages", lack.demand),
+        1 => format!("and one more server in its cgroup need {} of huge pages", lack.enough),
+        others => format!("and {others} more servers in its cgroup need {} of huge pages", lack.enough),
+    }
+}
+
+/// The limits on a server's way that are too low, as remedies.
+pub(super) fn raises_for(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
+    raises(&facts.situation.limits().shortages(facts.host, instance).unwrap_or_default())
+}
+
+/// One remedy for each cgroup and page size, the same whichever of its servers it is told of: every cgroup on the way has to
+/// let all of them through, and what others are charged there stays.
+fn raises(lacks: &[Shortage]) -> Vec<Remedy> {
+    let mut cgroups: Vec<(&str, PageSize)> = lacks.iter().map(|lack| (lack.path.as_str(), lack.page_size)).collect();
+    cgroups.sort_unstable();
+    cgroups.dedup();
+    let raise = |(path, page): (&str, PageSize)| {
+        let of: Vec<&Shortage> = lacks.iter().filter(|lack| lack.path == path && lack.page_size == page).collect();
+        let enough = of.iter().map(|lack| lack.enough).max().unwrap_or_default();
+        let what = format!("raise the hugetlb limit of {path} to {enough}");
+        Remedy::by_commands(what, commands(path, page, enough, &of))
+    };
+    cgroups.into_iter().map(raise).collect()
+}
+
+fn commands(path: &str, page: PageSize, enough: Bytes, lacks: &[&Shortage]) -> Vec<String> {
+    let folder = path.trim_end_matches('/');
+    let kubernetes = format!(
+        "# Kubernetes: limits of the container, hugepages-{}i: {}Mi",
+        boot_name(page),
+        enough.get().div_ceil(1 << 20)
+    );
+    if folder.is_empty() {
+        // The root that is seen from in here is the container's, and its limit is not set from within.
+        return vec![kubernetes, "# otherwise: raise the limit of its container, on the container's host".into()];
+    }
+    // Where systemd mounts version 2, version 2 beside version 1, and version 1.
+    let at = |root: &str, name: &str| shell_word(&format!("{root}{folder}/hugetlb.{}B.{name}", boot_name(page)));
+    let mut lines = vec![kubernetes, "# otherwise, until the next boot or the next start of its container:".to_owned()];
+    for lack in lacks {
+        let (new, old) = if lack.at_fault { ("max", "limit_in_bytes") } else { ("rsvd.max", "rsvd.limit_in_bytes") };
+        let files = [("", new), ("/unified", new), ("/hugetlb", old)];
+        let files = files.map(|(mount, name)| at(&format!("/sys/fs/cgroup{mount}"), name)).join(" ");
+        let bytes = lack.enough.get();
+        lines.push(format!("for file in {files}; do [ ! -e \"$file\" ] || echo {bytes} > \"$file\"; done"));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -128,7 +164,7 @@ mod tests {
         let remedies = &findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap().remedies;
         assert_eq!(remedies.len(), 1, "a server that has its pages need not be restarted: {remedies:?}");
         let Remedy::ByHand(hugewise_model::ByHand { what, how: fix }) = &remedies[0] else { panic!("{remedies:?}") };
-        assert_eq!(what, "raise the hugetlb limit of /system.slice and of those above it to 6.0 GiB");
+        assert_eq!(what, "raise the hugetlb limit of /system.slice to 6.0 GiB");
         assert_eq!(fix[0], "# Kubernetes: limits of the container, hugepages-2Mi: 6144Mi");
         assert_eq!(
             fix[2],

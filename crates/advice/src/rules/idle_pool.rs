@@ -25,9 +25,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
                from 1 GiB or 5 % of memory on. Pages that are free but reserved count as used: a server was promised \
-               them, and so do those that a server will ask for at its restart or at the next boot. Where nobody knows what a \
-               server will ask for, nothing is called idle. Half is what tells a pool that nobody came for from one with \
-               spare pages.",
+               them, and so do those that a server will ask for at its restart or at the next boot, or that a heap on huge \
+               pages has yet to grow into. Where nobody knows what a server will ask for, nothing is called idle. Half is what \
+               tells a pool that nobody came for from one with spare pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
               the server that it was meant for started without it.",
         cost: "memory that no program and no page cache can have",
@@ -112,7 +112,7 @@ pub(super) fn spare(facts: &Facts<'_>, pool: &Pool) -> Result<Option<PageCount>,
     match claim.unknown.first() {
         Some(id) => {
             let what = format_args!("what {id} will ask for at its next start");
-            Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read"))))
+            Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read".into()))))
         }
         None => Ok(Some(idle)),
     }
@@ -190,7 +190,7 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 #[cfg(test)]
 mod tests {
     use hugewise_model::instance::NextStart;
-    use hugewise_model::{Asked, Demand, DemandSource, HugePageUse, Observed, PageCount, PageSize, Remedy};
+    use hugewise_model::{Asked, Demand, DemandSource, Engine, HugePageUse, Observed, PageCount, PageSize, Remedy};
 
     use crate::testing::{Case, all_huge, gib, hidden, pool, quiet};
 
@@ -272,5 +272,22 @@ mod tests {
         let findings = case.assess().findings;
         let idle = findings.iter().find(|it| it.code.as_str() == "HW202").unwrap();
         assert!(idle.short.starts_with("nobody uses 4,000 of the 5,000 pages"), "{}", idle.short);
+    }
+
+    /// Whoever gave these pages back would have the machine die of it as its heap grows.
+    #[test]
+    fn pages_that_a_heap_has_yet_to_grow_into_are_not_idle() {
+        let found = |engine: Engine| {
+            let mut case = quiet();
+            let instance = case.postgresql("Grow", gib(2));
+            all_huge(instance);
+            instance.engine = engine;
+            let source = DemandSource::Engine;
+            instance.demand = Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(2048), source });
+            case.pool(2048, 1024);
+            case.assess().findings.iter().any(|finding| finding.code.as_str() == "HW202")
+        };
+        assert!(!found(Engine::Jvm));
+        assert!(found(Engine::PostgreSql));
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         Some(true) => return Ok(None),
         None => {
             let why = host.process(instance.pid).and_then(|process| process.memlock.why());
-            let why = why.unwrap_or(Reason::Untold("not read"));
+            let why = why.unwrap_or(Reason::untold("not read"));
             return Err(Missing::Instance(Lack { text: memlock, why }));
         }
         Some(false) => {}

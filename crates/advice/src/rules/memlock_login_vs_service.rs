@@ -35,7 +35,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
-    if instance.asked == Asked::No {
+    if matches!(instance.asked, Asked::No | Asked::Cannot) {
         return Ok(None);
     }
     if !decides && (!Kind::of(instance.engine).start.minds_memlock || instance.huge_pages == HugePageUse::All) {
@@ -57,7 +57,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let Some(process) = host.process(instance.pid) else {
         let what = format_args!("/proc/{}/status", instance.pid);
-        return Err(Missing::Instance(Lack::new(what, Reason::Untold("not read"))));
+        return Err(Missing::Instance(Lack::new(what, Reason::untold("not read"))));
     };
     let (log_in, log_in_place) = login::memlock(host, process.uid);
     let needs = chain::memlock_needed(host, instance);

@@ -4,6 +4,7 @@ use crate::Rule;
 
 pub(crate) mod amm;
 pub(crate) mod boot_loses_pages;
+pub(crate) mod boot_starves_host;
 pub(crate) mod cgroup_limit;
 pub(crate) mod does_not_fit;
 pub(crate) mod gib_pages_unsupported;
@@ -16,6 +17,7 @@ pub(crate) mod not_asked;
 pub(crate) mod orphaned_segment;
 pub(crate) mod page_tables_at_max;
 pub(crate) mod page_tables_heavy;
+pub(crate) mod pages_asked_late;
 pub(crate) mod partly_used;
 pub(crate) mod pool_differs_at_boot;
 pub(crate) mod pool_short_of_request;
@@ -76,6 +78,8 @@ registered! {
     pool_differs_at_boot,
     thp_differs_at_boot,
     boot_loses_pages,
+    boot_starves_host,
+    pages_asked_late,
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,

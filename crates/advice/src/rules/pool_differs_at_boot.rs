@@ -10,12 +10,12 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
-               different numbers (a note that says which one wins). Pages that no server asks for are idle-pool's. The \
-               order of the boot is: command line, sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, \
-               which writes the files of /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. \
-               Files below /run are gone by then. Files that ask for more than there is are pool-short-of-request's. An \
-               Oracle that raises the pool itself (AUTO) explains a larger pool. Services that write to the pool by \
-               themselves are not seen.",
+               different numbers (a note that says which one wins; none where that is a file of hugewise's own, whose plan \
+               said what it overrides). Pages that no server asks for are idle-pool's. The order of the boot is: command line, \
+               sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, which writes the files of \
+               /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files below /run are gone by \
+               then. Files that ask for more than there is are pool-short-of-request's. An Oracle that raises the pool itself \
+               (AUTO) explains a larger pool. Services that write to the pool by themselves are not seen.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
@@ -42,6 +42,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let now = total.saturating_sub(pool.surplus.get().unwrap_or_default());
         let winner = steps.last();
         let next = PageCount(winner.map_or(0, |step| step.value));
+        let meant = winner.is_some_and(|step| is_ours(&step.place));
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
         let by = winner.map_or_else(|| "no file sets it".to_owned(), |step| format!("{} decides", step.place));
@@ -53,7 +54,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
             let short = format!("the next boot brings {brings} of the {now} pages of {page}");
             (Level::Warn, format!("{short}: {by}"), short)
-        } else if now == next && steps.iter().any(|step| PageCount(step.value) != next) {
+        } else if now == next && !meant && steps.iter().any(|step| PageCount(step.value) != next) {
             let short = format!("{} files set the pool of {page} pages to different numbers", steps.len());
             (Level::Info, format!("{short}: {by}"), short)
         } else {
@@ -69,6 +70,16 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     Ok(findings)
 }
+
+/// Whether a place is in a file that hugewise made: what it overrides, it was to override.
+fn is_ours(place: &str) -> bool {
+    let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+    let name = file.rsplit('/').next().unwrap_or_default();
+    OUR_NAMES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// How the names of files begin that hugewise makes for the boot: the last of sysctl.d, the first of tmpfiles.d.
+const OUR_NAMES: [&str; 2] = ["zz-hugewise", "00-hugewise"];
 
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
@@ -108,5 +119,23 @@ mod tests {
             finding.summary,
             "the next boot brings 512 of the 4,096 pages of 2 MiB: /etc/sysctl.d/50-db.conf:7 decides"
         );
+    }
+
+    #[test]
+    fn a_file_of_ours_overrides_others_on_purpose_and_others_do_not() {
+        let place = |file: &str, value: &str| hugewise_model::configuration::SysctlAssignment {
+            place: hugewise_model::configuration::Place { file: file.into(), line: 2 },
+            ..sysctl("vm.nr_hugepages", value)
+        };
+        let found = |last: &str| {
+            let mut case = quiet();
+            case.pool(4096, 0);
+            case.host.configuration.sysctl = Known(vec![place("/etc/sysctl.d/50-db.conf", "512"), place(last, "4096")]);
+            let findings = case.assess().findings;
+            findings.iter().any(|finding| finding.code.as_str() == "HW601")
+        };
+        assert!(!found("/etc/sysctl.d/zz-hugewise-pool.conf"));
+        assert!(found("/etc/sysctl.d/zz-site.conf"));
+        assert!(found("/etc/zz-hugewise/60-site.conf"));
     }
 }

@@ -1,8 +1,9 @@
 use hugewise_model::{Finding, Level, PageCount, PageSize, Remedy};
 
+use crate::rules::boot_starves_host;
 use crate::target::is_with_spare;
-use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, boot, demand};
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW207"),
@@ -29,6 +30,7 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let host = facts.host;
     let mut findings = Vec::new();
+    let crowding = boot::crowding(host).ok().flatten();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
         let steps = boot::pool(host, page)?;
@@ -43,12 +45,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let summary = format!("{asked} pages of {page} are configured, and {has} are there");
         let short = summary.clone();
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
-        let part = host.memory.total.get().and_then(|total| asked.of(page).part_of(total));
-        let remedy = match part.filter(|part| *part > demand::LARGEST_POOL) {
-            Some(part) => {
-                let part = percent(part);
-                Remedy::by_hand(format!("{asked} pages are {part} of memory: correct {}", step.place))
-            }
+        // What the host cannot carry is lowered, not given.
+        let too_many = crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
+        let remedy = match too_many {
+            Some(part) => boot_starves_host::lower(facts, part),
             None => fill_up(facts, page, has, asked, &step.place),
         };
         findings.push(Finding { short, evidence, remedies: vec![remedy], ..RULE.finding(Level::Warn, None, summary) });

@@ -59,7 +59,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         }
         if let Some(id) = claim.and_then(|claim| claim.unknown.first()) {
             let what = format_args!("what {id} will ask for at its next start");
-            return Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read"))));
+            return Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read".into()))));
         }
         let pages = available.saturating_sub(wanted);
         let summary = format!("nothing here could use {pages} of the {total} pages of {page}: {beyond}");

@@ -46,6 +46,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         vec![Remedy::by_hand("let it be started again, or leave it running")]
     } else if restart.obstacle == Some(Obstacle::Right) {
         vec![Remedy::SetGroup(instance.id())]
+    } else if restart.obstacle == Some(Obstacle::Segments) {
+        vec![Remedy::SetShmLimits]
+    } else if restart.obstacle == Some(Obstacle::Cgroup) {
+        super::cgroup_limit::raises_for(facts, instance)
     } else if start.asks() {
         start.demands.iter().map(|demand| Remedy::SetPool(demand.page_size)).collect()
     } else {

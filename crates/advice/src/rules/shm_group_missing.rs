@@ -51,7 +51,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let kernel = match rule {
         Memlock::Unknown(kernel) if enough != Some(false) => {
             let what = format_args!("{lacks}; whether {kernel} accepts memlock instead");
-            return Err(Missing::Instance(Lack::new(what, Reason::Untold("its log is silent"))));
+            return Err(Missing::Instance(Lack::new(what, Reason::untold("its log is silent"))));
         }
         Memlock::Unknown(kernel) | Memlock::Useless(kernel) | Memlock::Buys(kernel) => kernel,
     };

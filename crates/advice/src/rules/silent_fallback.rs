@@ -35,7 +35,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     if instance.asked == Asked::Unknown {
         let big = instance.segment_bytes() >= demand::BIG_SEGMENT;
-        let lack = || Lack::new(format_args!("settings of {title}"), Reason::Untold("not read"));
+        let lack = || Lack::new(format_args!("settings of {title}"), Reason::untold("not read"));
         return if big { Err(Missing::Instance(lack())) } else { Ok(None) };
     }
     if instance.asked != Asked::Try {

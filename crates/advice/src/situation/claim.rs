@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Demand, Engine, Host, Instance, InstanceId, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Engine, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize};
 
 use super::starting;
 use crate::demand;
@@ -51,15 +51,19 @@ fn at_its_word(instance: &Instance) -> Cow<'_, Instance> {
 /// Pages of a size that a server asks for at its next start beyond those that it holds; of one whose settings were not read,
 /// what it needs now.
 pub fn to_come(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
+    let held = demand::held(instance, page);
+    // It may be a few more, where that hangs on what cannot be reckoned exactly.
+    let perhaps = instance.perhaps.iter().filter(|demand| demand.page_size == page);
+    let perhaps: PageCount = perhaps.map(|demand| demand.pages).sum();
+    if instance.huge_pages == HugePageUse::All && !instance.next.is_known() {
+        return demand::yet_to_take(instance, page).max(perhaps.saturating_sub(held));
+    }
     let start = starting(host, instance);
     let unread = if start.asked == Asked::Unknown { of_unread(host, instance) } else { None };
     let said = start.demands.iter().filter(|_| start.asks());
     let of_page = said.chain(&unread).filter(|demand| demand.page_size == page);
     let asked: PageCount = of_page.map(|demand| demand.pages).sum();
-    // It may be a few more, where that hangs on what cannot be reckoned exactly.
-    let perhaps = instance.perhaps.iter().filter(|demand| demand.page_size == page);
-    let asked = asked.max(perhaps.map(|demand| demand.pages).sum());
-    asked.saturating_sub(demand::held(instance, page))
+    asked.max(perhaps).saturating_sub(held)
 }
 
 /// What a server may ask for whose settings were not read: what it needs now. A program that is known by nothing but what it

@@ -3,20 +3,24 @@
 //! A restart is reckoned for each server alone: the others go on holding what they hold, and take what they have yet to
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
+mod booted;
 mod claim;
+mod segments;
 mod start;
 mod startup;
 
 use std::collections::BTreeMap;
 
-use hugewise_model::instance::Mechanism;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Mapping, Observed, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
 
+use crate::cgroup::{Limits, Shortage};
 use crate::standing::{Standing, standing};
-use crate::{boot, demand, stranger};
+use crate::target::is_gigantic;
+use crate::{Missing, boot, demand, mounts, stranger};
 
 pub use claim::{Claim, to_come};
+use segments::Segments;
 use start::Supply;
 pub use start::starting;
 
@@ -65,6 +69,8 @@ pub enum Obstacle {
     Right,
     /// The hugetlb limit of its cgroup.
     Cgroup,
+    /// kernel.shmmax or kernel.shmall.
+    Segments,
     /// The mount of a hugetlbfs.
     Mount,
     /// Pages of the pool.
@@ -138,12 +144,19 @@ pub struct Situation {
     wants: BTreeMap<PageSize, PageCount>,
     /// What they will have of each pool.
     claims: BTreeMap<PageSize, Claim>,
+    /// The hugetlb limits of cgroups, and who is held by them.
+    limits: Limits,
 }
 
 impl Situation {
     /// One server's moments; none of a server that it was not worked out for.
     pub fn of(&self, instance: &Instance) -> Option<&Moments> {
         self.of.get(&instance.id())
+    }
+
+    /// The hugetlb limits of cgroups, and who is held by them.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What is left of its pool for a server that asks and is not wholly on huge pages.
@@ -176,6 +189,7 @@ impl Situation {
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
     let boot = Boot::of(host, instances);
+    let limits = Limits::of(host, instances);
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
@@ -188,11 +202,18 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let start = starting(host, instance);
                 let after_stop = |page| after_stop(host, instance, page, &growth);
                 let after_boot = |page| boot.supply(instance, page);
-                let booted = || start::outlook(&boot.host, instance, &start, &after_boot);
+                let beside = host.base_page.get().map(|base| segments::of_others(host, instance, base));
+                let segments = segments::at_start(host, instance, &start, beside.unwrap_or_default());
+                let alone = |demand: &Demand| limits.at_restart(instance, demand);
+                let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
+                let booted = || {
+                    let segments = boot.segments(instance, &start);
+                    start::outlook(&boot.host, instance, &start, &after_boot, &among_all, &segments)
+                };
                 Moments {
-                    now: Outlook { why: why_now(host, instance, &now), standing: now, obstacle: None },
+                    now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
                     restart: startup::never(instance)
-                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop)),
+                        .unwrap_or_else(|| start::outlook(host, instance, &start, &after_stop, &alone, &segments)),
                     boot: startup::never(instance).unwrap_or_else(|| {
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
@@ -201,7 +222,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         };
         (instance.id(), moments)
     });
-    let of = of.collect();
+    let of: BTreeMap<InstanceId, Moments> = of.collect();
     let known = stranger::known(instances);
     let shares = demand::shares(host, &known);
     let mut wants = BTreeMap::<PageSize, PageCount>::new();
@@ -210,14 +231,14 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         *sum = *sum + share.wants;
     }
     let shares = shares.into_iter().map(|share| (share.instance.clone(), share)).collect();
-    Situation { of, shares, wants, claims: claim::claims(host, instances) }
+    Situation { of, shares, wants, claims: claim::claims(host, instances), limits }
 }
 
-fn why_now(host: &Host, instance: &Instance, now: &Standing) -> Option<String> {
+fn why_now(host: &Host, limits: &Limits, instance: &Instance, now: &Standing) -> Option<String> {
     match now {
         Standing::Unknown => Some(demand::why_unknown(host, instance).to_string()),
         Standing::Partly | Standing::None => {
-            let chain = crate::chain::chain(host, instance)?;
+            let chain = crate::chain::chain(host, limits, instance)?;
             chain.broken().map(|link| format!("{}: {}", link.name.as_str(), link.evidence))
         }
         _ => None,
@@ -287,7 +308,8 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () if others > PageCount::ZERO => format!("; {others} are for servers that have yet to take them"),
         () => String::new(),
     };
-    Supply::Pages { pages: room.saturating_sub(others), note, perhaps: None }
+    let pages = room.saturating_sub(others);
+    Supply::Pages { pages, sure: pages, note, perhaps: None }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -298,6 +320,8 @@ struct Boot {
     pools: BTreeMap<PageSize, Result<(PageCount, String), String>>,
     /// What servers will ask for, by page size.
     asking: BTreeMap<PageSize, Vec<Asking>>,
+    /// Base pages that servers will ask shmget for.
+    segments: Vec<Asking>,
 }
 
 /// One server's demand of a page size.
@@ -317,14 +341,29 @@ const EVERY_ORDER: usize = 16;
 impl Boot {
     fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
-        let pools = there.map(|pool| (pool.page_size, at_boot(host, pool.page_size))).collect();
-        let booted = booted(host);
+        let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
+            let (asked, memory) = (crowding.asked, crowding.memory);
+            format!(
+                "the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up"
+            )
+        });
+        let pool = |page| crowded.clone().map_or_else(|| at_boot(host, page), Err);
+        let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
+        let booted = booted::booted(host, instances);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
+        let mut segments = Vec::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
+            if startup::never(instance).is_some() {
+                continue;
+            }
+            if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
+                let pages = segments::wanted(&start, base);
+                segments.push(Asking { of: instance.id(), pages, takes_part: false, is_sure: true });
+            }
             let is_sure = start.asked != Asked::Unknown;
             let asks = !is_sure || start.asks();
-            if !asks || startup::never(instance).is_some() || start::is_refused(&booted, instance) {
+            if !asks || start::is_refused(&booted, instance) {
                 continue;
             }
             let now = if is_sure { None } else { claim::of_unread(host, instance) };
@@ -337,32 +376,40 @@ impl Boot {
                 });
             }
         }
-        Self { host: booted, pools, asking }
+        Self { host: booted, pools, asking, segments }
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
     fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
-        if instance.mechanism != Mechanism::Hugetlbfs {
-            return None;
-        }
-        let mappings = self.host.process(instance.pid)?.mappings.known()?;
-        let below = |path: &str, folder: &str| {
-            path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
-        };
-        let mut used = self.host.hugetlbfs_mounts.known()?.iter().filter(|mount| {
-            let in_it = |mapping: &Mapping| below(&mapping.name, &mount.path);
-            mappings.iter().any(in_it)
-        });
-        let mounted = match &self.host.configuration.hugetlbfs {
-            Observed::Known(mounted) => mounted,
-            other => {
-                let why = format!("/etc/fstab: {}", other.reason().unwrap_or_default());
-                return Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None });
+        match mounts::lost(&self.host, instance) {
+            Err(why) => Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None }),
+            Ok(None) => None,
+            Ok(Some(mount)) => {
+                let why =
+                    crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
+                Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
             }
+        }
+    }
+
+    /// What shmget says, whoever was there before.
+    fn segments(&self, instance: &Instance, start: &NextStart) -> Segments {
+        let id = instance.id();
+        let others: Vec<&Asking> = self.segments.iter().filter(|one| one.of != id).collect();
+        let allowed = self.host.kernel_settings.shmall_pages.get().map(PageCount).unwrap_or_default();
+        segments::at_start(&self.host, instance, start, most_taken(&others, allowed))
+    }
+
+    /// The worst limit of a cgroup that a demand meets, whoever starts before it.
+    fn limited(&self, limits: &Limits, instance: &Instance, demand: &Demand) -> Result<Option<Shortage>, Missing> {
+        let page = demand.page_size;
+        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let pool = self.pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
+        let taken = |is_other: &dyn Fn(&InstanceId) -> bool, pool: PageCount| {
+            let others: Vec<&Asking> = asking.iter().filter(|one| one.is_sure && is_other(&one.of)).collect();
+            most_taken(&others, pool)
         };
-        let lost = used.find(|mount| !mounted.contains(&mount.path))?;
-        let why = crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", lost.path));
-        Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
+        limits.at_boot(instance, demand, pool, &taken)
     }
 
     /// The least that an instance may find, whoever starts before it.
@@ -387,26 +434,25 @@ impl Boot {
         let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure || one.of == own).collect();
         let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
-        if all <= *pool || others.is_empty() {
-            return Supply::Pages { pages: *pool, note: format!(" ({place})"), perhaps };
-        }
-        let pages = pool.saturating_sub(most_taken(&others, *pool));
-        let note = format!(
-            " of the {pool} that the boot brings ({place}), where others start first: {} servers ask for {all}",
-            asking.len()
-        );
-        Supply::Pages { pages, note, perhaps }
+        let left = |pool: PageCount| {
+            if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
+        };
+        let note = if all <= *pool || others.is_empty() {
+            format!(" ({place})")
+        } else {
+            let servers = asking.len();
+            format!(
+                " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
+            )
+        };
+        let sure = if is_gigantic(page) {
+            let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
+            left(early.min(*pool))
+        } else {
+            left(*pool)
+        };
+        Supply::Pages { pages: left(*pool), sure, note, perhaps }
     }
-}
-
-/// The host with the settings that its next boot will give it, as far as a server's right to huge pages hangs on them.
-fn booted(host: &Host) -> Host {
-    let mut booted = host.clone();
-    if let Ok(steps) = boot::setting(host, "vm.hugetlb_shm_group") {
-        let group = steps.last().map_or(Some(0), |step| step.value.trim().parse().ok());
-        booted.kernel_settings.hugetlb_shm_group = Observed::from(group);
-    }
-    booted
 }
 
 /// The most that these may have taken of a pool, in whatever order they came.

@@ -4,9 +4,11 @@ use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
+use super::segments::Segments;
 use super::{Obstacle, Outlook};
+use crate::cgroup::Shortage;
 use crate::standing::Standing;
-use crate::{Missing, cgroup, chain, demand};
+use crate::{Missing, chain, demand};
 
 /// Pages of a size that a server finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) enum Supply {
     Pages {
         /// Pages.
         pages: PageCount,
+        /// Those of them that are sure to be there.
+        sure: PageCount,
         /// What there is to say of them, to follow their number.
         note: String,
         /// The same if others take what nobody knows whether they ask for, and who that is; none where there are no such.
@@ -46,7 +50,7 @@ pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
-fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
+pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
     if let Takes::Pieces(size) = kind(instance).takes {
         return page.pages_for(size);
     }
@@ -75,6 +79,8 @@ pub(super) fn outlook(
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
+    limits: Limited<'_>,
+    segments: &Segments,
 ) -> Outlook {
     let because = |standing, obstacle, why: String| Outlook {
         standing,
@@ -106,6 +112,14 @@ pub(super) fn outlook(
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
     }
+    match segments {
+        Segments::Fit => {}
+        Segments::Unknown(why) => return unknown(why.clone()),
+        Segments::Refused(why) if kind(instance).only_shm => {
+            return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
+        }
+        Segments::Refused(why) => return refused(Obstacle::Segments, why.clone()),
+    }
     let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
     let mut short = None;
     for demand in &start.demands {
@@ -135,18 +149,24 @@ pub(super) fn outlook(
                     demand.pages
                 ));
             }
+            Supply::Pages { sure, note, .. } if sure < demand.pages => {
+                let late = demand.pages.saturating_sub(sure);
+                return unknown(format!(
+                    "{late} of its {} pages of {page} are asked for late in the boot{note}",
+                    demand.pages
+                ));
+            }
             Supply::Pages { .. } => demand.pages,
         };
         // The limit of its cgroup counts for pages that are there to be had.
-        match limited(host, instance, start, &Demand { pages: gets, ..demand.clone() }) {
+        match limited(instance, start, &Demand { pages: gets, ..demand.clone() }, limits) {
             Ok(None) => found = found + gets,
             Err(missing) => return unknown(missing.to_string()),
             Ok(Some((standing, why))) => return because(standing, Obstacle::Cgroup, why),
         }
     }
-    let in_part = instance.traits.contains(&"asks-in-part");
     match short {
-        None if in_part => {
+        None if instance.asks_in_part() => {
             because(Standing::Partly, Obstacle::Settings, "it asks for huge pages for a part of its memory".into())
         }
         None => match perhaps_short(instance, supplies) {
@@ -179,27 +199,27 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         })
     })
 }
+/// The worst limit of a cgroup that a demand meets at a start.
+pub(super) type Limited<'a> = &'a dyn Fn(&Demand) -> Result<Option<Shortage>, Missing>;
 
 /// What the hugetlb limit of its cgroup makes of a start, where that is below what it asks for.
 fn limited(
-    host: &Host,
     instance: &Instance,
     start: &NextStart,
     demand: &Demand,
+    limits: Limited<'_>,
 ) -> Result<Option<(Standing, String)>, Missing> {
-    let short = if demand.pages > PageCount::ZERO { cgroup::shortage_of(host, instance, demand, false)? } else { None };
+    let short = if demand.pages > PageCount::ZERO { limits(demand)? } else { None };
     let Some(short) = short else { return Ok(None) };
-    let what = if short.at_fault { "max" } else { "rsvd.max" };
-    let why = format!("hugetlb {what} {} of cgroup {} is below its {}", short.limit, short.path, short.demand);
     let piece = smallest_piece(instance, demand.page_size).of(demand.page_size);
     let standing = match start.asked {
         // It is killed when it touches more.
         _ if short.at_fault => Standing::DoesNotStart,
-        _ if takes_part(instance, start) && piece <= short.limit => Standing::Partly,
+        _ if takes_part(instance, start) && piece <= short.room => Standing::Partly,
         Asked::Must => Standing::DoesNotStart,
         _ => Standing::None,
     };
-    Ok(Some((standing, why)))
+    Ok(Some((standing, short.in_words())))
 }
 
 /// Whether the kernel is known to refuse a server all huge pages.

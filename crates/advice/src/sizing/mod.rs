@@ -77,6 +77,8 @@ pub struct Sizing {
     pub instances: Vec<Sized>,
     /// Servers that no pages are planned for, and why.
     pub left_out: Vec<LeftOut>,
+    /// Servers that pages are planned for, as they take them anyway, and that a limit is in the way of.
+    pub limited: Vec<LeftOut>,
     /// Sessions, page tables, memory left: by sessions, then by page size.
     pub forecast: Vec<ForecastRow>,
     /// Limits that the demand asks for.
@@ -227,6 +229,7 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
         choices: choices::rows(&ask, &plan, &offered),
         pools: if refusal.is_some() { Vec::new() } else { pools },
         left_out: plan.left_out,
+        limited: plan.limited,
         budget,
         refusal,
     })

@@ -1,5 +1,7 @@
 //! Which servers the pools are for, on which page size, and what each needs of it.
 
+use std::collections::BTreeMap;
+
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
 use hugewise_model::{
@@ -7,9 +9,10 @@ use hugewise_model::{
 };
 
 use super::{PageSizeChoice, Request, Sized};
+use crate::cgroup::Limits;
 use crate::situation::Moment;
 use crate::words::shell_word;
-use crate::{cause, cgroup, demand, stranger};
+use crate::{cause, demand, stranger};
 
 /// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
 /// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
@@ -31,6 +34,8 @@ pub struct LeftOut {
 pub(super) struct Plan<'a> {
     pub(super) wanted: Vec<Wanted<'a>>,
     pub(super) left_out: Vec<LeftOut>,
+    /// Of those that are wanted the ones that a limit is in the way of.
+    pub(super) limited: Vec<LeftOut>,
 }
 
 /// One server to plan for.
@@ -155,15 +160,22 @@ fn at_most(demand: &Demand) -> Demand {
 }
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
-    let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new() };
-    let mut limited = Vec::new();
+    let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new(), limited: Vec::new() };
+    let mut all = Vec::new();
     for instance in instances {
         match want(host, instance, request, offered) {
-            Ok(wanted) => match limit_below(host, instance, &wanted.demand) {
-                None => plan.wanted.push(wanted),
-                Some(why) => limited.push((wanted, why)),
-            },
+            Ok(wanted) => all.push(wanted),
             Err(why) => plan.left_out.push(LeftOut { instance: instance.id(), why }),
+        }
+    }
+    let demands: BTreeMap<InstanceId, Vec<Demand>> =
+        all.iter().map(|wanted| (wanted.instance.id(), wanted.demands().cloned().collect())).collect();
+    let limits = Limits::with(host, instances, &|it| demands.get(&it.id()).cloned().unwrap_or_default());
+    let mut limited = Vec::new();
+    for wanted in all {
+        match limit_below(&limits, &wanted) {
+            None => plan.wanted.push(wanted),
+            Some(why) => limited.push((wanted, why)),
         }
     }
     // One that asks takes from the pages that there are for it or for others, whatever becomes of it then.
@@ -173,6 +185,7 @@ pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request
     let with_others: Vec<PageSize> = there.map(|pool| pool.page_size).chain(others).collect();
     for (wanted, why) in limited {
         if wanted.asks != Some(false) && with_others.contains(&wanted.page()) {
+            plan.limited.push(LeftOut { instance: wanted.instance.id(), why });
             plan.wanted.push(wanted);
         } else {
             plan.left_out.push(LeftOut { instance: wanted.instance.id(), why });
@@ -190,7 +203,14 @@ fn want<'a>(
     if !instance.is_vouched() {
         return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
     }
-    if crate::chain::is_amm(instance) {
+    let next = instance.next.known();
+    if next.is_some_and(|next| next.asked == Asked::Cannot) && !crate::chain::is_amm(instance) {
+        let setting = next.and_then(|next| next.setting.as_ref()).map(|setting| format!(" ({setting})"));
+        return Err(format!("its next start cannot have huge pages{}", setting.unwrap_or_default()));
+    }
+    // Its files take it off.
+    let is_left = next.is_some_and(hugewise_model::NextStart::asks);
+    if crate::chain::is_amm(instance) && !is_left {
         let why = "automatic memory management: an SGA in /dev/shm cannot use huge pages";
         // Nobody takes an ASM instance off it.
         let then = demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance));
@@ -199,7 +219,7 @@ fn want<'a>(
     }
     // Another kind of memory, chosen by a setting, can be chosen anew.
     let by_setting = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
-    if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting) {
+    if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting && !is_left) {
         return Err("this memory has no way to huge pages of a pool".into());
     }
     if cause::wants_thp(instance) {
@@ -214,9 +234,9 @@ fn want<'a>(
     let own = instance.demands().find(|demand| several && demand.page_size == page).cloned();
     let demand = own.or_else(|| demand_on(instance, page)).filter(|demand| demand.pages > PageCount::ZERO);
     // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
-    let next = next_on(instance, page, request.page_size != PageSizeChoice::Auto);
-    let (demand, of_next) = match (demand, next) {
-        (Some(demand), Some(next)) if next.pages > demand.pages => (Some(at_most(&next)), true),
+    let then = next_on(instance, page, request.page_size != PageSizeChoice::Auto);
+    let (demand, of_next) = match (demand, then) {
+        (Some(demand), Some(next)) if next.pages >= demand.pages => (Some(at_most(&next)), true),
         (None, Some(next)) => (Some(at_most(&next)), true),
         // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
         (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(at_most(&next)), true),
@@ -225,12 +245,12 @@ fn want<'a>(
     let demand = demand.ok_or("neither its segments nor its demand are known")?;
     // Whoever is said not to ask is not left out for what it will be.
     let small = demand.pages.of(page).max(instance.segment_bytes()) < demand::BIG_SEGMENT;
-    let off = matches!(instance.asked, Asked::No | Asked::Cannot);
+    let off = matches!(instance.asked, Asked::No | Asked::Cannot) && !is_left;
     if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
         return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
     }
     let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);
-    let asks = match instance.asked {
+    let asks = match next.map_or(instance.asked, |next| next.asked) {
         Asked::Try | Asked::Must | Asked::Raises => Some(same),
         Asked::Unknown => None,
         Asked::No | Asked::Cannot => Some(false),
@@ -300,16 +320,19 @@ fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
 
 /// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
 /// where it touches more, or be refused them.
-fn limit_below(host: &Host, instance: &Instance, demand: &Demand) -> Option<String> {
-    if instance.huge_pages == HugePageUse::All {
+fn limit_below(limits: &Limits, wanted: &Wanted<'_>) -> Option<String> {
+    // On pages of another size it has met no limit of this one.
+    let on_these = demand::held(wanted.instance, wanted.page()) > PageCount::ZERO;
+    if wanted.instance.huge_pages == HugePageUse::All && on_these {
         return None;
     }
-    let short = cgroup::shortage_of(host, instance, demand, false).ok()??;
-    let what = if short.at_fault { "max" } else { "rsvd.max" };
-    Some(format!(
-        "the hugetlb {what} of its cgroup {} is {}, and it needs {}: raise that first",
-        short.path, short.limit, short.demand
-    ))
+    let short = wanted.demands().find_map(|demand| limits.shortage_of(wanted.instance, demand).ok()?)?;
+    let (file, path, limit) = (short.file(), &short.path, short.limit);
+    let needed = match short.servers {
+        1 => format!("it needs {}", short.demand),
+        servers => format!("{servers} servers in it need {}", short.enough),
+    };
+    Some(format!("the hugetlb {file} of its cgroup {path} is {limit}, and {needed}: raise that first"))
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {

@@ -9,7 +9,7 @@ use hugewise_engines::named;
 use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
 use crate::cause::{self, Cause};
-use crate::situation::{Obstacle, Outlook};
+use crate::situation::{Obstacle, Outlook, starting};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
 use crate::{Assessment, Facts, demand, stranger};
@@ -91,6 +91,16 @@ impl<'a> Ask<'a> {
         })
     }
 
+    /// Pages of a size that servers have until they are restarted, and that the target does not count: those of servers
+    /// that are to have pages of another size.
+    pub fn held_until_restart(&self, page: PageSize) -> PageCount {
+        let beyond = self.sized().filter(|(_, sized)| sized.page_size != page).map(|(instance, sized)| {
+            let planned = sized.beside.iter().find(|demand| demand.page_size == page).map(|demand| demand.pages);
+            demand::held(instance, page).saturating_sub(planned.unwrap_or_default())
+        });
+        beyond.sum()
+    }
+
     fn is_kept_off(&self, instance: &Instance) -> bool {
         is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
     }
@@ -157,8 +167,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
     let may_ask = |instance: &Instance| {
         wish.names.is_empty() && instance.asked == Asked::Unknown && instance.segment_bytes() >= demand::BIG_SEGMENT
     };
-    let asks =
-        |instance: &Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) || may_ask(instance);
+    let asks = |instance: &Instance| starting(host, instance).asks() || may_ask(instance);
     let suffers = |instance: &Instance| wish.names.is_empty() && is_kept_off(&facts, instance);
     if let Some(page) = wish.page_size {
         // Of the others nobody said that they should change their page size.

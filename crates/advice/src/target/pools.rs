@@ -6,7 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
-use crate::situation::to_come;
+use crate::situation::{starting, to_come};
 use crate::{boot, demand};
 
 /// What a pool is to be.
@@ -26,6 +26,8 @@ pub struct Goal {
     pub needed: PageCount,
     /// Why the running kernel is not asked for the pages; `None` where it is, or has them.
     pub not_now: Option<String>,
+    /// Whether that is because all pools together would leave the host too little memory: then nobody is to set it by hand.
+    pub crowds: bool,
 }
 
 impl Goal {
@@ -82,14 +84,15 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
         if extra == Bytes::ZERO {
             continue;
         }
+        goal.crowds = most.is_some_and(|most| pools > most);
         goal.not_now = match free {
             _ if !ask.wish.now => Some("only the next boot is planned for".into()),
-            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
-            _ if most.is_some_and(|most| pools > most) => Some(format!(
+            _ if goal.crowds => Some(format!(
                 "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
                  (hugewise plan --shrink)",
                 demand::LARGEST_POOL_PERCENT
             )),
+            Some(free) if extra > free => Some(format!("{extra} more are needed and {free} can be had of memory now")),
             Some(free) if extra + keep > free => Some(format!(
                 "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
             )),
@@ -151,7 +154,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
         () => (now, needed),
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
-    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None })
+    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, crowds: false })
 }
 
 /// Whether somebody lacks pages of that size.
@@ -160,8 +163,9 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
         let moments = ask.assessment.situation.of(instance);
         let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());
         let lacks = instance.huge_pages != HugePageUse::All || demand::held(instance, page) == PageCount::ZERO;
-        let wants = ask.is_kept_off(instance) || super::is_named(ask.instances, instance, ask.wish.names);
-        sized.page_size == page && (loses || (lacks && wants))
+        let named = super::is_named(ask.instances, instance, ask.wish.names);
+        let about = named || ask.wish.names.is_empty();
+        sized.page_size == page && about && (loses || (lacks && (named || ask.is_kept_off(instance))))
     });
     lacking.next().is_some()
 }
@@ -171,7 +175,7 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
 fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     let asks = |instance: &Instance| {
         // One whose settings cannot be read may ask.
-        let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+        let asks = starting(ask.host, instance).asks() || instance.asked == Asked::Unknown;
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
     let to_come = |instance: &Instance| to_come(ask.host, instance, page);

@@ -1,13 +1,14 @@
 //! Commands that a plan may run.
 
-use super::{lines, plain};
+use super::{Forbidden, lines};
+use crate::packages::plain;
 
 /// Program and arguments, and the account that they run as.
-pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), String> {
+pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), Forbidden> {
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    let Some((path, arguments)) = words.split_first() else { return Err("no program".into()) };
+    let Some((path, arguments)) = words.split_first() else { return Err(Forbidden::NoProgram) };
     let Some((folder, program)) = path.rsplit_once('/').filter(|(folder, _)| trusted_folder(folder)) else {
-        return Err("the program lies in none of the system's folders".into());
+        return Err(Forbidden::Folder);
     };
     let known = match (program, arguments) {
         ("update-grub" | "update-grub2", []) => true,
@@ -31,11 +32,11 @@ pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), String
     };
     let server = folder.starts_with("/usr/lib/postgresql") || folder.starts_with("/usr/pgsql-");
     match (known, program, user) {
-        (false, ..) => Err("hugewise runs nothing like that".into()),
-        (true, "psql", None | Some("root")) => Err("a server's client does not run as root".into()),
+        (false, ..) => Err(Forbidden::Command),
+        (true, "psql", None | Some("root")) => Err(Forbidden::ClientOfRoot),
         (true, "psql", Some(_)) => Ok(()),
-        (true, _, Some(user)) => Err(format!("it does not run as {user}")),
-        (true, ..) if server => Err("only a server's client lies there".into()),
+        (true, _, Some(user)) => Err(Forbidden::User(user.to_owned())),
+        (true, ..) if server => Err(Forbidden::NoClient),
         (true, ..) => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! Lines that files of a plan may hold.
 
-use super::plain;
+use super::Forbidden;
+use crate::packages::plain;
 
 /// The language of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ const THP_WORDS: [&str; 10] =
     ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force"];
 
 /// Every line, but for comments and empty ones.
-pub(super) fn check(kind: Kind, text: &str) -> Result<(), String> {
+pub(super) fn check(kind: Kind, text: &str) -> Result<(), Forbidden> {
     let mut section = String::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -49,7 +50,7 @@ pub(super) fn check(kind: Kind, text: &str) -> Result<(), String> {
             Kind::PostgreSql => postgresql(line),
         };
         if !known {
-            return Err(format!("line {}: {line:?} is nothing that a plan sets there", number + 1));
+            return Err(Forbidden::Line { number: number + 1, line: line.to_owned() });
         }
     }
     Ok(())
@@ -149,7 +150,7 @@ fn postgresql(line: &str) -> bool {
 }
 
 /// A kernel value that a plan may set.
-pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), String> {
+pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), Forbidden> {
     let parts: Vec<&str> = path.split('/').collect();
     let pool = |name: &str| {
         let kib = name.strip_prefix("hugepages-").and_then(|name| name.strip_suffix("kB"));
@@ -174,5 +175,5 @@ pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), String> {
         }
         _ => false,
     };
-    if fits { Ok(()) } else { Err(format!("{value:?} there is nothing that a plan sets")) }
+    if fits { Ok(()) } else { Err(Forbidden::Value(value.to_owned())) }
 }

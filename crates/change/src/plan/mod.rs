@@ -352,22 +352,18 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong: no plan, another version, changed by hand.
-    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+    pub fn from_json(text: &[u8]) -> Result<Self, NotAPlan> {
         #[derive(Deserialize)]
         struct Version {
             schema: String,
         }
-        let version: Version =
-            serde_json::from_slice(text).map_err(|error| format!("this is no plan of hugewise: {error}"))?;
+        let version: Version = serde_json::from_slice(text).map_err(NotAPlan::Senseless)?;
         if version.schema != PLAN_SCHEMA {
-            return Err(format!("this is {:?}; this version reads {PLAN_SCHEMA}", version.schema));
+            return Err(NotAPlan::Schema(version.schema));
         }
-        let plan: Self = serde_json::from_slice(text)
-            .map_err(|error| format!("this plan was changed by hand, or made by a newer version: {error}"))?;
+        let plan: Self = serde_json::from_slice(text).map_err(NotAPlan::Changed)?;
         if plan.checksum != plan.sum() {
-            return Err("this plan was changed after it was made: its checksum is another. Make a new one \
-                        (hugewise plan --out), or apply its changes your own way (hugewise plan --format shell)"
-                .into());
+            return Err(NotAPlan::Checksum);
         }
         Ok(plan)
     }
@@ -387,6 +383,26 @@ impl Plan {
     pub fn changes(&self) -> impl Iterator<Item = (&Step, &Change)> {
         self.steps.iter().flat_map(|step| step.changes.iter().map(move |change| (step, change)))
     }
+}
+
+/// Why a file is not taken for a plan.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAPlan {
+    /// It is something else.
+    #[error("this is no plan of hugewise: {0}")]
+    Senseless(#[source] serde_json::Error),
+    /// Another version made it; its schema.
+    #[error("this is {0:?}; this version reads {PLAN_SCHEMA}")]
+    Schema(String),
+    /// It has fields or values that no plan of this version has.
+    #[error("this plan was changed by hand, or made by a newer version: {0}")]
+    Changed(#[source] serde_json::Error),
+    /// It is not what was sealed.
+    #[error(
+        "this plan was changed after it was made: its checksum is another. Make a new one (hugewise plan --out), or \
+         apply its changes your own way (hugewise plan --format shell)"
+    )]
+    Checksum,
 }
 
 /// The JSON Schema (2020-12) of a plan.

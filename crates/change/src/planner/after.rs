@@ -32,7 +32,7 @@ fn host(ask: &Ask<'_>, draft: &Draft<'_>) -> Host {
     configuration.tmpfiles = tmpfiles::read(&mut door);
     configuration.tuned = tuned::read(&mut door);
     configuration.limits = limits::read(&mut door);
-    configuration.hugetlbfs = fstab::read(&mut door);
+    configuration.hugetlbfs = fstab::read(&mut door, &host.hugetlbfs_mounts);
     if let Some(entry) = &draft.entry {
         configuration.boot = Observed::Known(entry.clone());
     }

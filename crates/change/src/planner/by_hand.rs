@@ -1,12 +1,15 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
+use hugewise_advice::situation::Obstacle;
+use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, remedy};
+use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, Remedy};
+use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
-use super::{Ask, commands, ends};
+use super::{Ask, commands, ends, pools_at_boot};
 use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -23,8 +26,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             unknown.code, unknown.name, unknown.missing
         ));
     }
-    let left_out = ask.sizing.map(|sizing| sizing.left_out.as_slice()).unwrap_or_default();
-    for left_out in left_out {
+    // Where nobody is left to size, whoever is named is still told why.
+    let request = Request {
+        page_size: ask.options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
+        ..Request::default()
+    };
+    let named: Vec<Instance> = ask.instances.iter().filter(|it| ask.is_asked_for(it)).cloned().collect();
+    let all = || hugewise_advice::sizing::left_out(ask.host, &named, &request);
+    for left_out in ask.sizing.map_or_else(all, |sizing| sizing.left_out.clone()) {
         let about = ask.instances.iter().find(|it| it.id() == left_out.instance);
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
         if about.is_some_and(|instance| ask.is_asked_for(instance)) || suffers {
@@ -37,17 +46,38 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let findings = &ask.assessment.findings;
     let said = |instance: &Instance| {
-        findings.iter().any(|it| it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it))
+        let told = |it: &hugewise_model::Finding| {
+            it.level >= Level::Warn && it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it)
+        };
+        ask.is_chosen(instance) && findings.iter().any(told)
     };
+    // No pages are planned for one, and the boot brings some that it dies of.
+    let planned = |instance: &Instance| ask.sized().any(|(of, _)| of.id() == instance.id());
+    for instance in ask.instances.iter().filter(|instance| !said(instance) && !planned(instance)) {
+        let moments = ask.assessment.situation.of(instance);
+        let outlooks = moments.into_iter().flat_map(|moments| [&moments.restart, &moments.boot]);
+        let mut dies = outlooks
+            .filter(|it| it.obstacle == Some(Obstacle::Cgroup) && it.standing == Standing::DoesNotStart)
+            .filter_map(|it| it.why.as_ref());
+        if let Some(why) = dies.next() {
+            draft.warn(format!("{} would not start again: {why}: raise that before", instance.title()));
+        }
+    }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
-        let links = chain::chain(ask.host, instance).map(|chain| chain.links).unwrap_or_default();
+        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
+            .map(|chain| chain.links)
+            .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
+        let limited = ask.sizing.into_iter().flat_map(|sizing| &sizing.limited);
+        let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
                 "{}: {}: raise that before its next start, which finds a pool then",
                 instance.title(),
                 link.evidence
             ));
+        } else if let Some(why) = planned {
+            draft.warn(format!("{}: {why}", instance.title()));
         }
     }
 }
@@ -55,20 +85,30 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Settings that are in no file that hugewise may write.
 fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
-    for (instance, _) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
+    for (instance, sized) in ask.sized().filter(|(instance, _)| ask.is_chosen(instance) && instance.pid != 0) {
         let kind = Kind::of(instance.engine);
         let off = instance.asked == Asked::No;
         let setting = Remedy::SetSetting(instance.id());
         let tries = kind.insists_by.is_some() && instance.asked == Asked::Try;
         let falls_back = tries && ask.calls_for(&setting);
-        if kind.settings_by != SettingsBy::Person || !(off || falls_back) {
+        let in_part = instance.asks_in_part() && ask.calls_for(&setting);
+        if kind.settings_by != SettingsBy::Person || !(off || falls_back || in_part) {
+            continue;
+        }
+        // What is refused is nothing to rely on.
+        let page = sized.page_size;
+        if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
             continue;
         }
         let mut lines = commands::ask(instance, kind.insists_by.is_some());
         if falls_back {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
-        let what = if off { "have it ask for huge pages" } else { "have it refuse a start without huge pages" };
+        let what = match (off, in_part) {
+            (true, _) => "have it ask for huge pages",
+            (false, true) => "have it ask for huge pages for all of its memory",
+            (false, false) => "have it refuse a start without huge pages",
+        };
         let title = format!("{}: {what}", instance.title());
         draft.instruct_for(setting, title, &lines, Risk::Restart, Some(instance));
     }
@@ -126,13 +166,23 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),
         ],
+        // More than the host can carry, and nobody needs it.
+        Remedy::KeepAtBoot(page) if crowds(ask, *page) => said(ask, remedy),
         // Nobody here needs it: whether it is kept is said where it is given back.
         Remedy::KeepAtBoot(page) if draft.pool(*page).is_none_or(|goal| goal.needed == PageCount::ZERO) => Vec::new(),
         // Nobody asked for the next boot.
         Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
-        other => {
-            let said = remedy::say(ask.host, ask.instances, &ask.assessment.target, other);
-            said.map(|said| format!("# {said}")).into_iter().collect()
-        }
+        other => said(ask, other),
     }
+}
+
+fn said(ask: &Ask<'_>, remedy: &Remedy) -> Vec<String> {
+    let said = remedy::say(ask.host, ask.instances, ask.assessment, remedy);
+    said.map(|said| format!("# {said}")).into_iter().collect()
+}
+
+/// Whether the pool of that size is among those that take too much at the next boot.
+fn crowds(ask: &Ask<'_>, page: PageSize) -> bool {
+    let crowding = boot::crowding(ask.host).ok().flatten();
+    crowding.is_some_and(|crowding| crowding.parts.iter().any(|part| part.page_size == page))
 }

@@ -9,7 +9,7 @@ use hugewise_model::{Instance, InstanceId, PageSize, Remedy};
 
 use super::overlay::Overlay;
 use super::{ours, pools};
-use crate::plan::{FileChange, Instruction, PoolAtBoot, Risk, Step, When};
+use crate::plan::{FileChange, Instruction, PoolAtBoot, Refusal, Risk, Step, When};
 
 /// A step, whom it is for, and what it carries out.
 #[derive(Clone, Debug)]
@@ -106,6 +106,8 @@ pub(super) struct Draft<'a> {
     /// The boot loader's entry as they leave it, where they change it.
     pub(super) entry: Option<BootEntry>,
     pub(super) pools: Vec<pools::Goal>,
+    /// Why the pools that are wanted are refused.
+    pub(super) refusal: Option<Refusal>,
     /// Servers that a step sets to pages of another size.
     pub(super) resized: Vec<InstanceId>,
     /// What the host has already, and no step has to bring.
@@ -124,6 +126,7 @@ impl<'a> Draft<'a> {
             after: Overlay::new(source),
             entry: None,
             pools: Vec::new(),
+            refusal: None,
             resized: Vec::new(),
             settled: Vec::new(),
             told: BTreeSet::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_advice::permission::{self, Memlock};
 use hugewise_advice::{chain, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
@@ -11,7 +12,7 @@ use hugewise_model::{Host, Instance, Limit, Observed, Remedy};
 use super::draft::{Draft, Drafted, Whom};
 use super::overlay::Overlay;
 use super::shm::takes_sysv;
-use super::{Ask, ours};
+use super::{Ask, ours, pools_at_boot};
 use crate::plan::{Change, CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -23,6 +24,11 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     for instance in takes_sysv(ask) {
         let wanted = ask.calls_for(&remedy(instance));
         if !wanted && !lacks(ask, instance) {
+            continue;
+        }
+        let buys = matches!(permission::memlock(ask.host), Memlock::Buys(_));
+        let page = ask.host.default_huge_page.get().filter(|_| buys);
+        if page.is_some_and(|page| !pools_at_boot::may_ask(draft, instance, page)) {
             continue;
         }
         if instance.containered {

@@ -14,6 +14,7 @@ mod image;
 mod memlock;
 mod mysql;
 mod options;
+mod order;
 pub mod ours;
 mod overcommit;
 pub(crate) mod overlay;
@@ -103,7 +104,8 @@ fn lacks_gib_pages(host: &Host) -> bool {
 /// The changes that take a host to what [`hugewise_advice::assess`] and [`hugewise_advice::sizing::size`] say of it.
 ///
 /// `sizing` is that of [`to_size`]'s instances; none where nobody needs a pool. What a step needs and is not known
-/// leaves the step out, and a warning says so. A plan with a refusal has all its steps: whoever overrules it gets them.
+/// leaves the step out, and a warning says so. A plan with a refusal has no step that takes more memory, and none that relies on
+/// one: whoever overrules it ([`Options::overrule`]) gets them.
 ///
 /// # Errors
 /// Where the question makes no sense.
@@ -140,13 +142,14 @@ pub fn plan(
     };
     ask.unmoved = &unmoved;
     let mut draft = draft;
+    order::reckon(&ask, &mut draft);
     ends::reckon(&ask, &mut draft);
     by_hand::left_over(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
     let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
     let goals: Vec<target::Goal> = draft.pools.iter().map(|goal| (**goal).clone()).collect();
     plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_goals(&goals))).unwrap_or_default();
-    plan.refusal = refusal(&ask, &draft);
+    plan.refusal = draft.refusal;
     plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
     (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
     plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
@@ -193,6 +196,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
         }
     }
     draft.pools = pools::goals(ask, &mut draft.warnings);
+    refuse(ask, &mut draft);
     pools_now::plan(ask, &mut draft);
     pools_at_boot::plan(ask, &mut draft);
     overcommit::plan(ask, &mut draft);
@@ -235,10 +239,17 @@ pub fn made_at(seconds: Option<i64>) -> String {
     read_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// Pools that would starve the host are refused; a plan that makes no pool larger starves nobody.
-fn refusal(ask: &Ask<'_>, draft: &Draft<'_>) -> Option<Refusal> {
-    let refusal = ask.sizing?.refusal.as_ref()?;
-    draft.pools.iter().any(|goal| goal.grows()).then(|| Refusal::from(refusal))
+/// Pools that would starve the host are refused and stay as they are, unless somebody overrules that; a plan that makes no pool
+/// larger starves nobody.
+fn refuse(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let Some(refusal) = ask.sizing.and_then(|sizing| sizing.refusal.as_ref()) else { return };
+    if !draft.pools.iter().any(|goal| goal.grows()) {
+        return;
+    }
+    draft.refusal = Some(Refusal::from(refusal));
+    if !ask.options.overrule {
+        draft.pools.iter_mut().filter(|goal| goal.grows()).for_each(pools::Goal::stays);
+    }
 }
 
 /// What is looked at.
@@ -302,7 +313,8 @@ impl<'a> Ask<'a> {
         let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
         let held =
             |moments: &Moments| Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup));
-        broken || self.assessment.situation.of(instance).is_some_and(held)
+        let limited = self.sizing.is_some_and(|it| it.limited.iter().any(|of| of.instance == instance.id()));
+        broken || limited || self.assessment.situation.of(instance).is_some_and(held)
     }
 
     /// Pools as they should be, by page size and node.

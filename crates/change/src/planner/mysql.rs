@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Engine, Instance, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::{Ask, commands, ours, pools_at_boot};
-use crate::allowed;
+use crate::packages;
 use crate::plan::{Risk, Step, When};
 
 /// Option files that servers read without being told.
@@ -21,7 +21,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     for (instance, sized) in ask.sized() {
         let ours = matches!(instance.engine, Engine::MySql | Engine::MariaDb) && instance.pid != 0;
         let off = ours && ask.is_chosen(instance) && instance.asked == Asked::No;
-        if off && pools_at_boot::may_ask(&ask, draft, instance, sized.page_size) {
+        if off && pools_at_boot::may_ask(draft, instance, sized.page_size) {
             server(&ask, draft, instance);
         }
     }
@@ -40,7 +40,9 @@ fn server(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         }
         Ok(None) => {}
         Err(why) => {
-            let mut lines = vec![format!("# {why}")];
+            // What it is to be asked says by itself that the command line beats all files.
+            let on_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());
+            let mut lines: Vec<String> = if on_command_line { Vec::new() } else { vec![format!("# {why}")] };
             lines.extend(commands::ask(instance, false));
             lines.extend(commands::restart(instance));
             let remedy = Remedy::SetSetting(instance.id());
@@ -76,7 +78,7 @@ fn drop_in(
         included_folders(&own, file, 0, &mut folders);
     }
     let text = ours::file(&["[mysqld]".into(), "large_pages = ON".into()]);
-    let known = |folder: &&String| allowed::mysql_folder(folder) && ask.source.list(folder).is_known();
+    let known = |folder: &&String| packages::mysql_folder(folder) && ask.source.list(folder).is_known();
     for folder in folders.iter().rev().filter(known) {
         let path = format!("{folder}/{}", ours::DROP_IN_CNF);
         if ours::present(&draft.after, &path).is_err() {

@@ -22,6 +22,8 @@ pub struct Options {
     /// A pool that gets fewer pages than planned is kept, or does not stop the other steps: then no server is set to
     /// insist on huge pages.
     pub keep_partial: bool,
+    /// Pools that the host's memory has no room for are planned all the same.
+    pub overrule: bool,
     /// Pages that nobody uses or asks for are given back. Without it only where the pools starve the host.
     pub shrink: bool,
     /// Pools of every size are reserved on the kernel's command line, before memory can be fragmented.
@@ -46,6 +48,7 @@ impl Default for Options {
             now: true,
             boot: true,
             keep_partial: false,
+            overrule: false,
             shrink: false,
             early: false,
             overcommit: Vec::new(),

@@ -10,11 +10,22 @@ pub(super) struct Goal {
     target: target::Goal,
     /// Whether the next boot brings as many.
     pub(super) at_boot: bool,
+    /// Whether the next boot is sure to bring what servers need: it takes them before memory is in use, where that matters.
+    pub(super) is_sure: bool,
+}
+
+impl Goal {
+    /// Leaves the pool as it is.
+    pub(super) fn stays(&mut self) {
+        self.target.goal = self.target.now;
+        self.target.nodes.clear();
+        self.target.not_now = None;
+    }
 }
 
 impl From<target::Goal> for Goal {
     fn from(target: target::Goal) -> Self {
-        Self { target, at_boot: false }
+        Self { target, at_boot: false, is_sure: false }
     }
 }
 

@@ -6,14 +6,14 @@ use hugewise_advice::{boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Instance, Observed, PageCount, PageSize, Remedy};
+use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
 use super::{Ask, ours};
-use crate::plan::{Change, FileChange, PoolAtBoot, Risk, Step, When};
+use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
 /// Pages of the default size.
 const SETTING: &str = "/proc/sys/vm/nr_hugepages";
@@ -26,8 +26,13 @@ struct Due {
 }
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let misread = if ask.options.boot { without_misread(ask, draft) } else { None };
+    if ask.options.boot {
+        without_misread(ask, draft);
+    }
+    let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
+    let crowds = |page| crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
     let mut due = Vec::new();
+    let mut then = Vec::new();
     for at in 0..draft.pools.len() {
         let Some(goal) = draft.pools.get(at).cloned() else { continue };
         let page = goal.page_size;
@@ -41,37 +46,110 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
         };
         let pages = wanted(ask, &goal);
-        let gives_back = ask.options.boot && goal.goal < goal.now;
-        if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+        let needed = goal.needed > PageCount::ZERO;
+        // More than the host can carry is no more than somebody may keep: a file of ours has the last word on files.
+        let too_many = needed && crowds(page).is_some_and(|part| !part.early);
+        let gives_back = ask.options.boot && (goal.goal < goal.now || too_many);
+        let early = crowds(page).filter(|part| part.early).map(|part| part.pages);
+        let planned = ask.options.boot && (needed || goal.goal != goal.now);
+        let left = if planned && (next < pages || gives_back) { pages } else { next };
+        then.push(left.max(early.unwrap_or_default()).of(page));
+        if planned {
             let pages = if next > pages && !gives_back { next } else { pages };
             draft.at_boot.push(PoolAtBoot { page_size: page, pages: pages.get() });
         }
+        let late = pools::is_gigantic(page) && needed && reserved(ask, None, page) < goal.needed;
         if next == pages || (next > pages && !gives_back) {
             set_at_boot(draft, page);
-        } else if ask.options.boot && (goal.needed > PageCount::ZERO || goal.goal != goal.now) {
+            if planned && late {
+                due.push(Due { goal, pages: next });
+            }
+        } else if planned {
             due.push(Due { goal, pages });
         }
     }
-    if due.is_empty() && misread.is_none() {
+    if let Some(why) = too_much(ask, then.into_iter().sum()) {
+        // Nothing relies on what such a boot brings.
+        draft.warn(why);
+        draft.at_boot.clear();
+        draft.pools.iter_mut().for_each(|goal| goal.at_boot = false);
         return;
     }
-    let entry = command_line(ask, draft, &due);
-    files(ask, draft, &due, entry.as_ref(), misread);
+    let entry = if due.is_empty() { None } else { by_steps(ask, draft, &due) };
+    for goal in &mut draft.pools {
+        goal.is_sure =
+            !pools::is_gigantic(goal.page_size) || reserved(ask, entry.as_ref(), goal.page_size) >= goal.needed;
+    }
+}
+
+/// Why no pool of the next boot is planned, where all together would take more than the host can carry and lives with.
+fn too_much(ask: &Ask<'_>, pools: Bytes) -> Option<String> {
+    let memory = ask.host.memory.total.get().filter(|_| ask.options.boot && !ask.options.overrule)?;
+    let lives_with: Bytes = ask.host.pools.known()?.iter().filter_map(hugewise_model::Pool::memory).sum();
+    let is_too_much = pools > demand::largest_pools(memory) && pools > lives_with;
+    is_too_much.then(|| {
+        format!(
+            "no pool of the next boot is planned, and nothing that relies on it: all together would take {pools} of \
+             {memory}; lower first what asks for too many"
+        )
+    })
+}
+
+/// Says of a pool that takes much of memory and that a file asks for, late in the boot, that it may come out short.
+fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntry>) {
+    let page = due.goal.page_size;
+    let part = ask.host.memory.total.get().and_then(|memory| due.pages.of(page).part_of(memory));
+    let early = reserved(ask, entry, page);
+    if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
+        draft.warn(format!(
+            "the {} pages of {page} are asked for late in the boot and may come out fewer: the kernel's command line takes \
+             them first{}",
+            due.pages,
+            if ask.options.early { "" } else { " (--early)" }
+        ));
+    }
+}
+
+/// Pages of a size that the kernel takes before memory is in use.
+fn reserved(ask: &Ask<'_>, entry: Option<&BootEntry>, page: PageSize) -> PageCount {
+    let early = match entry {
+        Some(entry) => {
+            let mut host = boot::with_files(ask.host, ask.source);
+            host.configuration.boot = Observed::Known(entry.clone());
+            boot::reserved_early(&host, page)
+        }
+        None => boot::reserved_early(ask.host, page),
+    };
+    early.map(|(pages, _)| pages).unwrap_or_default()
+}
+
+/// The steps for the pools that are due; gives the entry of the boot loader, where they change it.
+fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
+    let entry = command_line(ask, draft, due);
+    files(ask, draft, due, entry.as_ref());
     let settled = |draft: &Draft<'_>, due: &Due| {
         let steps = steps(ask, &draft.after, entry.as_ref(), due.goal.page_size).unwrap_or_default();
-        steps.last().map(|step| (PageCount(step.value) == due.pages, step.place.clone()))
+        steps.last().map(|step| (PageCount(step.value), step.place.clone()))
     };
-    for due in &due {
+    for due in due {
+        late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
-            Some((true, _)) => set_at_boot(draft, due.goal.page_size),
-            Some((false, place)) => draft.warn(format!(
-                "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
-                due.goal.page_size
-            )),
+            Some((pages, _)) if pages == due.pages => set_at_boot(draft, due.goal.page_size),
+            Some((pages, place)) => {
+                // More than are to be there are enough for whoever relies on them.
+                if pages > due.pages {
+                    set_at_boot(draft, due.goal.page_size);
+                }
+                draft.warn(format!(
+                    "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
+                    due.goal.page_size
+                ));
+            }
             None => draft.warn(format!("the {} pool of the next boot is left as it is", due.goal.page_size)),
         }
     }
     carry(ask, draft);
+    entry
 }
 
 /// Whether `vm.nr_hugepages` counts pages of one size now and at the next boot.
@@ -87,12 +165,13 @@ pub(super) fn is_default(ask: &Ask<'_>, page: PageSize) -> bool {
 
 /// Takes `vm.nr_hugepages` out of a file of ours where the next boot counts pages of another size by it than the one that it
 /// was written for.
-fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) -> Option<FileChange> {
-    if default_stays(ask) {
-        return None;
-    }
-    let text = ours::sysctl_without(&draft.after, ours::SYSCTL_POOL, "vm.nr_hugepages")?;
-    draft.write(ours::SYSCTL_POOL, &text)
+fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let Some(page) = boot::default_size(ask.host).filter(|_| !default_stays(ask)) else { return };
+    let Some(text) = ours::sysctl_without(&draft.after, ours::SYSCTL_POOL, "vm.nr_hugepages") else { return };
+    let Some(change) = draft.write(ours::SYSCTL_POOL, &text) else { return };
+    let title = format!("no pages of {page} at each boot by a number that was meant for others");
+    let why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
+    draft.step(Drafted::from(Step::new("pools-default-size", title, Risk::Safe, why)).change(change));
 }
 
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
@@ -127,7 +206,8 @@ fn steps(
 fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEntry> {
     let early = |due: &&Due| {
         let shrinks = due.goal.goal < due.goal.now;
-        let surest_there = pools::is_gigantic(due.goal.page_size) && !shrinks;
+        let needed = due.goal.needed > PageCount::ZERO;
+        let surest_there = pools::is_gigantic(due.goal.page_size) && (needed || !shrinks);
         due.pages > PageCount::ZERO && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due
@@ -169,10 +249,11 @@ fn uneven(goal: &Goal) -> Vec<(u32, PageCount)> {
 }
 
 /// Files for the pools that the command line does not bring.
-fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootEntry>, misread: Option<FileChange>) {
+fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootEntry>) {
     let mut settings = Vec::new();
     let mut writes: Vec<(String, String)> = Vec::new();
     let mut lines = Vec::new();
+    let mut overridden = Vec::new();
     for due in due {
         let page = due.goal.page_size;
         let before = steps(ask, &draft.after, entry, page).unwrap_or_default();
@@ -180,9 +261,17 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             continue;
         }
         lines.push(format!("{} pages of {page}", due.pages));
+        let of_others = |step: &&boot::Step<u64>| {
+            let own = [ours::SYSCTL_POOL, ours::TMPFILES_POOLS].iter().any(|file| step.place.starts_with(file));
+            !own && PageCount(step.value) != due.pages
+        };
+        overridden.extend(before.iter().filter(of_others).map(|step| format!("{} ({})", step.place, step.value)));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
-        let by_setting = is_default(ask, page);
+        let default = default_at_boot(ask, &draft.after, entry);
+        // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages. A number for a
+        // size that is the default then and not now would be wrong until then.
+        let by_setting = default == Some(page) && is_default(ask, page);
         if by_setting {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
         }
@@ -192,28 +281,26 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         if !by_setting || is_written(&own_file) {
             writes.push((own_file, value.clone()));
         }
-        if boot::default_size(ask.host) == Some(page) && is_written(SETTING) {
+        if default == Some(page) && is_written(SETTING) {
             writes.push((SETTING.to_owned(), value));
         }
-        let kib = page.bytes().get() >> 10;
-        writes.extend(uneven(&due.goal).into_iter().map(|(node, pages)| {
-            let file = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
-            (file, pages.get().to_string())
-        }));
+        // So do lines for single nodes: of lines about one file the first counts, and ours come first.
+        let nodes = parts(ask, due);
+        if nodes.iter().any(|(_, file, _)| is_written(file)) && uneven(&due.goal).is_empty() {
+            writes.extend(nodes.into_iter().map(|(_, file, pages)| (file, pages.get().to_string())));
+        }
+        writes.extend(
+            uneven(&due.goal).into_iter().map(|(node, pages)| (node_file(page, node), pages.get().to_string())),
+        );
     }
-    if lines.is_empty() && misread.is_none() {
+    if lines.is_empty() {
         return;
     }
     let mut why = "what is set at run time is gone after a reboot".to_owned();
-    let mut title = format!("{} at each boot", lines.join(", "));
-    if let (Some(_), Some(page)) = (&misread, boot::default_size(ask.host)) {
-        why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
-        if lines.is_empty() {
-            title = format!("no pages of {page} at each boot by a number that was meant for others");
-        }
+    if !overridden.is_empty() {
+        why = format!("{why}; it overrides {}", hugewise_advice::words::list(&overridden));
     }
-    let mut step = Step::new("pools-boot", title, Risk::Safe, why);
-    step.changes.extend(misread.map(Change::from));
+    let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
             Ok(text) => step.changes.extend(draft.write(ours::SYSCTL_POOL, &text).map(Change::from)),
@@ -227,6 +314,29 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         }
     }
     draft.step(step);
+}
+
+fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>) -> Option<PageSize> {
+    let mut host = boot::with_files(ask.host, files);
+    if let Some(entry) = entry {
+        host.configuration.boot = Observed::Known(entry.clone());
+    }
+    boot::default_size(&host)
+}
+
+fn node_file(page: PageSize, node: u32) -> String {
+    let kib = page.bytes().get() >> 10;
+    format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages")
+}
+
+/// A pool by node, as evenly as it goes, with the file of each.
+fn parts(ask: &Ask<'_>, due: &Due) -> Vec<(u32, String, PageCount)> {
+    let page = due.goal.page_size;
+    let nodes: Vec<u32> = ask.host.pool(page).into_iter().flat_map(|pool| &pool.nodes).map(|part| part.node).collect();
+    let (pages, count) = (due.pages.get(), u64::try_from(nodes.len()).unwrap_or_default());
+    let (Some(each), Some(rest)) = (pages.checked_div(count), pages.checked_rem(count)) else { return Vec::new() };
+    let part = |(place, node): (u64, u32)| (node, node_file(page, node), PageCount(each + u64::from(place < rest)));
+    (0..).zip(nodes).map(part).collect()
 }
 
 /// Notes what the last of the steps for the next boot carries out.
@@ -245,11 +355,14 @@ fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 
 /// Whether one more server may be made to ask for pages of that size: where the next boot does not bring enough for all, it
 /// would take those of others. Says so where not.
-pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
-    let may = !ask.options.boot || draft.pool(page).is_none_or(|goal| goal.at_boot);
+pub(super) fn may_ask(draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
+    let there = draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed);
+    // Its settings stay where only what works at once is asked for.
+    let may = there && draft.pool(page).is_none_or(|goal| goal.at_boot);
     if !may {
+        let why = if there { "the next boot does not bring" } else { "the host has no room for" };
         draft.warn(format!(
-            "{} is not made to ask for huge pages: the next boot does not bring enough pages of {page} for all",
+            "{} is not made to ask for huge pages: {why} enough pages of {page} for all",
             instance.title()
         ));
     }
@@ -258,5 +371,5 @@ pub(super) fn may_ask(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance,
 
 /// Whether the pool of that size, now and after the next boot, holds what a server needs of it.
 pub(super) fn is_secured(draft: &Draft<'_>, page: PageSize) -> bool {
-    draft.pool(page).is_some_and(|goal| goal.is_there() && goal.at_boot && goal.goal >= goal.needed)
+    draft.pool(page).is_some_and(|goal| goal.is_there() && goal.at_boot && goal.is_sure && goal.goal >= goal.needed)
 }

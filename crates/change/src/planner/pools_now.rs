@@ -90,6 +90,11 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
         };
         waiting().map(line).collect()
     };
+    let title = format!("{pages} pages of {page} don't fit beside what runs now");
+    if goal.crowds {
+        // However it is done, it would leave the host too little.
+        return Instruction { title, text: format!("# {why}"), risk: Risk::Safe, instance: None };
+    }
     let file = pool_file(page, "nr_hugepages");
     let mut lines =
         vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
@@ -97,10 +102,5 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     lines.push(format!("echo {} > {file}", pages.get()));
     lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
     lines.extend(each("start"));
-    Instruction {
-        title: format!("{pages} pages of {page} don't fit beside what runs now"),
-        text: lines.join("\n"),
-        risk: Risk::Reboot,
-        instance: None,
-    }
+    Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }
 }

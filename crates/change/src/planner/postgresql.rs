@@ -8,13 +8,13 @@ use hugewise_engines::postgresql::conf::{self, Content};
 use hugewise_host::config::accounts;
 use hugewise_host::source::owned::{Budgets, Limits};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Asked, DemandSource, Engine, Instance, PageSize, Remedy};
+use hugewise_model::{Asked, DemandSource, Engine, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
 use super::{Ask, commands, ours, pools_at_boot, pools_now};
-use crate::allowed;
+use crate::packages;
 use crate::plan::{CommandChange, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -110,7 +110,7 @@ fn settings(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, page: Pag
             Err(why) => {
                 draft.leave(setting, format!("{} is not set to insist on huge pages: {why}", instance.title()));
                 let tries = instance.setting_value("huge_pages").is_some_and(|it| it.eq_ignore_ascii_case("try"));
-                if off && !tries && pools_at_boot::may_ask(ask, draft, instance, page) {
+                if off && !tries && pools_at_boot::may_ask(draft, instance, page) {
                     wanted.push(("huge_pages", "try".into()));
                 }
             }
@@ -126,6 +126,13 @@ fn may_insist(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance, page: PageS
     }
     if !pools_at_boot::is_secured(draft, page) {
         return Err(format!("its {page} pages are not there both now and after the next boot"));
+    }
+    let targets = ask.targets().iter().filter(|target| target.page_size == page);
+    let (all, beyond) = (targets.map(|target| target.pages).sum::<PageCount>(), ask.target().held_until_restart(page));
+    if draft.pool(page).is_some_and(|goal| goal.goal < all + beyond) {
+        return Err(format!(
+            "servers that are to have pages of another size hold {beyond} of {page} until their restart"
+        ));
     }
     // One page too few keeps it down.
     let is_estimate = |sized: &Sized| matches!(sized.source, DemandSource::Estimated { .. });
@@ -178,7 +185,7 @@ fn drop_in(
     let budgets = Budgets::new(Limits::CONFIGURATION);
     let folders = included_folders(&budgets.of(ask.source, ask.host.process(instance.pid)?), &config);
     let own = config.strip_suffix("/postgresql.conf").map(|folder| format!("{folder}/conf.d"));
-    let is_own = |folder: &&String| Some(*folder) == own.as_ref() && allowed::postgresql_folder(folder);
+    let is_own = |folder: &&String| Some(*folder) == own.as_ref() && packages::postgresql_folder(folder);
     for folder in folders.iter().rev().filter(is_own).filter(|folder| ask.source.list(folder).is_known()) {
         let path = format!("{folder}/{}", ours::DROP_IN_CONF);
         let Ok(there) = ours::present(&draft.after, &path) else { continue };

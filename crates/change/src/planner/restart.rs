@@ -122,7 +122,7 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     if instance.huge_pages == HugePageUse::All {
         return if changed { Ok(Gain::Sure) } else { Err("it is on huge pages already".into()) };
     }
-    if instance.huge_pages == HugePageUse::Partly && asks_in_part(instance) && !set {
+    if instance.huge_pages == HugePageUse::Partly && instance.asks_in_part() && !set {
         return Err("its settings ask for huge pages for a part of its memory alone".into());
     }
     let goal = draft.pool(page).ok_or("the pools are not known")?;
@@ -143,11 +143,6 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     };
     let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
-}
-
-/// Whether a server asks for huge pages for a part of its memory alone: its start brings no more.
-fn asks_in_part(instance: &Instance) -> bool {
-    instance.traits.contains(&"asks-in-part")
 }
 
 /// The size of the pages that a server asks for, where enough of them are there already.

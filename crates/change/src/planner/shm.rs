@@ -4,7 +4,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Bytes, HugePageUse, Instance, Observed, Remedy};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
@@ -21,7 +21,10 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
         let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
-        instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || has_finding(&ask, instance))
+        // One that its files put under AMM has no use for any of it from its next start on.
+        let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
+        let told = || has_finding(&ask, instance) && !cannot;
+        instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || told())
     })
 }
 
@@ -49,6 +52,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
         return keep_group(ask, draft);
     }
+    let page = ask.host.default_huge_page.get();
     let mut lacking = Vec::new();
     let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
     for instance in takes_sysv(ask).filter(lacks) {
@@ -63,6 +67,10 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     let Some(first) = lacking.first().copied() else { return keep_group(ask, draft) };
+    // With the right it would take the pages of others at a boot that does not bring enough for all.
+    if ask.options.boot && page.is_some_and(|page| !pools_at_boot::may_ask(draft, first, page)) {
+        return;
+    }
     let title = format!("let {} use System V huge pages", first.owner);
     let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
         Some(0) => {
@@ -124,7 +132,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);
-    if !page.is_none_or(|page| pools_at_boot::may_ask(ask, draft, first, page)) {
+    if !page.is_none_or(|page| pools_at_boot::may_ask(draft, first, page)) {
         return;
     }
     if !permission::may_be_given(ask.host, group) {
@@ -161,7 +169,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = largest.times(AMPLE).get().to_string();
             wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
         }
-        Observed::Known(_) => {}
+        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmmax", largest.get(), now.get())),
         other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
     }
     let base = ask.host.base_page.get();
@@ -173,7 +181,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = pages.saturating_mul(AMPLE).to_string();
             wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
         }
-        Observed::Known(_) => {}
+        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmall", pages, *now)),
         other => unknown(draft, "kernel.shmall", &other.reason().unwrap_or_default()),
     }
     if wanted.is_empty() {
@@ -185,6 +193,13 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     step.carry(Remedy::SetShmLimits, ask.at_once());
     let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
     draft.step(step);
+}
+
+/// A limit that does as it is now, and that the next boot would lower below what is needed.
+fn kept(ask: &Ask<'_>, draft: &Draft<'_>, key: &'static str, needed: u64, now: u64) -> Option<Setting> {
+    let steps = boot::setting(&boot::with_files(ask.host, &draft.after), key).ok().filter(|_| ask.options.boot)?;
+    let at_boot: u64 = steps.last()?.value.trim().parse().ok()?;
+    (at_boot < needed).then(|| Setting { key, value: now.to_string(), holds_now: true })
 }
 
 fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {

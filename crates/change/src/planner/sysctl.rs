@@ -1,6 +1,6 @@
 //! Kernel settings: set now, and kept for the next boot by a file that has the last word.
 
-use hugewise_advice::boot;
+use hugewise_advice::boot::{self, Outcome, last_words};
 
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
@@ -42,22 +42,26 @@ pub(super) fn set(
 
 fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
     let kept = |files: &Overlay<'_>| {
-        settings.iter().all(|it| winner(ask, files, it.key).is_some_and(|(value, _)| value == it.value))
+        settings.iter().all(|it| at_boot(ask, files, it.key).is_some_and(|value| value == it.value))
     };
     if kept(&draft.after) {
         return Ok(None);
     }
     let pairs: Vec<(String, String)> = settings.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect();
     let text = ours::sysctl(&draft.after, path, &pairs)?;
-    let trial = draft.after.with(path, &text);
+    let words = last_words(ask.host, &draft.after, path, &text);
     for setting in settings {
-        match winner(ask, &trial, setting.key) {
-            Some((value, _)) if value == setting.value => {}
-            Some((value, place)) => {
+        match words.iter().find(|word| word.what == setting.key).map(|word| &word.outcome) {
+            Some(Outcome::Wins | Outcome::Agrees { .. }) => {}
+            Some(Outcome::Loses { place, value }) => {
                 return Err(format!(
                     "{place} sets {} = {value} and is read after {path}; take that line out and plan again",
                     setting.key
                 ));
+            }
+            Some(Outcome::Unheard) => return Err(format!("the boot does not take {} from {path}", setting.key)),
+            Some(Outcome::Unknown(missing)) => {
+                return Err(format!("whether {path} has the last word cannot be told ({missing})"));
             }
             None => return Err(format!("whether {path} is read cannot be told")),
         }
@@ -65,8 +69,8 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) 
     Ok(draft.write(path, &text).map(Change::from))
 }
 
-/// What the next boot ends with for a key, and where that stands.
-fn winner(ask: &Ask<'_>, files: &Overlay<'_>, key: &str) -> Option<(String, String)> {
+/// What the next boot ends with for a key.
+fn at_boot(ask: &Ask<'_>, files: &Overlay<'_>, key: &str) -> Option<String> {
     let steps = boot::setting(&boot::with_files(ask.host, files), key).ok()?;
-    steps.into_iter().next_back().map(|step| (step.value, step.place))
+    steps.into_iter().next_back().map(|step| step.value)
 }

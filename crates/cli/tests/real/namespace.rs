@@ -176,6 +176,19 @@ impl State {
         self.entries.insert(path.to_owned(), entry);
     }
 
+    /// How files and folders found later differ from these; values of the kernel are left out.
+    pub(crate) fn differences(&self, found: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        for path in self.entries.keys().chain(found.entries.keys()) {
+            let (old, new) = (self.entries.get(path), found.entries.get(path));
+            if old != new {
+                differences.push(format!("{}:\n  expected {old:?}\n  found    {new:?}", path.display()));
+            }
+        }
+        differences.dedup();
+        differences
+    }
+
     /// Leaves out what satisfies `is`.
     pub(crate) fn without(mut self, is: impl Fn(&Path) -> bool) -> Self {
         self.entries.retain(|path, _| !is(path));
@@ -217,18 +230,11 @@ impl State {
 /// Fails with what differs, and with that alone.
 #[track_caller]
 pub(crate) fn assert_same(expected: &State, found: &State) {
-    let mut differences = Vec::new();
-    for path in expected.entries.keys().chain(found.entries.keys()) {
-        let (old, new) = (expected.entries.get(path), found.entries.get(path));
-        if old != new {
-            differences.push(format!("{}:\n  expected {old:?}\n  found    {new:?}", path.display()));
-        }
-    }
+    let mut differences = expected.differences(found);
     for (path, value) in &expected.values {
         if found.values.get(path) != Some(value) {
             differences.push(format!("{path}:\n  expected {value:?}\n  found    {:?}", found.values.get(path)));
         }
     }
-    differences.dedup();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -68,6 +68,7 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
             Some(("hugepages", count)) => match count.parse() {
                 Ok(count) => kernel.write_pool(size, None, count),
                 Err(_) => {
+                    // mm/hugetlb.c's hugepages_setup(): a count a node, for nodes that are there.
                     for (node, count) in count.split(',').filter_map(|part| part.split_once(':')) {
                         kernel.write_pool(size, Some(node.parse().unwrap()), count.parse().unwrap());
                     }

@@ -35,6 +35,27 @@ pub(crate) enum Line {
     Group { file: &'static str, group: u32 },
 }
 
+/// What is asked of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Nothing but a plan.
+    Plain,
+    /// `--instance`, the server at this place among those that run.
+    One(usize),
+    /// `--restart`, the same.
+    Restart(usize),
+    /// `--shrink`.
+    Shrink,
+    /// `--page-size`, in bytes.
+    Pages(u64),
+    /// `--only boot`.
+    Boot,
+    /// `--only now`.
+    Now,
+    /// `--early`.
+    Early,
+}
+
 /// A server to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
@@ -61,6 +82,22 @@ pub(crate) struct Spec {
     pub(crate) lines: Vec<Line>,
     pub(crate) words: &'static str,
     pub(crate) old_kernel: bool,
+    pub(crate) wish: Wish,
+    pub(crate) thp: &'static str,
+}
+
+/// Transparent huge pages as Debian has them.
+pub(crate) const MADVISE: &str = "always [madvise] never";
+
+fn wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![
+        6 => Just(Wish::Plain),
+        2 => (0_usize..4).prop_map(Wish::One),
+        2 => (0_usize..4).prop_map(Wish::Restart),
+        1 => Just(Wish::Shrink),
+        1 => prop::sample::select(vec![MIB_2, GIB_1]).prop_map(Wish::Pages),
+        1 => prop::sample::select(vec![Wish::Boot, Wish::Now, Wish::Early]),
+    ]
 }
 
 fn amount() -> impl Strategy<Value = Amount> {
@@ -69,10 +106,11 @@ fn amount() -> impl Strategy<Value = Amount> {
 }
 
 fn server() -> impl Strategy<Value = Drawn> {
-    use Kind::{Jvm, MariaDb, Oracle, PostgreSql, Qemu, Stranger};
-    let kind =
-        prop::sample::select(vec![PostgreSql, PostgreSql, PostgreSql, Oracle, Oracle, MariaDb, Jvm, Qemu, Stranger]);
-    (kind, 0_usize..4, 0_usize..9, prop::bool::weighted(0.15), 0_u8..12, any::<bool>(), prop::bool::weighted(0.2))
+    use Kind::{Jvm, MariaDb, Oracle, PostgreSql, Qemu, Redis, Stranger};
+    let kind = prop::sample::select(vec![
+        PostgreSql, PostgreSql, PostgreSql, Oracle, Oracle, MariaDb, Jvm, Qemu, Redis, Stranger,
+    ]);
+    (kind, 0_usize..5, 0_usize..9, prop::bool::weighted(0.15), 0_u8..12, any::<bool>(), prop::bool::weighted(0.2))
         .prop_map(|(kind, policy, size, gib, limit, touches, ipc_lock)| Drawn {
             kind,
             policy,
@@ -86,7 +124,7 @@ fn server() -> impl Strategy<Value = Drawn> {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        3 => (0_usize..4, 0_usize..4, 0_usize..9, prop::bool::weighted(0.2))
+        3 => (0_usize..4, 0_usize..5, 0_usize..9, prop::bool::weighted(0.2))
             .prop_map(|(of, policy, size, gib)| Event::Settings { of, policy, size, gib }),
         3 => (prop::bool::weighted(0.15), amount()).prop_map(|(gib, amount)| Event::Pool { gib, amount }),
         1 => amount().prop_map(Event::Overcommit),
@@ -103,6 +141,8 @@ fn line() -> impl Strategy<Value = Line> {
         "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
         "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages",
         "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages",
+        "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
+        "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
     ]);
     prop_oneof![
         4 => (conf(), keys, amount()).prop_map(|(file, key, amount)| Line::Sysctl { file, key, amount }),
@@ -113,27 +153,57 @@ fn line() -> impl Strategy<Value = Line> {
 
 pub(crate) fn spec() -> impl Strategy<Value = Spec> {
     let memory = prop::sample::select(vec![24_u64, 48, 96]);
-    let words =
-        prop::sample::select(vec!["quiet", "quiet", "hugepages=8", "hugepagesz=1G hugepages=2", "hugepages=1200"]);
+    let words = prop::sample::select(vec![
+        "quiet",
+        "quiet",
+        "hugepages=8",
+        "hugepagesz=1G hugepages=2",
+        "hugepages=1200",
+        "hugepages=0:400,1:700",
+    ]);
     let group = prop::sample::select(vec![0_u32, 54321, 77]);
     (
         (memory, 1_usize..3, prop::collection::vec(server(), 1..5), group),
         (amount(), amount(), prop::bool::weighted(0.2), amount()),
-        (prop::collection::vec(event(), 0..4), prop::collection::vec(line(), 0..4), words, prop::bool::weighted(0.2)),
+        (
+            prop::collection::vec(event(), 0..4),
+            prop::collection::vec(line(), 0..4),
+            words,
+            prop::bool::weighted(0.2),
+            wish(),
+            prop::sample::select(vec![MADVISE, MADVISE, "[always] madvise never", "always madvise [never]"]),
+        ),
     )
         .prop_map(|((memory_gib, nodes, servers, group), (pool, gib_pool, on_demand, overcommit), rest)| {
-            let (events, lines, words, old_kernel) = rest;
+            let (events, lines, words, old_kernel, wish, thp) = rest;
             let overcommit = if on_demand { overcommit } else { Amount::None };
-            Spec { memory_gib, nodes, servers, group, pool, gib_pool, overcommit, events, lines, words, old_kernel }
+            let spec = Spec {
+                memory_gib,
+                nodes,
+                servers,
+                group,
+                pool,
+                gib_pool,
+                overcommit,
+                events,
+                lines,
+                words,
+                old_kernel,
+                wish,
+                thp,
+            };
+            // Of a node that is not there neither the loader nor tmpfiles.d can set anything.
+            if spec.nodes == 1 { spec.on_one_node() } else { spec }
         })
 }
 
 fn policy(kind: Kind, at: usize) -> Policy {
     let all: &[Policy] = match kind {
         Kind::PostgreSql => &[Policy::Try, Policy::Must, Policy::Off, Policy::Try],
-        Kind::Oracle => &[Policy::Try, Policy::Must, Policy::Off, Policy::Raises],
+        Kind::Oracle => &[Policy::Try, Policy::Must, Policy::Off, Policy::Raises, Policy::Automatic],
         Kind::MariaDb | Kind::Jvm => &[Policy::Try, Policy::Off],
         Kind::Qemu => &[Policy::Must, Policy::Off],
+        Kind::Redis => &[Policy::Off],
         Kind::Stranger => &[Policy::Try],
     };
     all[at % all.len()]
@@ -153,12 +223,21 @@ pub(crate) fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
         Kind::MariaDb => MARIADB[settings.size] / 2 + 53 + 62 + 16 + 5,
         Kind::Jvm => JVM[settings.size].1 + JVM[settings.size].2,
         Kind::Qemu => (QEMU[settings.size] << 20).div_ceil(page),
+        Kind::Redis => 0,
         Kind::Stranger => crate::servers::STRANGER[settings.size],
     };
-    (page, if settings.policy == Policy::Off { 0 } else { pages })
+    (page, if matches!(settings.policy, Policy::Off | Policy::Automatic) { 0 } else { pages })
 }
 
 impl Spec {
+    fn on_one_node(mut self) -> Self {
+        self.lines.retain(|line| !matches!(line, Line::Tmpfiles { path, .. } if path.contains("/node1/")));
+        if self.words.contains("1:") {
+            self.words = "quiet";
+        }
+        self
+    }
+
     pub(crate) fn world(&self) -> World {
         let mut kernel = Kernel::new(self.memory_gib << 30, self.nodes, &[MIB_2, GIB_1]);
         kernel.shm_group = self.group;
@@ -186,7 +265,7 @@ impl Spec {
         }
         for (path, text) in [
             ("/proc/cmdline", format!("root=UUID=1 ro {}", self.words)),
-            ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never".into()),
+            ("/sys/kernel/mm/transparent_hugepage/enabled", self.thp.into()),
             ("/sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never".into()),
             (
                 "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
@@ -230,7 +309,7 @@ impl Spec {
     fn put_servers(&self, world: &mut World) {
         for (at, drawn) in self.servers.iter().enumerate() {
             let kind = drawn.kind;
-            if kind == Kind::MariaDb && world.servers.iter().any(|server| server.kind == kind) {
+            if matches!(kind, Kind::MariaDb | Kind::Redis) && world.servers.iter().any(|server| server.kind == kind) {
                 continue;
             }
             let (uid, gid) = match kind {
@@ -239,12 +318,14 @@ impl Spec {
                 Kind::MariaDb => (102, 105),
                 Kind::Jvm => (110, 115),
                 Kind::Qemu => (64055, 108),
+                Kind::Redis => (112, 117),
                 Kind::Stranger => (1000, 1000),
             };
             let letter = char::from(b'a' + u8::try_from(at).unwrap());
             let name = match kind {
                 Kind::Oracle => format!("DB{}", letter.to_ascii_uppercase()),
                 Kind::MariaDb => "3306".into(),
+                Kind::Redis => "6379".into(),
                 Kind::Jvm => format!("app{letter}"),
                 Kind::Qemu => format!("vm{letter}"),
                 _ => letter.to_string(),
@@ -252,7 +333,7 @@ impl Spec {
             let running = settings(kind, drawn.policy, drawn.size, drawn.gib);
             let pages = wants(kind, &Settings { policy: Policy::Try, ..running.clone() }).1;
             let limit = match (drawn.limit, kind) {
-                (_, Kind::Stranger) => Limit::None,
+                (_, Kind::Stranger | Kind::Redis) => Limit::None,
                 (0, _) => Limit::Touched(pages * MIB_2 / 2),
                 (1, _) => Limit::Mapped(pages * MIB_2 / 2),
                 (2, _) => Limit::Mapped(pages * MIB_2 * 2),

@@ -1,10 +1,11 @@
 //! Hosts on which something was once foretold or planned wrongly, each with its numbers worked out by hand.
 
 use hugewise_change::planner::Options;
+use hugewise_model::PageSize;
 
-use crate::draw::{Amount, Drawn, Event, Line, Spec};
+use crate::draw::{Amount, Drawn, Event, Line, MADVISE, Spec, Wish};
 use crate::judge::{self, Seen};
-use crate::kernel::MIB_2;
+use crate::kernel::{GIB_1, MIB_2};
 use crate::servers::{Kind, Limit};
 use crate::world::World;
 
@@ -25,16 +26,22 @@ fn host(servers: Vec<Drawn>) -> Spec {
         lines: Vec::new(),
         words: "quiet",
         old_kernel: false,
+        wish: Wish::Plain,
+        thp: MADVISE,
     }
 }
 
 /// The plan carried out; everything else that is asked of it holds.
 fn carried_out(world: &World) -> (World, String) {
-    let seen = Seen::of(world);
+    carried_out_as(world, &Options::default())
+}
+
+fn carried_out_as(world: &World, options: &Options) -> (World, String) {
+    let seen = Seen::asked(world, options);
     let moments = world.moments();
     let wrong = judge::foretold(world, &seen, &moments);
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let (plan, wrong) = judge::planned(world, &seen, &moments, &Options::default());
+    let (plan, wrong) = judge::planned(world, &seen, &moments, options);
     assert!(wrong.is_empty(), "{wrong:#?}\n{}", judge::shown(&plan));
     let mut after = world.clone();
     plan.steps.iter().for_each(|step| after.carry_out(step));
@@ -87,4 +94,70 @@ fn pages_for_one_that_is_to_be_made_to_ask_are_not_idle_for_the_next() {
     let spec = host(vec![server(Kind::Oracle, 2, 2), server(Kind::MariaDb, 1, 1)]);
     let (after, plan) = carried_out(&spec.world());
     assert_eq!(after.kernel.pools[&MIB_2].total(), 1538, "{plan}");
+}
+
+#[test]
+fn one_that_was_small_and_will_ask_for_much_is_planned_for() {
+    // It runs with 143 MiB; its file says shared_buffers=6144MB: 6302 MiB are 3151 pages.
+    let mut spec = host(vec![server(Kind::PostgreSql, 2, 0)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 0, size: 7, gib: false }];
+    let (after, plan) = carried_out(&spec.world());
+    assert!(after.kernel.pools[&MIB_2].total() >= 3151, "{plan}");
+}
+
+#[test]
+fn another_page_size_that_is_asked_for_holds_what_the_files_come_to() {
+    // It runs with 2120 MiB; its file says shared_buffers=6144MB: 6302 MiB are 7 pages of 1 GiB.
+    let mut spec = host(vec![server(Kind::PostgreSql, 2, 5)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 2, size: 7, gib: false }];
+    let options = Options { page_size: PageSize::new(GIB_1), ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert!(after.kernel.pools[&GIB_1].total() >= 7, "{plan}");
+}
+
+#[test]
+fn a_boot_file_about_one_node_says_the_same_as_the_pool() {
+    // 1253 MiB are 627 pages; a line of tmpfiles.d leaves node 1 none.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 4)]);
+    spec.nodes = 2;
+    let path = "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages";
+    spec.lines = vec![Line::Tmpfiles { file: "10-a.conf", path, amount: Amount::None }];
+    let (after, plan) = carried_out(&spec.world());
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).pools[&MIB_2].total(), 627, "{plan}");
+}
+
+#[test]
+fn to_name_one_without_a_way_to_a_pool_changes_no_pool() {
+    // PostgreSQL of 1253 MiB asks, and is not named.
+    let spec = host(vec![server(Kind::Redis, 0, 1), server(Kind::PostgreSql, 0, 4)]);
+    let options = Options { instances: vec!["redis 6379".into()], ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 0, "{plan}");
+}
+
+#[test]
+fn one_that_its_files_put_under_automatic_memory_management_is_planned_no_pages() {
+    // Oracle of 3072 MiB runs without MEMORY_TARGET, and its file has it now.
+    let mut spec = host(vec![server(Kind::Oracle, 0, 2)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 4, size: 2, gib: false }];
+    let (after, plan) = carried_out(&spec.world());
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 0, "{plan}");
+}
+
+#[test]
+fn nobody_is_let_have_pages_before_they_are_there() {
+    // Oracle has no right to the pages that the pool gets for it.
+    let spec = host(vec![server(Kind::Oracle, 0, 2), server(Kind::PostgreSql, 0, 4)]);
+    let (_, plan) = carried_out(&spec.world());
+    let group = plan.lines().find(|line| line.trim_start().starts_with("step shm-group")).unwrap_or_default();
+    assert!(group.ends_with("relies on [\"pool-2M-now\", \"pools-boot\"]"), "{plan}");
+}
+
+#[test]
+fn a_second_plan_comes_to_the_same_number_once_the_server_asks() {
+    // MariaDB of 512 MiB is partly on huge pages; its file says large_pages=OFF and 3072 MiB.
+    let mut spec = host(vec![server(Kind::MariaDb, 0, 1)]);
+    spec.pool = Amount::Half;
+    spec.events = vec![Event::Settings { of: 0, policy: 1, size: 3, gib: false }];
+    carried_out(&spec.world());
 }

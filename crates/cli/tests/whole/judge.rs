@@ -10,9 +10,11 @@ use hugewise_advice::target::to_size;
 use hugewise_change::plan::{Change, Plan, When};
 use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
-use hugewise_model::{Host, Instance, Level};
+use hugewise_model::{Host, Instance, Level, PageSize};
 
-use crate::draw::wants;
+use crate::draw::{Wish, wants};
+use crate::kernel::{GIB_1, MIB_2};
+use crate::orders;
 use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
 
@@ -26,9 +28,16 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn of(world: &World) -> Self {
+        Self::asked(world, &Options::default())
+    }
+
+    /// With the servers that the options name vouched for by whoever names them.
+    pub(crate) fn asked(world: &World, options: &Options) -> Self {
         let source = world.source();
         let host = hugewise_host::read(&source);
-        let instances = hugewise_engines::find(&host, &source).instances;
+        let mut instances = hugewise_engines::find(&host, &source).instances;
+        // One that is down by now has no name.
+        drop(planner::name(&mut instances, options));
         let assessment = hugewise_advice::assess(&host, &instances);
         Self { source, host, instances, assessment }
     }
@@ -42,6 +51,23 @@ impl Seen {
         let sizing = sizing::size(&self.host, &sized, &request).ok();
         planner::plan(&self.host, &self.instances, &self.assessment, sizing.as_ref(), &self.source, options)
             .expect("a plan")
+    }
+
+    /// The options of a wish, where the host has such a server.
+    pub(crate) fn options(&self, wish: Wish) -> Options {
+        let plain = Options::default;
+        let known: Vec<&Instance> = self.instances.iter().filter(|instance| instance.is_vouched()).collect();
+        let title = |at: usize| known.get(at % known.len().max(1)).map(|instance| instance.title());
+        match wish {
+            Wish::Plain => plain(),
+            Wish::One(at) => Options { instances: title(at).into_iter().collect(), ..plain() },
+            Wish::Restart(at) => Options { restart: title(at).into_iter().collect(), ..plain() },
+            Wish::Shrink => Options { shrink: true, ..plain() },
+            Wish::Pages(page) => Options { page_size: PageSize::new(page), ..plain() },
+            Wish::Boot => Options { now: false, ..plain() },
+            Wish::Now => Options { boot: false, ..plain() },
+            Wish::Early => Options { early: true, ..plain() },
+        }
     }
 
     pub(crate) fn instance(&self, pid: u32) -> Option<&Instance> {
@@ -67,14 +93,36 @@ fn has_other_size(world: &World, at: usize) -> bool {
     world.settings(server).size != server.running.size
 }
 
+/// Whether its files ask for other pages than it runs on.
+fn has_other_page(world: &World, at: usize) -> bool {
+    let server = &world.servers[at];
+    world.settings(server).page != server.running.page
+}
+
+/// Whether a server raises the pool itself at its start.
+fn raises(world: &World, at: usize) -> bool {
+    world.settings(&world.servers[at]).policy == Policy::Raises
+}
+
+fn rank_of(foretold: &str) -> State {
+    let all = [State::DoesNotStart, State::None, State::Partly, State::All];
+    all.into_iter().find(|state| state.as_str() == foretold).unwrap_or(State::All)
+}
+
 /// What is foretold of each moment, against what comes of it.
 pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
     let mut wrong = Vec::new();
     // What a changed setting comes to is an estimate, right to about a hundredth.
-    let changed = moments.keys().any(|at| has_other_size(world, *at));
+    let changed = moments.keys().any(|at| has_other_size(world, *at) || has_other_page(world, *at));
     let all: u64 =
         moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
-    let error = i64::try_from(all / 50 + 6).unwrap();
+    // Of memory on 1 GiB pages no more is known than how many of these hold it.
+    let from_large = |at: &&usize| {
+        let server = &world.servers[**at];
+        server.running.page == Some(GIB_1) && server.held(GIB_1) > 0 && world.settings(server).page != Some(GIB_1)
+    };
+    let rounded = u64::try_from(moments.keys().filter(from_large).count()).unwrap() * (GIB_1 / MIB_2);
+    let error = i64::try_from(all / 50 + 6 + rounded).unwrap();
     let about: Vec<BTreeMap<usize, Moments>> =
         if changed { [-error, error].map(|by| world.with_pools_off_by(by).moments()).into() } else { Vec::new() };
     for (at, truth) in moments {
@@ -99,10 +147,14 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             let parts =
                 in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
             let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
-            if place > 0 && (within || parts || beside) {
+            // What another raises a pool to is there for this one too, and nobody can count on it.
+            let raised = place == 2 && moments.keys().any(|other| other != at && raises(world, *other));
+            let raised = raised && truth > rank_of(foretold);
+            if place > 0 && (within || parts || beside || raised) {
                 continue;
             }
-            let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && settings.policy == Policy::Off;
+            let without = matches!(settings.policy, Policy::Off | Policy::Automatic);
+            let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && without;
             if !exempt && outlook.standing.as_str() != truth.as_str() {
                 let why = outlook.why.clone().unwrap_or_default();
                 let (said, is) = (outlook.standing.as_str(), truth.as_str());
@@ -126,31 +178,47 @@ pub(crate) fn planned(
         wrong.push(format!("apply would not take it: {error}"));
     }
     wrong.extend(one_value_one_result(&plan));
-    let mut after = world.clone();
-    for step in &plan.steps {
-        after.carry_out(step);
-        wrong.extend(worse(world, before, &after, &format!("after step {}", step.id), &plan));
+    let mut known = BTreeSet::new();
+    for (when, after) in orders::between(world, &plan) {
+        // What is wrong with fewer steps done is not said of more again.
+        let new = worse(world, before, &after, &plan).into_iter().filter(|what| known.insert(what.clone()));
+        wrong.extend(new.map(|what| format!("{when}: {what}")).collect::<Vec<_>>());
     }
+    let mut after = world.clone();
+    plan.steps.iter().for_each(|step| after.carry_out(step));
     if plan.refusal.is_some() {
         // It is not applied as it is.
         return (plan, Vec::new());
     }
-    let then = Seen::of(&after);
+    let then = Seen::asked(&after, options);
     wrong.extend(still_there(&plan, &then, &[When::Now]));
+    // What is known once a server runs with its settings, the next plan acts upon.
+    let to_learn = |warning: &String| warning.contains("an estimate until it has said or mapped them");
+    // Pages of the old size that a server leaves are there for others that do not ask yet.
+    let moved = options.page_size.is_some();
+    let learnt =
+        moved || plan.steps.iter().any(|step| step.id.starts_with("restart-")) && plan.warnings.iter().any(to_learn);
     let again = then.plan(options);
-    let again = again.steps.iter().filter(|step| !step.id.starts_with("restart-"));
+    let again = again.steps.iter().filter(|step| !learnt && !step.id.starts_with("restart-"));
     wrong.extend(again.map(|step| format!("a second plan has {}: {}", step.id, step.title)));
     // All servers start again, each alone.
     let mut restarted = after.clone();
     for at in before.keys() {
         restarted.restart(*at);
     }
-    let then = Seen::of(&restarted);
+    let then = Seen::asked(&restarted, options);
     if before.keys().all(|at| restarted.servers[*at].is_up()) {
         wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
         // What is left to a person, and not done here, has steps of its own.
         let changed = before.keys().any(|at| has_other_size(world, *at));
+        // Below 256 MiB nobody is planned for before he runs on huge pages.
+        let small = before.keys().any(|at| {
+            let (there, then) = (&world.servers[*at], &restarted.servers[*at]);
+            then.pieces.iter().map(|piece| piece.bytes).sum::<u64>() < 256 << 20 && there.state() != then.state()
+        });
         let left = changed
+            || small
+            || *options != Options::default()
             || plan.instructions.iter().any(|it| !it.title.starts_with("restart "))
             || !plan.warnings.is_empty();
         let third = then.plan(options);
@@ -162,11 +230,11 @@ pub(crate) fn planned(
             without.restart(*at);
         }
         let mut known = seen.codes(Level::Info);
-        known.extend(Seen::of(&without).codes(Level::Info));
+        known.extend(Seen::asked(&without, options).codes(Level::Info));
         let new = then.codes(Level::Warn).into_iter().filter(|code| !left && !known.contains(code));
         wrong.extend(new.map(|code| format!("new after plan and restarts: {code}")));
     }
-    wrong.extend(lacking(world, seen, before, &after, &restarted, &plan));
+    wrong.extend(lacking(world, seen, before, (&after, &restarted), &plan, options));
     (plan, wrong)
 }
 
@@ -175,19 +243,23 @@ fn lacking(
     world: &World,
     seen: &Seen,
     before: &BTreeMap<usize, Moments>,
-    after: &World,
-    restarted: &World,
+    (after, restarted): (&World, &World),
     plan: &Plan,
+    options: &Options,
 ) -> Vec<String> {
     let boot = after.worst_of_boot();
     let mut wrong = Vec::new();
     for at in before.keys() {
         let server = &world.servers[*at];
         let settings = after.settings(server);
-        if settings.policy == Policy::Off {
+        if matches!(settings.policy, Policy::Off | Policy::Automatic) {
             continue;
         }
         let title = seen.instance(server.pid).map(Instance::title).unwrap_or_default();
+        // Whoever names servers, or a page size, or a time, asks for nothing else.
+        if options.page_size.is_some() || !(options.instances.is_empty() || options.instances.contains(&title)) {
+            continue;
+        }
         let told = |text: &str| text.contains(&title) || text.contains(&unit_of(server));
         let said = plan.instructions.iter().any(|it| {
             let of_it = it.instance.as_deref() == Some(&title) || told(&it.title) || told(&it.text);
@@ -201,7 +273,8 @@ fn lacking(
         let mib = if server.kind == Kind::PostgreSql { POSTGRESQL[settings.size].1 } else { (pages * page) >> 20 };
         let small = |state: State| mib < 256 && state != State::DoesNotStart;
         for (moment, state) in [("restart", restarted.servers[*at].state()), ("boot", boot[at])] {
-            if state != State::All && !said && !small(state) {
+            let asked = if moment == "boot" { options.boot } else { options.now };
+            if state != State::All && !said && !small(state) && asked {
                 wrong.push(format!("{title} at {moment}: {}, and nothing is said of it", state.as_str()));
             }
         }
@@ -213,25 +286,33 @@ fn lacking(
 fn said_of_limit(server: &Server, plan: &Plan) -> bool {
     let unit = unit_of(server);
     let texts = plan.instructions.iter().map(|it| &it.text).chain(&plan.warnings);
-    texts.into_iter().any(|text| text.contains(&unit) && text.contains("hugetlb"))
+    texts.into_iter().any(|text| text.contains(&unit) && (text.contains("hugetlb") || text.contains("fault limit")))
+}
+
+/// Whether the plan says that pages of a server's come with the next boot alone.
+fn said_of_size(server: &Server, plan: &Plan) -> bool {
+    let unit = unit_of(server);
+    plan.instructions.iter().any(|it| it.title.contains("don't fit beside what runs now") && it.text.contains(&unit))
 }
 
 /// Servers that stand worse than before.
-fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, when: &str, plan: &Plan) -> Vec<String> {
+fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: &Plan) -> Vec<String> {
     let then = after.moments();
     let mut wrong = Vec::new();
     for (at, was) in before {
         let server = &world.servers[*at];
         let Some(is) = then.get(at) else {
-            wrong.push(format!("{when}: {} does not run any more", server.name));
+            wrong.push(format!("{} does not run any more", server.name));
             continue;
         };
         for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
             // Whoever has a limit below its need is told to raise it first.
             let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
-            if is < was && !(by_limit && said_of_limit(server, plan)) {
+            // Whoever asks for pages of a size that only the boot brings is told what its restart before would be.
+            let of_size = moment == "restart" && said_of_size(server, plan);
+            if is < was && !(by_limit && said_of_limit(server, plan)) && !of_size {
                 let (was, is) = (was.as_str(), is.as_str());
-                wrong.push(format!("{when}: {:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
+                wrong.push(format!("{:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
             }
         }
     }

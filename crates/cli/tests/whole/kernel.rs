@@ -23,6 +23,8 @@ pub(crate) struct Pool {
     pub(crate) overcommit: u64,
     /// The node that the next page is taken from.
     next: usize,
+    /// The node that the next page is given back to.
+    next_back: usize,
 }
 
 impl Pool {
@@ -97,16 +99,17 @@ impl Kernel {
             pool.nodes[at].surplus -= 1;
         }
         while own(pool) < count && room > 0 {
-            let at = nodes[pool.next % nodes.len()];
-            pool.next += 1;
+            let at = node.unwrap_or(pool.next % nodes.len());
+            pool.next += usize::from(node.is_none());
             pool.nodes[at].total += 1;
             pool.nodes[at].free += 1;
             room -= 1;
         }
         while own(pool) > count && pool.free() > pool.reserved {
-            let some =
-                nodes.iter().copied().filter(|at| pool.nodes[*at].free > 0).max_by_key(|at| pool.nodes[*at].free);
-            let Some(at) = some else { break };
+            // One node after the other, as far as it has a free page.
+            let round = (0..nodes.len()).map(|more| nodes[(pool.next_back + more) % nodes.len()]);
+            let Some(at) = round.into_iter().find(|at| pool.nodes[*at].free > 0) else { break };
+            pool.next_back = at + 1;
             pool.nodes[at].total -= 1;
             pool.nodes[at].free -= 1;
         }

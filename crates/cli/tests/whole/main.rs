@@ -12,6 +12,7 @@ mod found;
 mod judge;
 mod kernel;
 mod numbers;
+mod orders;
 mod render;
 mod servers;
 mod world;
@@ -33,12 +34,15 @@ fn surveyed(cases: u32) -> Vec<(String, (usize, String))> {
     for _ in 0..cases {
         let spec = spec().new_tree(&mut runner).unwrap().current();
         let world = spec.world();
-        let seen = Seen::of(&world);
+        let options = Seen::of(&world).options(spec.wish);
+        let seen = Seen::asked(&world, &options);
         let moments = world.moments();
         let mut wrong = judge::foretold(&world, &seen, &moments);
-        let (plan, more) = judge::planned(&world, &seen, &moments, &Options::default());
+        let (plan, more) = judge::planned(&world, &seen, &moments, &options);
         wrong.extend(more);
-        wrong.extend(numbers::differing(&seen, &plan));
+        if options == Options::default() {
+            wrong.extend(numbers::differing(&seen, &plan));
+        }
         for one in wrong {
             let example = format!("{one}\n{spec:#?}\n{}", judge::shown(&plan));
             let entry = kinds.entry(kind_of(&one)).or_insert((0, example.clone()));

@@ -74,6 +74,7 @@ fn sized(seen: &Seen) -> BTreeMap<u64, u64> {
         request: &request,
         sizing: &sizing,
         planned: &[],
+        shrunk: &[],
         unread: &[],
     };
     report.write_json(&mut text).unwrap();

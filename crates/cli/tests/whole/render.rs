@@ -7,13 +7,14 @@ use crate::kernel::MIB_2;
 use crate::servers::{JVM, Kind, Limit, Policy, QEMU, Server};
 use crate::world::{World, oracle_home, unit_of};
 
-const ACCOUNTS: [(&str, u32, u32); 6] = [
+const ACCOUNTS: [(&str, u32, u32); 7] = [
     ("root", 0, 0),
     ("postgres", 101, 104),
     ("oracle", 54321, 54321),
     ("mysql", 102, 105),
     ("tomcat", 110, 115),
     ("libvirt-qemu", 64055, 108),
+    ("redis", 112, 117),
 ];
 
 impl World {
@@ -155,6 +156,9 @@ impl World {
                 continue;
             }
             let (mode, device, name) = match (server.kind, huge) {
+                (Kind::Oracle, _) if server.running.policy == Policy::Automatic => {
+                    ("rw-s", "00:1a", "/dev/shm/ora_DB_1_0")
+                }
                 (Kind::Oracle, true) => ("rw-s", "00:0f", "/SYSV00000000 (deleted)"),
                 (Kind::Oracle, false) => ("rw-s", "00:01", "/SYSV00000000 (deleted)"),
                 (Kind::PostgreSql, true) => ("rw-s", "00:0f", "/anon_hugepage (deleted)"),
@@ -170,7 +174,7 @@ impl World {
                 "{start:x}-{end:x} {mode} 00000000 {device} {inode}                         {name}\n"
             ));
             source = source.page_size(pid, start, PageSize::new(page).unwrap());
-            if server.kind == Kind::Oracle {
+            if server.kind == Kind::Oracle && server.running.policy != Policy::Automatic {
                 segments.push_str(&format!(
                     "         0 {inode:>10}  640 {:>21} {pid} {pid} 3 {} {} {} {} 1 1 1 {:>21} 0\n",
                     piece.bytes,
@@ -281,6 +285,10 @@ fn program(server: &Server) -> (String, Vec<String>, String) {
                  memory-backend-memfd,id=m,size={mib}M,hugetlb={huge}{page} -machine pc,memory-backend=m"
             );
             ("/usr/bin/qemu-system-x86_64".into(), words(text), "/".into())
+        }
+        Kind::Redis => {
+            let exe = "/usr/bin/redis-server".to_owned();
+            (exe.clone(), words(format!("{exe} 127.0.0.1:6379")), "/var/lib/redis".into())
         }
         Kind::Stranger => ("/home/eve/app".into(), vec!["/home/eve/app".into()], "/home/eve".into()),
     }

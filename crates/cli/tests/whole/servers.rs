@@ -13,6 +13,8 @@ pub(crate) enum Policy {
     Must,
     /// Oracle's AUTO: raises the pool itself.
     Raises,
+    /// Oracle's MEMORY_TARGET: its memory is in files of /dev/shm, which cannot be on huge pages.
+    Automatic,
 }
 
 /// Kinds of servers.
@@ -23,6 +25,8 @@ pub(crate) enum Kind {
     MariaDb,
     Jvm,
     Qemu,
+    /// Takes transparent huge pages at most.
+    Redis,
     /// A program of some user that maps huge pages.
     Stranger,
 }
@@ -65,6 +69,8 @@ pub(crate) const ORACLE: [u64; 4] = [768, 1024, 3072, 6144];
 pub(crate) const MARIADB: [u64; 4] = [256, 512, 1024, 3072];
 /// `-m` in MiB.
 pub(crate) const QEMU: [u64; 3] = [512, 1024, 4096];
+/// Redis's memory in MiB.
+pub(crate) const REDIS: [u64; 2] = [300, 2048];
 /// What a user's program maps, in pages.
 pub(crate) const STRANGER: [u64; 3] = [10, 200, 700];
 
@@ -76,6 +82,7 @@ impl Kind {
             Self::MariaDb => MARIADB.len(),
             Self::Jvm => JVM.len(),
             Self::Qemu => QEMU.len(),
+            Self::Redis => REDIS.len(),
             Self::Stranger => STRANGER.len(),
         }
     }
@@ -236,6 +243,7 @@ impl Server {
                 }
                 self.huge(kernel, page, bytes, &[]).map(|piece| vec![piece])
             }
+            Kind::Redis => Some(vec![base(kernel, REDIS[settings.size] << 20)]),
             Kind::Stranger => {
                 let bytes = STRANGER[settings.size] * MIB_2;
                 let huge = self.huge(kernel, MIB_2, bytes, &[]);
@@ -266,14 +274,15 @@ impl Server {
         let limit = if let Limit::Mapped(limit) = self.limit { limit / MIB_2 } else { u64::MAX };
         let on_base = |kernel: &mut Kernel| Some(vec![base(kernel, bytes)]);
         match settings.policy {
-            Policy::Off => return on_base(kernel),
+            Policy::Off | Policy::Automatic => return on_base(kernel),
             Policy::Must if !permitted => return None,
             _ if !permitted => return on_base(kernel),
             Policy::Raises => {
                 let pool = &kernel.pools[&MIB_2];
                 let lacking = wanted.saturating_sub(pool.available());
                 if lacking > 0 {
-                    let more = pool.total() - pool.surplus() + lacking;
+                    // What /proc/meminfo shows, surplus pages among it, and what it lacks.
+                    let more = pool.total() + lacking;
                     kernel.write_pool(MIB_2, None, more);
                 }
             }

@@ -79,6 +79,7 @@ impl World {
             Kind::Oracle => {
                 let text = text(&format!("{}/dbs/init{}.ora", oracle_home(), server.name));
                 let policy = match value(&[text], "use_large_pages").as_deref() {
+                    _ if value(&[text], "memory_target").is_some() => Policy::Automatic,
                     Some("ONLY") => Policy::Must,
                     Some("FALSE") => Policy::Off,
                     Some("AUTO") => Policy::Raises,
@@ -99,7 +100,7 @@ impl World {
                 Settings { policy, size, page: None }
             }
             // What they ask is on their command line.
-            Kind::Jvm | Kind::Qemu | Kind::Stranger => server.running.clone(),
+            Kind::Jvm | Kind::Qemu | Kind::Redis | Kind::Stranger => server.running.clone(),
         }
     }
 
@@ -127,10 +128,15 @@ impl World {
                     Policy::Off => "FALSE",
                     Policy::Must => "ONLY",
                     Policy::Raises => "AUTO",
-                    Policy::Try => "TRUE",
+                    Policy::Try | Policy::Automatic => "TRUE",
                 };
-                let text =
-                    format!("*.sga_target={}M\n*.use_large_pages={word}\n*.processes=300\n", ORACLE[settings.size]);
+                let mib = ORACLE[settings.size];
+                let target = if settings.policy == Policy::Automatic {
+                    format!("*.memory_target={mib}M\n")
+                } else {
+                    String::new()
+                };
+                let text = format!("{target}*.sga_target={mib}M\n*.use_large_pages={word}\n*.processes=300\n");
                 (format!("{}/dbs/init{name}.ora", oracle_home()), text)
             }
             Kind::MariaDb => {
@@ -141,7 +147,7 @@ impl World {
                 );
                 ("/etc/mysql/my.cnf".into(), text)
             }
-            Kind::Jvm | Kind::Qemu | Kind::Stranger => {
+            Kind::Jvm | Kind::Qemu | Kind::Redis | Kind::Stranger => {
                 let size = settings.size.min(JVM.len().max(9));
                 self.servers[at].running = Settings { size, ..settings.clone() };
                 return;
@@ -302,6 +308,7 @@ pub(crate) fn unit_of(server: &Server) -> String {
         Kind::MariaDb => "mariadb.service".into(),
         Kind::Jvm => format!("{}.service", server.name),
         Kind::Qemu => format!("qemu-{}.service", server.name),
+        Kind::Redis => "redis-server.service".into(),
         Kind::Stranger => "session-2.scope".into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Runs a client program without trusting it more than its server's account.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -36,6 +36,55 @@ pub struct Client {
     account: Account,
 }
 
+/// Why a program was not run, or gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Others than root and the account could have put it there.
+    #[error("not run: others than root may write {path}{instead}")]
+    Distrusted {
+        /// The program.
+        path: String,
+        /// What to do, behind a semicolon; may be empty.
+        instead: String,
+    },
+    /// It is in none of the folders.
+    #[error("no program {names} in {folders}; install the client")]
+    Missing {
+        /// What it may be called.
+        names: String,
+        /// Where it was looked for.
+        folders: String,
+    },
+    /// The kernel does not run it, or does not say how it ended.
+    #[error("{path}: {error}")]
+    Failed {
+        /// The program.
+        path: String,
+        /// What the kernel says.
+        #[source]
+        error: io::Error,
+    },
+    /// It took too long.
+    #[error("{path}: no answer within {:.1} s", patience.as_secs_f32())]
+    Late {
+        /// The program.
+        path: String,
+        /// How long it had.
+        patience: Duration,
+    },
+    /// What it has started goes on printing.
+    #[error("{0}: its answer does not end")]
+    Endless(String),
+    /// It ended badly.
+    #[error("{path}: {complaint}")]
+    Complained {
+        /// The program.
+        path: String,
+        /// The first line of its complaint.
+        complaint: String,
+    },
+}
+
 /// How a program ended, and the beginning of what it said.
 pub struct Outcome {
     /// The program.
@@ -50,12 +99,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// The answer of a program that ended well; the first line of its complaint otherwise.
-    pub(crate) fn into_answer(self) -> Result<String, String> {
+    pub(crate) fn into_answer(self) -> Result<String, ClientError> {
         if self.success {
             return Ok(self.answer);
         }
         let first = self.complaint.lines().next().unwrap_or("failed without a word");
-        Err(format!("{}: {}", self.path, first.trim()))
+        Err(ClientError::Complained { complaint: first.trim().to_owned(), path: self.path })
     }
 }
 
@@ -66,7 +115,7 @@ impl Client {
     /// # Errors
     ///
     /// There is none, or each could have been put there by somebody else.
-    pub(super) fn find(names: &[&str], folders: &[String], account: Account) -> Result<Self, String> {
+    pub(super) fn find(names: &[&str], folders: &[String], account: Account) -> Result<Self, ClientError> {
         let mut distrusted = None;
         for folder in folders {
             for name in names {
@@ -81,22 +130,22 @@ impl Client {
         let names = names.join(" or ");
         Err(match distrusted {
             Some(path) => {
-                format!("not run: others than root may write {path}; install {names} from the system's packages")
+                ClientError::Distrusted { path, instead: format!("; install {names} from the system's packages") }
             }
-            None => format!("no program {names} in {}; install the client", folders.join(", ")),
+            None => ClientError::Missing { names, folders: folders.join(", ") },
         })
     }
 
     /// The program at `path`; `None` where there is none, an error where others than root and the
     /// account could have put it there.
-    pub fn at(path: &str, account: Account) -> Option<Result<Self, String>> {
+    pub fn at(path: &str, account: Account) -> Option<Result<Self, ClientError>> {
         let file = rustix::fs::stat(path).ok()?;
         if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
             return None;
         }
         Some(match trusted(path, runner(account)) {
             true => Ok(Self { path: path.to_owned(), account }),
-            false => Err(format!("not run: others than root may write {path}")),
+            false => Err(ClientError::Distrusted { path: path.to_owned(), instead: String::new() }),
         })
     }
 
@@ -105,7 +154,7 @@ impl Client {
     /// # Errors
     ///
     /// It could not be run, failed (with the first line of its complaint), or took too long.
-    pub(crate) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, String> {
+    pub(crate) fn run(&self, arguments: &[String], patience: Duration) -> Result<String, ClientError> {
         self.execute(Command::new(&self.path), arguments, patience)?.into_answer()
     }
 
@@ -114,7 +163,7 @@ impl Client {
     /// # Errors
     ///
     /// It could not be run or took too long.
-    pub fn run_to_end(&self, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+    pub fn run_to_end(&self, arguments: &[String], patience: Duration) -> Result<Outcome, ClientError> {
         self.execute(Command::new(&self.path), arguments, patience)
     }
 
@@ -124,13 +173,18 @@ impl Client {
     /// # Errors
     ///
     /// It could not be run or took too long.
-    pub(crate) fn run_within(&self, most: Bytes, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+    pub(crate) fn run_within(
+        &self,
+        most: Bytes,
+        arguments: &[String],
+        patience: Duration,
+    ) -> Result<Outcome, ClientError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &(most.get() / 1024).to_string(), &self.path]);
         self.execute(command, arguments, patience)
     }
 
-    fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, String> {
+    fn execute(&self, mut command: Command, arguments: &[String], patience: Duration) -> Result<Outcome, ClientError> {
         command.args(arguments).env_clear().env("PATH", PATH).env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if rustix::process::geteuid().is_root() {
@@ -139,19 +193,20 @@ impl Client {
         }
         hugewise_host::sys::without_terminal(&mut command);
         let started = Instant::now();
-        let mut child = command.spawn().map_err(|error| format!("{}: {error}", self.path))?;
+        let path = || self.path.clone();
+        let failed = |error| ClientError::Failed { path: path(), error };
+        let mut child = command.spawn().map_err(failed)?;
         let answer = read_aside(child.stdout.take(), LONGEST_ANSWER);
         let complaint = read_aside(child.stderr.take(), LONGEST_COMPLAINT);
         let ended = wait(&mut child, patience);
         // What it has left running would keep its pipes open.
         end_group(&child);
-        let success = ended.map_err(|why| format!("{}: {why}", self.path))?;
+        let success = ended.map_err(failed)?.ok_or_else(|| ClientError::Late { path: path(), patience })?;
         // One that has left the group, too, is not waited for.
         let left = || patience.saturating_sub(started.elapsed()).max(SHORTEST_WAIT);
-        let unended = |_| format!("{}: its answer does not end", self.path);
-        let answer = answer.recv_timeout(left()).map_err(unended)?;
+        let answer = answer.recv_timeout(left()).map_err(|_| ClientError::Endless(path()))?;
         let complaint = complaint.recv_timeout(left()).unwrap_or_default();
-        Ok(Outcome { path: self.path.clone(), success, answer, complaint })
+        Ok(Outcome { path: path(), success, answer, complaint })
     }
 }
 
@@ -198,12 +253,12 @@ fn end_group(child: &Child) {
     }
 }
 
-/// Whether the child ends well; it is killed where it does not end in time.
-fn wait(child: &mut Child, patience: Duration) -> Result<bool, String> {
+/// Whether the child ends well; nothing where it does not end in time, and is killed.
+fn wait(child: &mut Child, patience: Duration) -> io::Result<Option<bool>> {
     let started = Instant::now();
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return Ok(status.success()),
+            Ok(Some(status)) => return Ok(Some(status.success())),
             Ok(None) if started.elapsed() < patience => thread::sleep(Duration::from_millis(10)),
             other => {
                 // It is gone or will be: what matters is that nobody waits for it.
@@ -211,10 +266,7 @@ fn wait(child: &mut Child, patience: Duration) -> Result<bool, String> {
                 let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(match other {
-                    Err(error) => error.to_string(),
-                    Ok(_) => format!("no answer within {:.1} s", patience.as_secs_f32()),
-                });
+                return other.map(|_| None);
             }
         }
     }
@@ -229,7 +281,7 @@ mod tests {
         Account { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() }
     }
 
-    fn shell(script: &str, patience: Duration) -> Result<String, String> {
+    fn shell(script: &str, patience: Duration) -> Result<String, ClientError> {
         let client = Client { path: "/bin/sh".into(), account: me() };
         client.run(&["-c".into(), script.into()], patience)
     }
@@ -238,8 +290,8 @@ mod tests {
     fn an_answer_a_complaint_and_a_silence() {
         let patience = Duration::from_secs(20);
         assert_eq!(shell("echo yes", patience).unwrap(), "yes\n");
-        assert_eq!(shell("echo 'who are you' >&2; exit 2", patience).unwrap_err(), "/bin/sh: who are you");
-        assert!(shell("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("no answer"));
+        assert_eq!(shell("echo 'who are you' >&2; exit 2", patience).unwrap_err().to_string(), "/bin/sh: who are you");
+        assert!(shell("exec sleep 60", Duration::from_millis(50)).unwrap_err().to_string().contains("no answer"));
     }
 
     #[test]
@@ -263,7 +315,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
         let script = format!("sleep 60 & echo $! > {}; wait", pid.display());
-        assert!(shell(&script, Duration::from_secs(1)).unwrap_err().contains("no answer"));
+        assert!(shell(&script, Duration::from_secs(1)).unwrap_err().to_string().contains("no answer"));
         let text = String::from_utf8(contents(&pid)).unwrap();
         let gone = || {
             let stat = contents(std::path::Path::new(&format!("/proc/{}/stat", text.trim())));
@@ -316,13 +368,13 @@ mod tests {
         set(&path, 0o755);
         assert!(Client::find(&["psql"], &folders, me()).is_ok());
         set(&path, 0o775);
-        assert!(Client::find(&["psql"], &folders, me()).is_err_and(|why| why.contains("others")));
+        assert!(Client::find(&["psql"], &folders, me()).is_err_and(|why| why.to_string().contains("others")));
         set(&path, 0o755);
         set(folder.path(), 0o777);
         assert!(Client::find(&["psql"], &folders, me()).is_err());
         set(folder.path(), 0o700);
         let stranger = Account { uid: me().uid + 4242, gid: 0 };
         assert_eq!(Client::find(&["psql"], &folders, stranger).is_ok(), me().uid == 0);
-        assert!(Client::find(&["mysql"], &folders, me()).is_err_and(|why| why.contains("install")));
+        assert!(Client::find(&["mysql"], &folders, me()).is_err_and(|why| why.to_string().contains("install")));
     }
 }

@@ -145,7 +145,7 @@ mod tests {
         assert!(error("/opt/none/bin/java -Xmx1g -XX:+UseG1GC Main") > 0);
         assert!(error("java -Xmx1g Main") > error("java -Xmx1g -XX:+UseG1GC Main"));
         let other = describe_with("/opt/j9/bin/java -Xmx1g -XX:+UseG1GC Main").unwrap();
-        assert!(other.unread[0].why.contains("OpenJ9"));
+        assert!(other.unread[0].why.to_string().contains("OpenJ9"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use hugewise_host::source::map::MapSource;
-use hugewise_model::{DemandSource, PageCount};
+use hugewise_model::{DemandSource, PageCount, Reason};
 
 use super::*;
 use crate::testing;
@@ -201,7 +201,7 @@ fn its_own_word_beats_the_command_line() {
     let broken = found(vec![process.clone()], &MapSource::new().file("/tmp/hsperfdata_app/7", "junk"));
     assert_eq!((broken.instances[0].asked, broken.unread.len()), (Asked::Unknown, 1));
     let denied = found(vec![process], &MapSource::new().denied("/tmp/hsperfdata_app/7"));
-    assert_eq!((denied.instances[0].asked, denied.unread[0].why.as_str()), (Asked::Unknown, "denied"));
+    assert_eq!((denied.instances[0].asked, &denied.unread[0].why), (Asked::Unknown, &Reason::Denied));
 }
 
 #[test]

@@ -44,6 +44,25 @@ impl Excerpt {
     }
 }
 
+/// Why a log is not searched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unsearched {
+    #[error("no such file")]
+    Absent,
+    #[error("permission denied")]
+    Denied,
+    #[error("{0}")]
+    Malformed(String),
+    #[error("is empty")]
+    Empty,
+    #[error("is in UTF-16 and larger than {}: convert it to UTF-8 first", Bytes(MAX_WIDE))]
+    Wide,
+    #[error("is binary, not a log; a compressed log has to be uncompressed first")]
+    Binary,
+    #[error("was rotated while it was read: try again")]
+    Rotated,
+}
+
 /// A search from the end of a log.
 pub(super) struct Search<'a> {
     log: &'a dyn LogBytes,
@@ -57,18 +76,17 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn open(log: &'a dyn LogBytes) -> Result<Self, String> {
+    pub(super) fn open(log: &'a dyn LogBytes) -> Result<Self, Unsearched> {
         let tail = known(log.part(None, 4096))?;
         if tail.total == 0 {
-            return Err("is empty".into());
+            return Err(Unsearched::Empty);
         }
         let mut search =
             Self { log, total: tail.total, identity: tail.identity, before: tail.total, tries: 0, narrowed: None };
         let head = known(log.part(Some(4096), 4096))?.bytes;
         if let Some(little) = utf16(&head) {
             if tail.total > MAX_WIDE {
-                let limit = Bytes(MAX_WIDE);
-                return Err(format!("is in UTF-16 and larger than {limit}: convert it to UTF-8 first"));
+                return Err(Unsearched::Wide);
             }
             let whole = known(log.part(None, MAX_WIDE))?.bytes;
             let text = narrow(&whole, little);
@@ -76,18 +94,18 @@ impl<'a> Search<'a> {
             search.before = search.total;
             search.narrowed = Some(text);
         } else if binary(&head) || binary(&tail.bytes) {
-            return Err("is binary, not a log; a compressed log has to be uncompressed first".into());
+            return Err(Unsearched::Binary);
         }
         Ok(search)
     }
 
-    fn part(&self, before: u64, max: u64) -> Result<Part, String> {
+    fn part(&self, before: u64, max: u64) -> Result<Part, Unsearched> {
         if let Some(text) = &self.narrowed {
             return Ok(Part::of(text, Some(before), max));
         }
         let part = known(self.log.part(Some(before), max))?;
         if part.identity != self.identity || part.total < self.total {
-            return Err("was rotated while it was read: try again".into());
+            return Err(Unsearched::Rotated);
         }
         Ok(part)
     }
@@ -96,7 +114,7 @@ impl<'a> Search<'a> {
     pub(super) fn next_mark<'f>(
         &mut self,
         marks: &[(&[u8], &'f Format)],
-    ) -> Result<Option<(Excerpt, &'f Format)>, String> {
+    ) -> Result<Option<(Excerpt, &'f Format)>, Unsearched> {
         let finders: Vec<_> = marks.iter().map(|(mark, format)| (memmem::Finder::new(mark), *format)).collect();
         self.tries += 1;
         while self.before > 0 && self.total - self.before < MAX_BACK && self.tries <= MAX_TRIES {
@@ -113,7 +131,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    fn around(&self, at: u64) -> Result<Excerpt, String> {
+    fn around(&self, at: u64) -> Result<Excerpt, Unsearched> {
         let part = self.part(at.saturating_add(AFTER), AFTER.saturating_add(BEFORE))?;
         let end = part.offset.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(0));
         let mut bytes = part.bytes.as_slice();
@@ -126,7 +144,7 @@ impl<'a> Search<'a> {
     }
 
     /// The first and the last lines of the log.
-    pub(super) fn ends(&self) -> Result<String, String> {
+    pub(super) fn ends(&self) -> Result<String, Unsearched> {
         let head = self.part(BEFORE.min(self.total), BEFORE)?.bytes;
         let tail = self.part(self.total, BEFORE)?.bytes;
         Ok(format!("{}\n{}", text_of(&head), text_of(&tail)))
@@ -141,12 +159,12 @@ impl<'a> Search<'a> {
     }
 }
 
-fn known(part: Observed<Part>) -> Result<Part, String> {
+fn known(part: Observed<Part>) -> Result<Part, Unsearched> {
     match part {
         Observed::Known(part) => Ok(part),
-        Observed::Absent => Err("no such file".into()),
-        Observed::Denied => Err("permission denied".into()),
-        Observed::Malformed(why) => Err(why),
+        Observed::Absent => Err(Unsearched::Absent),
+        Observed::Denied => Err(Unsearched::Denied),
+        Observed::Malformed(why) => Err(Unsearched::Malformed(why)),
     }
 }
 

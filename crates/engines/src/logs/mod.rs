@@ -14,7 +14,7 @@ use hugewise_host::source::Part;
 use hugewise_model::{Bytes, Engine, Limit, Observed, PageCount, PageSize};
 
 pub(crate) use excerpt::Excerpt;
-use excerpt::Search;
+use excerpt::{Search, Unsearched};
 
 use crate::Kind;
 
@@ -241,15 +241,16 @@ pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogRepo
     if formats.is_empty() {
         return Err(fail(format!("logs of {} are not read", engine.unwrap_or(Engine::Other))));
     }
-    let mut search = Search::open(source).map_err(fail)?;
+    let unsearched = |why: Unsearched| fail(why.to_string());
+    let mut search = Search::open(source).map_err(unsearched)?;
     let marks: Vec<(&[u8], &Format)> =
         formats.iter().flat_map(|(_, format)| format.marks.iter().map(|mark| (mark.as_bytes(), *format))).collect();
-    while let Some((excerpt, format)) = search.next_mark(&marks).map_err(fail)? {
+    while let Some((excerpt, format)) = search.next_mark(&marks).map_err(unsearched)? {
         if let Some(report) = (format.read)(&excerpt) {
             return Ok(finish(report, source));
         }
     }
-    let text = search.ends().map_err(fail)?;
+    let text = search.ends().map_err(unsearched)?;
     let known =
         |(_, format): &&(&Kind, &Format)| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
     let Some((kind, _)) = formats.iter().find(known) else {

@@ -249,7 +249,7 @@ mod tests {
     fn a_broken_file_is_said() {
         let source = MapSource::new().file("/etc/mongod.conf", "net:\n\tport: 1\n");
         let found = found(vec![mongod(1, "mongod -f /etc/mongod.conf")], &source);
-        assert!(found.unread[0].why.contains("line 2"));
+        assert!(found.unread[0].why.to_string().contains("line 2"));
         assert_eq!(found.instances[0].name, "27017");
     }
 }

@@ -5,7 +5,7 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Host, Instance, Observed};
 
 use super::{KIND, Sizes, asked, cnf, demand, is_on};
-use crate::connect::{Question, Sockets, rows};
+use crate::connect::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
 
 const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'large_pages', 'innodb_buffer_pool_size', \
@@ -13,9 +13,9 @@ const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'l
     'aria_pagecache_buffer_size', 'max_connections', 'port'); SHOW GLOBAL STATUS LIKE 'Threads_connected'";
 
 /// How to ask an instance.
-pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, String> {
+pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, NoAnswer> {
     let socket = instance.endpoints.iter().find(|endpoint| endpoint.starts_with('/'));
-    let socket = socket.ok_or("its socket is not known: no `socket` in its option files")?;
+    let socket = socket.ok_or(NoAnswer::NoSocket(": no `socket` in its option files"))?;
     let path = sockets.reach(socket)?;
     let words = ["--no-defaults", "--connect-timeout=3", "-NB", "-S", &path, "-u", &instance.owner, "-e", QUERY];
     let programs: &[&str] = if instance.engine == Engine::MariaDb { &["mariadb", "mysql"] } else { &["mysql"] };
@@ -23,9 +23,9 @@ pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Que
 }
 
 /// Takes its answer in.
-pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<(), String> {
+pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<(), NoAnswer> {
     let connected = rows(text).find(|(name, ..)| *name == "Threads_connected");
-    let connected: u64 = connected.and_then(|(_, value, _)| value.parse().ok()).ok_or("no answer that makes sense")?;
+    let connected = connected.and_then(|(_, value, _)| value.parse::<u64>().ok()).ok_or(NoAnswer::Senseless("no"))?;
     let mut settings = Settings::of(&KIND);
     settings.values.append(&mut instance.settings);
     for (name, value, _) in rows(text).filter(|(name, ..)| *name != "Threads_connected") {

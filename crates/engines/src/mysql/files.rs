@@ -4,7 +4,7 @@ use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
-use hugewise_model::{Host, Observed, Process};
+use hugewise_model::{Host, Observed, Process, Reason};
 
 use super::cnf::{self, Content};
 use crate::options;
@@ -220,7 +220,7 @@ impl Reader<'_, '_> {
     /// Settings are missing that the server has read.
     fn lack(&mut self, path: &str, why: &str) {
         let what = options::as_reader_opens(self.host, self.main, path);
-        self.door.tell(what, why.to_owned());
+        self.door.tell(what, Reason::untold(why.to_owned()));
         self.settings.miss(Observed::Malformed(why.to_owned()));
     }
 }

@@ -19,7 +19,7 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
     Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize,
-    Process, Unread,
+    Process, Reason,
 };
 
 use crate::kind::ThpAdvice;
@@ -46,6 +46,7 @@ pub static KIND: Kind = Kind {
         // A pool drained to the last page has made a clean shutdown fail.
         spare: PageCount(2),
         minds_memlock: true,
+        only_shm: true,
         not_with_default: Some(PageSize::GIB_1),
         ..Start::PLAIN
     },
@@ -383,13 +384,11 @@ impl Parameters {
         let any = files.iter().any(|file| parameters.add(scene, &mut door, pmon, &format!("{folder}/{file}"), 0));
         if !any {
             parameters.complete = false;
-            door.unread.push(Unread {
-                what: format!("parameters of oracle {sid}"),
-                why: format!(
-                    "no {} in {folder}; srvctl config database names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
-                    files.join(", ")
-                ),
-            });
+            let why = format!(
+                "no {} in {folder}; srvctl config database names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
+                files.join(", ")
+            );
+            door.tell(format!("parameters of oracle {sid}"), Reason::untold(why));
         }
         found.add_unread(pmon, door.unread);
         parameters
@@ -400,7 +399,7 @@ impl Parameters {
         if file.starts_with('+') {
             self.complete = false;
             let why = "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read";
-            door.tell(file.to_owned(), why.into());
+            door.tell(file.to_owned(), Reason::untold(why));
             return true;
         }
         let path = options::as_reader_opens(scene.host, pmon, file);
@@ -412,7 +411,7 @@ impl Parameters {
         }
         let Observed::Known(assignments) = read else {
             if read.is_absent() {
-                door.tell(path, "a parameter file names it, and it is not there".into());
+                door.tell(path, Reason::untold("a parameter file names it, and it is not there"));
             }
             self.complete = false;
             return true;
@@ -435,7 +434,7 @@ impl Parameters {
                 self.complete = false;
                 let at = if line > 0 { format!("line {line}: ") } else { String::new() };
                 let why = format!("{at}parameter files include each other in a loop");
-                door.tell(path.clone(), why);
+                door.tell(path.clone(), Reason::untold(why));
             } else if SETTINGS.contains(&one.name.as_str()) {
                 self.read.push((path.clone(), one));
             }

@@ -157,7 +157,9 @@ fn neighbours_stay_apart() {
         ]
     );
     assert!(found.instances.iter().all(|it| it.asked == Asked::Unknown && it.setting.is_none()));
-    assert!(found.unread.iter().any(|it| it.what == "parameters of oracle +ASM2" && it.why.contains("srvctl")));
+    assert!(
+        found.unread.iter().any(|it| it.what == "parameters of oracle +ASM2" && it.why.to_string().contains("srvctl"))
+    );
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn a_pointer_is_followed_and_a_loop_ends() {
     let source = init("P", "ifile=?/dbs/initP.ora\n");
     let looped = found(&host, &source);
     assert_eq!(looped.instances[0].asked, Asked::Unknown);
-    assert!(looped.unread.iter().any(|it| it.why.contains("loop")));
+    assert!(looped.unread.iter().any(|it| it.why.to_string().contains("loop")));
 }
 
 #[test]
@@ -214,7 +216,7 @@ fn what_cannot_be_read_is_said_and_leaves_the_question_open() {
     ] {
         let found = found(&host, &source);
         assert_eq!(found.instances[0].asked, Asked::Unknown, "{why}");
-        assert!(found.unread.iter().any(|it| it.why.contains(why)), "{why}: {:?}", found.unread);
+        assert!(found.unread.iter().any(|it| it.why.to_string().contains(why)), "{why}: {:?}", found.unread);
     }
 }
 

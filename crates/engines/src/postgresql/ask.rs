@@ -7,7 +7,7 @@ use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount};
 
 use super::{KIND, asked, asked_page_size, conf, demand, setting};
-use crate::connect::{Question, Sockets, rows};
+use crate::connect::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
 
 /// Settings in force, and sessions but our own; `huge_pages_status` is there since 17,
@@ -19,9 +19,9 @@ const QUERY: &str = "SELECT name, setting, coalesce(unit, '') FROM pg_catalog.pg
     WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
 
 /// How to ask an instance.
-pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, String> {
+pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, NoAnswer> {
     let socket = instance.endpoints.iter().find_map(|endpoint| endpoint.split_once("/.s.PGSQL."));
-    let (folder, port) = socket.ok_or("its socket is not known; run as root or as its owner")?;
+    let (folder, port) = socket.ok_or(NoAnswer::NoSocket("; run as root or as its owner"))?;
     // The client is told the folder and adds the rest.
     let path = sockets.reach(&format!("{folder}/.s.PGSQL.{port}"))?;
     let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
@@ -30,9 +30,9 @@ pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Que
 }
 
 /// Takes its answer in.
-pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result<(), String> {
+pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result<(), NoAnswer> {
     if !rows(text).any(|(name, ..)| name == "sessions") {
-        return Err("psql gave no answer that makes sense".into());
+        return Err(NoAnswer::Senseless("psql gave no"));
     }
     let mut settings = Settings::of(&KIND);
     settings.values.append(&mut instance.settings);

@@ -4,8 +4,9 @@ use hugewise_host::capture::shape::NO_VALUE;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
-use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Unread};
+use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Reason, Unread};
 
+use super::program::Silence;
 use super::{DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings};
 use crate::description::{DescribeError, Described};
 use crate::settings::{Settings, shown};
@@ -81,7 +82,7 @@ pub(crate) fn describe(
     if let Some(page) = instance.asked_page_size.get() {
         let answer = match ask {
             true => question(host, &files, server_binary, page, about).and_then(|question| program::ask(&question)),
-            false => Err("the server was not asked".to_owned()),
+            false => Err(Silence::NotAsked),
         };
         match answer {
             Ok(answer) => {
@@ -91,14 +92,14 @@ pub(crate) fn describe(
             Err(why) => {
                 let libraries = settings.value_or("shared_preload_libraries", "").into_known().unwrap_or_default();
                 let why = match libraries.trim() {
-                    "" => why,
+                    "" => why.to_string(),
                     libraries => {
                         format!("{why}; what {libraries} (shared_preload_libraries) take is not in the estimate")
                     }
                 };
                 instance.demand = Some(demand::in_pages(about, error_percent, page));
                 if ask || !libraries.trim().is_empty() {
-                    unread.push(Unread { what: instance.title(), why });
+                    unread.push(Unread::new(instance.title(), Reason::untold(why)));
                 }
             }
         }
@@ -306,14 +307,14 @@ fn question<'a>(
     server_binary: Option<&'a str>,
     page_size: PageSize,
     about: Bytes,
-) -> Result<program::Question<'a>, String> {
+) -> Result<program::Question<'a>, Silence> {
     if !host.live {
-        return Err("a captured host cannot be asked".into());
+        return Err(Silence::Captured);
     }
-    let data = files.data.as_deref().ok_or("its data directory is not known; name it with --data-dir")?;
+    let data = files.data.as_deref().ok_or(Silence::NoData)?;
     let version = files.version.as_deref().unwrap_or_default();
     let major = demand::major(version).filter(|major| *major >= 10);
-    let major = major.ok_or_else(|| format!("PostgreSQL {version} is too old to be asked"))?;
+    let major = major.ok_or_else(|| Silence::TooOld(version.to_owned()))?;
     Ok(program::Question { data, config: &files.config, major, program: server_binary, page_size, about })
 }
 

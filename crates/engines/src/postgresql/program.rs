@@ -13,14 +13,14 @@
 //! the mapping of the main memory, before the server has anything to serve. Should it get past that,
 //! its data directory is empty and it ends there.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use super::{demand, is_version};
-use crate::connect::client::{Account, Client};
+use crate::connect::client::{Account, Client, ClientError};
 
 /// For all that the program is asked.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,6 +47,41 @@ pub(super) struct Question<'a> {
     pub(super) about: Bytes,
 }
 
+/// Why the program says nothing of a server that is described.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Silence {
+    #[error("the server was not asked")]
+    NotAsked,
+    #[error("a captured host cannot be asked")]
+    Captured,
+    #[error("its data directory is not known; name it with --data-dir")]
+    NoData,
+    #[error("PostgreSQL {0} is too old to be asked")]
+    TooOld(String),
+    #[error("{path}: {error}")]
+    Io { path: String, error: io::Error },
+    #[error("{0} belongs to root, and PostgreSQL does not run as root")]
+    OfRoot(String),
+    #[error("{0} belongs to another user; run as that user or as root")]
+    OfAnother(String),
+    #[error("no program {0}")]
+    NoProgram(String),
+    #[error("{path} is PostgreSQL {theirs}, the data directory is of {major}")]
+    OtherVersion { path: String, theirs: String, major: u32 },
+    #[error("no program postgres of PostgreSQL {0} at the usual places; name it with --server-binary")]
+    NoneOfVersion(u32),
+    #[error("it calls itself {0:?}")]
+    Unnamed(String),
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Late,
+    #[error("it says {name} is {said:?}")]
+    NoNumber { name: String, said: String },
+    #[error("{0}")]
+    Complaint(String),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
 /// What the program said.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
@@ -61,7 +96,7 @@ pub(super) struct Answer {
 /// # Errors
 ///
 /// Why it could not be asked, or what it complained about.
-pub(super) fn ask(question: &Question<'_>) -> Result<Answer, String> {
+pub(super) fn ask(question: &Question<'_>) -> Result<Answer, Silence> {
     let account = owner(question.data)?;
     let deadline = Instant::now() + PATIENCE;
     let program = find(question, account, deadline)?;
@@ -71,15 +106,15 @@ pub(super) fn ask(question: &Question<'_>) -> Result<Answer, String> {
 }
 
 /// The account that the data directory belongs to, where we may act for it.
-fn owner(data: &str) -> Result<Account, String> {
-    let stat = rustix::fs::stat(data).map_err(|error| format!("{data}: {error}"))?;
+fn owner(data: &str) -> Result<Account, Silence> {
+    let stat = rustix::fs::stat(data).map_err(|error| Silence::Io { path: data.to_owned(), error: error.into() })?;
     let account = Account { uid: stat.st_uid, gid: stat.st_gid };
     let us = rustix::process::geteuid();
     if account.uid == 0 {
-        return Err(format!("{data} belongs to root, and PostgreSQL does not run as root"));
+        return Err(Silence::OfRoot(data.to_owned()));
     }
     if !us.is_root() && us.as_raw() != account.uid {
-        return Err(format!("{data} belongs to another user; run as that user or as root"));
+        return Err(Silence::OfAnother(data.to_owned()));
     }
     Ok(account)
 }
@@ -93,23 +128,22 @@ fn usual_places(major: u32) -> Vec<String> {
 }
 
 /// The program of that version.
-fn find(question: &Question<'_>, account: Account, deadline: Instant) -> Result<Client, String> {
+fn find(question: &Question<'_>, account: Account, deadline: Instant) -> Result<Client, Silence> {
     let major = question.major;
     if let Some(path) = question.program {
-        let client = Client::at(path, account).ok_or_else(|| format!("no program {path}"))??;
+        let client = Client::at(path, account).ok_or_else(|| Silence::NoProgram(path.to_owned()))??;
         let theirs = version(&client, deadline)?;
         return match demand::major(&theirs) == Some(major) {
             true => Ok(client),
-            false => Err(format!("{path} is PostgreSQL {theirs}, the data directory is of {major}")),
+            false => Err(Silence::OtherVersion { path: path.to_owned(), theirs, major }),
         };
     }
-    let mut why =
-        format!("no program postgres of PostgreSQL {major} at the usual places; name it with --server-binary");
+    let mut why = Silence::NoneOfVersion(major);
     let is_of = |client: &Client| version(client, deadline).is_ok_and(|theirs| demand::major(&theirs) == Some(major));
     for path in usual_places(major) {
         match Client::at(&path, account) {
             Some(Ok(client)) if is_of(&client) => return Ok(client),
-            Some(Err(distrusted)) => why = distrusted,
+            Some(Err(distrusted)) => why = distrusted.into(),
             Some(Ok(_)) | None => {}
         }
     }
@@ -117,9 +151,9 @@ fn find(question: &Question<'_>, account: Account, deadline: Instant) -> Result<
 }
 
 /// `15.20` of `postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)`.
-fn version(client: &Client, deadline: Instant) -> Result<String, String> {
+fn version(client: &Client, deadline: Instant) -> Result<String, Silence> {
     let text = client.run(&["--version".into()], left(deadline)?)?;
-    parse_version_line(&text).ok_or_else(|| format!("it calls itself {:?}", text.lines().next().unwrap_or_default()))
+    parse_version_line(&text).ok_or_else(|| Silence::Unnamed(text.lines().next().unwrap_or_default().to_owned()))
 }
 
 fn parse_version_line(text: &str) -> Option<String> {
@@ -130,9 +164,9 @@ fn parse_version_line(text: &str) -> Option<String> {
     is_version(number).then(|| version.to_owned())
 }
 
-fn left(deadline: Instant) -> Result<Duration, String> {
+fn left(deadline: Instant) -> Result<Duration, Silence> {
     let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(format!("no answer within {} s", PATIENCE.as_secs())) } else { Ok(left) }
+    if left.is_zero() { Err(Silence::Late) } else { Ok(left) }
 }
 
 /// An empty data directory, gone when it is dropped.
@@ -152,15 +186,15 @@ impl Scratch {
         head -c 65536 \"$1/global/pg_control\" >global/pg_control && \
         if test -e \"$1/postgresql.auto.conf\"; then head -c 1048576 \"$1/postgresql.auto.conf\"; fi >postgresql.auto.conf";
 
-    fn new(data: &str, account: Account, deadline: Instant) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("/tmp: {error}");
+    fn new(data: &str, account: Account, deadline: Instant) -> Result<Self, Silence> {
+        let failed = |error| Silence::Io { path: "/tmp".into(), error };
         let scratch = Self::empty().map_err(failed)?;
         let global = format!("{}/global", scratch.0);
         std::fs::create_dir(&global).map_err(failed)?;
         for path in [&global, &scratch.0] {
             hand_over(path, account).map_err(failed)?;
         }
-        let shell = Client::at("/bin/sh", account).ok_or("no program /bin/sh")??;
+        let shell = Client::at("/bin/sh", account).ok_or_else(|| Silence::NoProgram("/bin/sh".into()))??;
         let script = format!("cd \"$0\" && {}", Self::COPY);
         let arguments = ["-c".to_owned(), script, scratch.0.clone(), data.to_owned()];
         shell.run(&arguments, left(deadline)?)?;
@@ -168,7 +202,7 @@ impl Scratch {
     }
 
     /// A folder of our own; what is there already is never taken for it.
-    fn empty() -> std::io::Result<Self> {
+    fn empty() -> io::Result<Self> {
         let mut folder = std::fs::DirBuilder::new();
         folder.mode(0o700);
         let mut tries = 0..1000;
@@ -184,7 +218,7 @@ impl Scratch {
 }
 
 /// The server insists on a data directory that is its own and nobody else's.
-fn hand_over(path: &str, account: Account) -> std::io::Result<()> {
+fn hand_over(path: &str, account: Account) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::lchown(path, Some(account.uid), Some(account.gid))?;
@@ -222,7 +256,7 @@ impl Asked<'_> {
         ["-D".to_owned(), scratch.to_owned()].into_iter().chain(settings).collect()
     }
 
-    fn size_by_name(&self) -> Result<Answer, String> {
+    fn size_by_name(&self) -> Result<Answer, Silence> {
         let size = Bytes::from_mib(self.setting("shared_memory_size", &[])?);
         let page = self.question.page_size.bytes();
         // Of larger pages the size says enough.
@@ -236,18 +270,21 @@ impl Asked<'_> {
         Ok(Answer { size, pages })
     }
 
-    fn setting(&self, name: &str, more: &[String]) -> Result<u64, String> {
+    fn setting(&self, name: &str, more: &[String]) -> Result<u64, Silence> {
         let words = ["-C".to_owned(), name.to_owned()];
         let arguments: Vec<String> = self.arguments().into_iter().chain(more.iter().cloned()).chain(words).collect();
         let text = self.program.run(&arguments, left(self.deadline)?)?;
         // Libraries that it loads may have printed before.
         let last = text.lines().last().unwrap_or_default().trim();
-        last.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("it says {name} is {last:?}"))
+        last.parse()
+            .ok()
+            .filter(|number| *number > 0)
+            .ok_or_else(|| Silence::NoNumber { name: name.to_owned(), said: last.to_owned() })
     }
 
     /// Gives the program more and more space until its libraries fit, which is long before its main
     /// memory does: the steps are half as large as that.
-    fn size_by_failure(&self) -> Result<Answer, String> {
+    fn size_by_failure(&self) -> Result<Answer, Silence> {
         let step = Bytes((self.question.about.get() / 2).clamp(1 << 20, 1 << 30));
         let mut space = SMALLEST_SPACE;
         let arguments = self.arguments();
@@ -257,7 +294,7 @@ impl Asked<'_> {
                 return Ok(Answer { size, pages: None });
             }
             if !is_short_of_space(&outcome.complaint) || space >= LARGEST_SPACE {
-                return Err(first_fatal(&outcome.complaint));
+                return Err(Silence::Complaint(first_fatal(&outcome.complaint)));
             }
             space += step;
         }
@@ -326,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_data_directory_of_root_is_not_acted_for() {
-        assert!(owner("/").unwrap_err().contains("belongs to root"));
+        assert!(owner("/").unwrap_err().to_string().contains("belongs to root"));
         assert!(owner("/no/such/folder").is_err());
     }
 

@@ -2,7 +2,7 @@
 
 use hugewise_host::Door;
 use hugewise_model::configuration::Place;
-use hugewise_model::{Host, Observed, Process};
+use hugewise_model::{Host, Observed, Process, Reason};
 
 use super::conf::{self, Content};
 use crate::options;
@@ -177,7 +177,7 @@ impl Reader<'_, '_> {
         };
         self.fault(from.clone(), what);
         let what = options::as_reader_opens(self.host, self.main, path);
-        self.door.tell(what, why.clone());
+        self.door.tell(what, Reason::untold(why.clone()));
         self.settings.miss(Observed::Malformed(why));
     }
 }

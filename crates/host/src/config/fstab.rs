@@ -1,19 +1,83 @@
-//! /etc/fstab, as far as it mounts a hugetlbfs.
+//! Where the boot mounts a hugetlbfs: lines of /etc/fstab, and mount units of systemd's.
 
 use hugewise_model::Observed;
+use hugewise_model::host::HugetlbfsMount;
 
+use super::systemd::FOLDERS;
 use crate::{Door, ParseError};
 
-/// What systemd mounts by a unit of its own.
+/// What systemd mounts by a unit of its own, unless that is masked.
 const OF_SYSTEMD: &str = "/dev/hugepages";
 
-/// Folders on which the boot mounts a hugetlbfs. Without the file, systemd's alone.
-pub fn read(door: &mut Door<'_>) -> Observed<Vec<String>> {
+/// Folders on which the boot mounts a hugetlbfs: those of /etc/fstab, systemd's own, and of those that are mounted now the
+/// ones that a unit mounts. Denied where a file that counts is.
+pub fn read(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Observed<Vec<String>> {
     let named = door.parse("/etc/fstab", parse).or_else_absent(|| Observed::Known(Vec::new()));
-    named.map(|mut folders| {
-        folders.push(OF_SYSTEMD.to_owned());
-        folders
+    named.and_then(|mut folders| {
+        if !is_masked(door, &unit_of(OF_SYSTEMD)) {
+            folders.push(OF_SYSTEMD.to_owned());
+        }
+        for mount in mounted.known().into_iter().flatten() {
+            if folders.contains(&mount.path) || mount.path == OF_SYSTEMD {
+                continue;
+            }
+            match is_mounted_by_unit(door, &unit_of(&mount.path)) {
+                Observed::Known(true) => folders.push(mount.path.clone()),
+                Observed::Known(false) | Observed::Absent => {}
+                Observed::Denied => return Observed::Denied,
+                Observed::Malformed(why) => return Observed::Malformed(why),
+            }
+        }
+        Observed::Known(folders)
     })
+}
+
+/// The mount unit of a folder, as systemd escapes its path (systemd.unit(5)).
+fn unit_of(folder: &str) -> String {
+    let mut name = String::new();
+    for (at, byte) in folder.trim_matches('/').bytes().enumerate() {
+        match byte {
+            b'/' => name.push('-'),
+            b'.' if at == 0 => name.push_str("\\x2e"),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => name.push(char::from(byte)),
+            other => name.push_str(&format!("\\x{other:02x}")),
+        }
+    }
+    name + ".mount"
+}
+
+/// Folders whose units are there after a boot too.
+fn lasting() -> impl Iterator<Item = &'static str> {
+    FOLDERS.into_iter().filter(|folder| !folder.starts_with("/run/"))
+}
+
+fn is_masked(door: &Door<'_>, unit: &str) -> bool {
+    let mut links = lasting().map(|folder| door.source.link(&format!("{folder}/{unit}")));
+    links.any(|link| link.known().is_some_and(|target| target == "/dev/null"))
+}
+
+/// Whether a unit is there, and another one has the boot start it or its automount.
+fn is_mounted_by_unit(door: &mut Door<'_>, unit: &str) -> Observed<bool> {
+    let there = lasting().any(|folder| door.source.read(&format!("{folder}/{unit}")).is_known());
+    if !there || is_masked(door, unit) {
+        return Observed::Known(false);
+    }
+    let automount = unit.strip_suffix("mount").map(|stem| format!("{stem}automount")).unwrap_or_default();
+    for folder in lasting() {
+        let names = match door.list(folder) {
+            Observed::Known(names) => names,
+            Observed::Absent => continue,
+            other => return other.map(|_| false),
+        };
+        let pull = names.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires"));
+        for pulls in pull {
+            let named = |unit: &str| !door.source.link(&format!("{folder}/{pulls}/{unit}")).is_absent();
+            if named(unit) || named(&automount) {
+                return Observed::Known(true);
+            }
+        }
+    }
+    Observed::Known(false)
 }
 
 /// Folders of lines of the type hugetlbfs that are not `noauto` (fstab(5)).
@@ -37,11 +101,57 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::map::MapSource;
 
     #[test]
     fn lines_of_hugetlbfs_that_the_boot_mounts() {
         let text = "# nodev /off hugetlbfs defaults 0 0\n/dev/sda1 / ext4 defaults 0 1\nnodev /huge hugetlbfs pagesize=2M 0 0\n\
                     nodev /later hugetlbfs noauto,pagesize=1G 0 0\nnone\t/a\\040b\thugetlbfs\nshort line\n";
         assert_eq!(parse(text.as_bytes()).unwrap(), ["/huge", "/a b"]);
+    }
+
+    fn mounted(folder: &str) -> Observed<Vec<HugetlbfsMount>> {
+        let page_size = Observed::Known(hugewise_model::PageSize::MIB_2);
+        Observed::Known(vec![HugetlbfsMount { path: folder.into(), page_size, options: "rw".into() }])
+    }
+
+    fn after_boot(source: &MapSource, folder: &str) -> Observed<Vec<String>> {
+        read(&mut Door::new(source), &mounted(folder))
+    }
+
+    /// What `systemd-escape --path` of systemd 252 prints.
+    #[test]
+    fn a_folders_unit_has_its_path_for_a_name() {
+        for (folder, unit) in [
+            ("/dev/hugepages", "dev-hugepages.mount"),
+            ("/mnt/huge-1G/", "mnt-huge\\x2d1G.mount"),
+            ("/a b", "a\\x20b.mount"),
+            ("/.huge", "\\x2ehuge.mount"),
+        ] {
+            assert_eq!(unit_of(folder), unit);
+        }
+    }
+
+    #[test]
+    fn a_unit_mounts_it_where_another_one_wants_it() {
+        let unit = "[Mount]\nWhat=none\nWhere=/mnt/huge\nType=hugetlbfs\n";
+        let known = |folders: &[&str]| Observed::Known(folders.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let nothing = MapSource::new();
+        assert_eq!(after_boot(&nothing, "/mnt/huge"), known(&["/dev/hugepages"]));
+        let there = nothing.file("/etc/systemd/system/mnt-huge.mount", unit);
+        assert_eq!(after_boot(&there, "/mnt/huge"), known(&["/dev/hugepages"]));
+        let wants = "/etc/systemd/system/multi-user.target.wants/mnt-huge";
+        for name in ["mount", "automount"] {
+            let wanted = there.clone().link(&format!("{wants}.{name}"), &format!("../mnt-huge.{name}"));
+            assert_eq!(after_boot(&wanted, "/mnt/huge"), known(&["/dev/hugepages", "/mnt/huge"]), "{name}");
+        }
+        // What a generator or somebody made below /run is gone with the boot.
+        let passing = MapSource::new()
+            .file("/run/systemd/generator/mnt-huge.mount", unit)
+            .link("/run/systemd/generator/local-fs.target.requires/mnt-huge.mount", "../mnt-huge.mount");
+        assert_eq!(after_boot(&passing, "/mnt/huge"), known(&["/dev/hugepages"]));
+        let masked = MapSource::new().link("/etc/systemd/system/dev-hugepages.mount", "/dev/null");
+        assert_eq!(after_boot(&masked, "/mnt/huge"), known(&[]));
+        assert_eq!(after_boot(&MapSource::new().denied("/etc/fstab"), "/mnt/huge"), Observed::Denied);
     }
 }

@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_rules_are_survived(text in "(([@%*a-z:0-9]{1,8}) (soft|hard|-) memlock [-a-z0-9]{1,22}\n){0,8}", uid: u32) {
+        fn no_rules_make_the_soft_limit_more_than_the_hard_one(text in "(([@%*a-z:0-9]{1,8}) (soft|hard|-) memlock [-a-z0-9]{1,22}\n){0,8}", uid: u32) {
             let rules = parse("/f", text.as_bytes());
             let found = for_user(&rules, "u", uid, &[(uid, "g".to_owned())]);
             if let (Some(soft), Some(hard)) = (found.soft, found.hard) {

@@ -39,5 +39,5 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     configuration.boot = boot::read(door);
     configuration.tuned = tuned::read(door);
     configuration.tmpfiles = tmpfiles::read(door);
-    configuration.hugetlbfs = fstab::read(door);
+    configuration.hugetlbfs = fstab::read(door, &host.hugetlbfs_mounts);
 }

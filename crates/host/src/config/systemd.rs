@@ -12,7 +12,7 @@ use crate::Door;
 
 /// Where units lie, the strongest first (`systemd.unit(5)` of systemd 252). Generated and transient ones count too:
 /// an init script's unit is made by a generator.
-const FOLDERS: [&str; 13] = [
+pub(super) const FOLDERS: [&str; 13] = [
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
     "/run/systemd/transient",

@@ -5,7 +5,7 @@ mod reapplied;
 
 use std::collections::BTreeMap;
 
-use hugewise_model::{Observed, Unread, configuration::SysctlAssignment, configuration::Tuned};
+use hugewise_model::{Observed, Reason, Unread, configuration::SysctlAssignment, configuration::Tuned};
 
 pub use condition::Here;
 
@@ -257,9 +257,10 @@ pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<
             Ok(false) => continue,
             Err(why) => {
                 if plugin == "vm" && section.iter().any(|setting| is_thp(&setting.key)) {
-                    tuned.transparent_hugepages = Observed::Malformed(why.clone());
+                    tuned.transparent_hugepages = Observed::Malformed(why.to_string());
                 }
-                undecided.push(Unread { what: format!("tuned profile {}, [{name}]", tuned.profile), why });
+                let what = format!("tuned profile {}, [{name}]", tuned.profile);
+                undecided.push(Unread { what, why: Reason::untold(why.to_string()) });
                 continue;
             }
         }

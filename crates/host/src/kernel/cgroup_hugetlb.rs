@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::host::HugetlbCgroup;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{Bytes, Limit, Observed, PageSize, Process, Unread};
+use hugewise_model::{Bytes, Limit, Observed, PageSize, Process, Reason};
 
 use super::mounts::{self, Mount};
 use super::number;
@@ -119,7 +119,7 @@ pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Pro
     for path in paths {
         if hierarchy.folder(path).is_none() {
             let what = format!("hugetlb limits of cgroup {path}");
-            door.unread.push(Unread { what, why: "outside the cgroups that are mounted here".into() });
+            door.tell(what, Reason::untold("outside the cgroups that are mounted here"));
             continue;
         }
         folders.extend(lineage(path).filter_map(|path| Some((path, hierarchy.folder(path)?))));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hugewise_model::{Observed, Unread};
+use hugewise_model::{Observed, Reason, Unread};
 
 use crate::{Door, ParseError};
 
@@ -44,7 +44,7 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<String>> {
         let found = match door.source.read(path) {
             // A long log is nothing wrong with the host: it is not read, and that is said.
             Observed::Malformed(why) => {
-                door.unread.push(Unread { what: path.to_owned(), why: format!("skipped: {why}") });
+                door.unread.push(Unread::new(path, Reason::Skipped(why)));
                 continue;
             }
             bytes => bytes.parse(|bytes| parse(&bytes)),

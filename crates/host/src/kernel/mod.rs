@@ -25,12 +25,11 @@ pub mod zoneinfo;
 use hugewise_model::{Host, Observed, PageSize};
 
 use crate::Door;
-use crate::process::hidden;
 
 /// Reads every fact that the kernel's files tell of the host as a whole. What
 /// [`Machine`](crate::source::Machine) knows stands in `host` already; architecture and base page
-/// are worked out only where it did not know them.
-pub fn read(door: &mut Door<'_>, host: &mut Host) {
+/// are worked out only where it did not know them. The mounts are handed on: others have questions to them.
+pub fn read(door: &mut Door<'_>, host: &mut Host) -> Observed<Vec<mounts::Mount>> {
     // On a live host nobody kept the output of commands.
     let kept = if host.live { Observed::Absent } else { door.parse(settings::SYSCTL, settings::parse) };
     host.kernel = settings::value(door, &kept, "kernel.osrelease", release::parse)
@@ -46,10 +45,7 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
     let mounts = mounts::read(door);
-    if host.live {
-        host.hidden = hidden::by_mount(door.source, &mounts);
-    }
-    host.hugetlbfs_mounts = mounts.map(|mounts| mounts::hugetlbfs(&mounts, &host.default_huge_page));
+    host.hugetlbfs_mounts = mounts.as_ref().map(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
     host.thp = thp::read(door);
     read_processors(door, host);
@@ -60,6 +56,7 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) {
     if host.base_page.is_absent() {
         host.base_page = base_page(host).into();
     }
+    mounts
 }
 
 fn read_memory(door: &mut Door<'_>, host: &mut Host, meminfo: &Observed<meminfo::Meminfo>) {

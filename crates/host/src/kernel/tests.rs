@@ -1,6 +1,6 @@
 //! Whole hosts in memory, and the one that the tests run on.
 
-use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize};
+use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize, Reason};
 
 use super::read;
 use crate::Door;
@@ -13,7 +13,7 @@ fn host(source: &MapSource) -> (Host, Vec<String>) {
 fn read_into(mut host: Host, source: &MapSource) -> (Host, Vec<String>) {
     let mut door = Door::new(source);
     read(&mut door, &mut host);
-    (host, door.unread.into_iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect())
+    (host, door.unread.into_iter().map(|unread| unread.to_string()).collect())
 }
 
 #[test]
@@ -185,7 +185,8 @@ mod on_this_machine {
         let folder = "/sys/kernel/mm/transparent_hugepage";
         let chosen = shell(&format!("sed 's/.*\\[\\(.*\\)\\].*/\\1/' {folder}/enabled"));
         assert_eq!(host.thp.enabled, Observed::Known(chosen));
-        let malformed: Vec<_> = door.unread.iter().filter(|unread| unread.why.starts_with("malformed")).collect();
+        let malformed: Vec<_> =
+            door.unread.iter().filter(|unread| matches!(unread.why, Reason::Malformed(_))).collect();
         assert!(malformed.is_empty(), "{malformed:?}");
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod cgroup;
 mod earlier;
-pub(crate) mod hidden;
 pub mod limits;
 pub mod maps;
 pub mod numa_maps;
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugewise_model::process::{CgroupMembership, Namespaces};
-use hugewise_model::{Observed, PageSize, Process, Unread};
+use hugewise_model::{Observed, PageSize, Process, Reason, Unread};
 
 pub use earlier::Earlier;
 pub(crate) use page_size::BUDGET;
@@ -338,9 +337,8 @@ impl Reader<'_> {
         match fact {
             Observed::Known(_) | Observed::Absent => {}
             Observed::Denied => self.denied.entry(name).or_insert((0, pid)).0 += 1,
-            Observed::Malformed(_) => {
-                let why = fact.reason().unwrap_or_default();
-                self.unread.push(Unread { what: format!("/proc/{pid}/{name}"), why });
+            Observed::Malformed(why) => {
+                self.unread.push(Unread::new(format!("/proc/{pid}/{name}"), Reason::Malformed(why.clone())));
             }
         }
     }
@@ -354,7 +352,7 @@ impl Reader<'_> {
                 1 => format!("/proc/{pid}/{name}"),
                 _ => format!("/proc/PID/{name} of {count} processes"),
             };
-            unread.push(Unread { what, why: "denied".into() });
+            unread.push(Unread { what, why: Reason::Denied });
         }
         unread
     }
@@ -416,7 +414,7 @@ mod tests {
         let source = source.denied("/proc/10/exe").file("/proc/11/limits", "Max locked memory x y");
         let mut door = Door::new(&source);
         read(&mut door, FACTS, None);
-        let lines: Vec<_> = door.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
+        let lines: Vec<_> = door.unread.iter().map(ToString::to_string).collect();
         assert_eq!(
             lines,
             [
@@ -485,7 +483,7 @@ mod tests {
         assert_eq!(unread, []);
         let (late, unread) = sizes(&|| BUDGET);
         assert_eq!(late, [None, Some(PageSize::KIB_4), Some(PageSize::MIB_2)]);
-        assert_eq!(unread[0].why, "skipped: time budget");
+        assert_eq!(unread[0].why, Reason::Skipped("time budget".into()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hugewise_model::host::HugetlbfsMount;
-use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Unread};
+use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Reason, Unread};
 
 use super::maps::is_hugetlb_name;
 use super::status::Matters;
@@ -68,7 +68,7 @@ impl<'a> PageSizes<'a> {
     pub(super) fn unread(&self) -> Vec<Unread> {
         let told = |segment: &Segment| self.segments.contains_key(segment);
         let open = self.skipped.iter().filter(|(segment, _)| !told(segment));
-        open.map(|(_, what)| Unread { what: what.clone(), why: "skipped: time budget".into() }).collect()
+        open.map(|(_, what)| Unread::new(what.clone(), Reason::Skipped("time budget".into()))).collect()
     }
 
     fn of(&mut self, process: &Process, mapping: &Mapping, tables: &mut Tables<'_>) -> Observed<PageSize> {

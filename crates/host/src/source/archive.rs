@@ -3,16 +3,15 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use hugewise_model::{Observed, Unread};
+use hugewise_model::{Observed, Reason, Unread};
 
 use super::captured::{Captured, Files};
-use super::tarred::{Bounded, LONGEST_HEADERS, MAX_ENTRIES, ends_after, entry_path, in_words, is_refusal};
+use super::tarred::{
+    Bounded, LONGEST_HEADERS, MAX_ENTRIES, MAX_KEPT, NotTaken, ends_after, entry_path, in_words, is_refusal,
+};
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 use crate::compressed;
-
-/// Memory that the files may take in all.
-const MAX_KEPT: u64 = 256 << 20;
 
 /// A tar in memory.
 #[derive(Debug)]
@@ -70,7 +69,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         let mut entry = match entry {
             Err(error) if is_refusal(&error) => return Err(OpenError::io(path, error)),
             Ok(entry) => entry,
-            Err(error) if count == 0 => return Err(OpenError::new(path, format!("no tar: {}", in_words(&error)))),
+            Err(error) if count == 0 => return Err(OpenError::of(path, &NotTaken::NoTar(in_words(&error)))),
             Err(error) => {
                 torn = Some(ends_after(count, &error));
                 break;
@@ -78,9 +77,9 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         };
         count += 1;
         if count > MAX_ENTRIES {
-            return Err(OpenError::new(path, format!("more than {MAX_ENTRIES} entries")));
+            return Err(OpenError::of(path, &NotTaken::Entries));
         }
-        let at = entry_path(&entry.path_bytes()).map_err(|what| OpenError::new(path, what))?;
+        let at = entry_path(&entry.path_bytes()).map_err(|why| OpenError::of(path, &why))?;
         skipped = 0;
         let kind = entry.header().entry_type();
         let target = entry.link_name_bytes().map(|target| String::from_utf8_lossy(&target).into_owned());
@@ -90,7 +89,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
             Kept::Link(target.unwrap_or_default())
         } else if kind.is_hard_link() {
             let target = entry_path(target.unwrap_or_default().as_bytes());
-            Kept::HardLink(target.map_err(|what| OpenError::new(path, what))?)
+            Kept::HardLink(target.map_err(|why| OpenError::of(path, &why))?)
         } else if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() {
             let size = entry.size();
             if size > MAX_FILE {
@@ -105,7 +104,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
                 skipped = size;
                 continue;
             } else if total.saturating_add(size) > MAX_KEPT {
-                return Err(OpenError::new(path, format!("holds more than {} MiB of files", MAX_KEPT >> 20)));
+                return Err(OpenError::of(path, &NotTaken::Bytes));
             } else {
                 let mut bytes = Vec::new();
                 match entry.read_to_end(&mut bytes) {
@@ -136,12 +135,12 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
     if torn.is_none() && end.is_torn() {
         torn = Some(ends_after(count, &io::ErrorKind::UnexpectedEof.into()));
     }
-    problems.extend(torn.iter().map(|why| Unread { what: name.to_owned(), why: why.clone() }));
+    problems.extend(torn.iter().map(|why| Unread::new(name, Reason::untold(why.clone()))));
     if left_out > 0 {
-        let why = format!("skipped: {left_out} files beyond {} MiB", MAX_KEPT >> 20);
-        problems.push(Unread { what: name.to_owned(), why });
+        let why = format!("{left_out} files beyond {} MiB", MAX_KEPT >> 20);
+        problems.push(Unread::new(name, Reason::Skipped(why)));
     }
-    let tree = plant(kept, total).map_err(|what| OpenError::new(path, what))?;
+    let tree = plant(kept, total).map_err(|why| OpenError::of(path, &why))?;
     if !tree.list("/").known().is_some_and(|names| looks_like_a_host(names)) {
         let torn = problems.first().map(|problem| format!(" ({})", problem.why)).unwrap_or_default();
         let mut error = OpenError::not_a_host(path);
@@ -166,7 +165,7 @@ fn never_read(path: &str) -> bool {
 }
 
 /// Puts the entries into a tree, without the one folder that all of them are in; `total` bytes are in their files.
-fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, String> {
+fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, NotTaken> {
     let first = |path: &str| path.split('/').nth(1).unwrap_or_default().to_owned();
     let names: std::collections::BTreeSet<String> =
         kept.iter().map(|(path, _)| first(path)).filter(|name| !name.is_empty()).collect();
@@ -179,7 +178,7 @@ fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, String> {
     let mut tree = Tree::default();
     for (path, node) in kept {
         if tree.size() > MAX_ENTRIES {
-            return Err(format!("more than {MAX_ENTRIES} files and folders"));
+            return Err(NotTaken::Files);
         }
         let at = below(&path);
         match node {
@@ -192,7 +191,7 @@ fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, String> {
                 let length = content.known().map_or(0, Vec::len);
                 total = total.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
                 if total > MAX_KEPT {
-                    return Err(format!("holds more than {} MiB of files", MAX_KEPT >> 20));
+                    return Err(NotTaken::Bytes);
                 }
                 if !content.is_absent() {
                     tree.put_file(&at, content);
@@ -300,13 +299,13 @@ mod tests {
             let torn = folder.path().join("torn");
             std::fs::write(&torn, &whole[..whole.len() * 2 / 3]).unwrap();
             match Archive::open(&torn) {
-                Ok(source) => assert!(source.problems()[0].why.contains("truncated"), "{flags}"),
+                Ok(source) => assert!(source.problems()[0].why.to_string().contains("truncated"), "{flags}"),
                 Err(error) => assert!(error.to_string().contains("torn"), "{flags} {error}"),
             }
             if flags == "-cf" {
                 // Cut between two entries, where every entry is whole.
                 std::fs::write(&torn, &whole[..whole.len().min(512 * 4)]).unwrap();
-                assert!(Archive::open(&torn).unwrap().problems()[0].why.contains("truncated"));
+                assert!(Archive::open(&torn).unwrap().problems()[0].why.to_string().contains("truncated"));
             }
             for length in [0, 1, 100, 511, 513] {
                 std::fs::write(&torn, &whole[..length.min(whole.len())]).unwrap();
@@ -398,7 +397,7 @@ mod tests {
         let kept = (0..16).map(|number| file(&format!("etc/{number}"), (16 << 20) - 1));
         let (_folder, path) = packed(kept.chain(logs));
         let problems = Archive::open(&path).unwrap().problems();
-        assert_eq!(problems[0].why, "skipped: 17 files beyond 256 MiB");
+        assert_eq!(problems[0].why.to_string(), "skipped: 17 files beyond 256 MiB");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::{Observed, PageSize, Reason, Unread};
 use serde::{Deserialize, Serialize};
 
 use super::sosreport::{self, Row};
@@ -105,11 +105,11 @@ pub(crate) struct Captured<F> {
 impl<F: Files> Captured<F> {
     pub(crate) fn new(files: F) -> Self {
         let note: Observed<Note> = files.read(NOTE).parse(|bytes| serde_json::from_slice(&bytes));
-        let why = note.reason().filter(|_| !note.is_absent());
+        let why = note.why().filter(|_| !note.is_absent());
         let mut broken = why.map(|why| Unread { what: NOTE.to_owned(), why });
         let note = note.into_known().unwrap_or_default();
         if broken.is_none() && !note.schema.is_empty() && note.schema != SCHEMA {
-            let why = format!("malformed: schema is {:?}, not {SCHEMA:?}", note.schema);
+            let why = Reason::Malformed(format!("schema is {:?}, not {SCHEMA:?}", note.schema));
             broken = Some(Unread { what: NOTE.to_owned(), why });
         }
         let page_sizes = files.read(PAGE_SIZES).into_known().map(|bytes| parse_page_sizes(&bytes)).unwrap_or_default();

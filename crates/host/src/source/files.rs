@@ -55,6 +55,8 @@ pub struct Walk {
     pub hosts: Vec<PathBuf>,
     /// Folders that could not be listed, with the reason.
     pub problems: Vec<(PathBuf, String)>,
+    /// Whether there are more files than are kept, which is said once.
+    full: bool,
 }
 
 /// Opens what is at a path.
@@ -113,11 +115,10 @@ impl Below {
         for name in names {
             let at = path.join(&name);
             if walk.files.len() + walk.links.len() >= MOST {
-                let said = walk.problems.iter().any(|(_, why)| why.starts_with("more than"));
-                return if said {
-                } else {
-                    walk.problems.push((at, format!("more than {MOST} files: the rest is left out")))
-                };
+                if !std::mem::replace(&mut walk.full, true) {
+                    walk.problems.push((at, format!("more than {MOST} files: the rest is left out")));
+                }
+                return;
             }
             if host && matches!(name.as_bytes(), b"proc" | b"sys" | b"dev" | b"run") {
                 continue;
@@ -286,5 +287,22 @@ mod tests {
         let walk = below(folder.path()).walk();
         assert_eq!(walk.problems.len(), 1);
         assert!(walk.problems[0].1.contains("deep"));
+    }
+
+    /// A folder that is too deep, found first, once kept from being said that files were left out.
+    #[test]
+    fn files_beyond_the_most_are_told_of_whatever_else_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["one", "two"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let below = below(folder.path());
+        let stat = statat(&below.0, "one", AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        let mut walk = Walk { files: vec![entry("one".into(), &stat); MOST], ..Walk::default() };
+        walk.problems.push(("deep".into(), format!("more than {DEEPEST} folders deep")));
+        below.step(&below.0.try_clone().unwrap(), Path::new(""), 0, &mut walk);
+        let said: Vec<&str> = walk.problems.iter().map(|(_, why)| why.as_str()).collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[1].contains("the rest is left out"), "{said:?}");
     }
 }

@@ -285,6 +285,10 @@ impl OpenError {
         Self { path: path.to_owned(), what }
     }
 
+    pub(crate) fn of(path: &Path, why: &tarred::NotTaken) -> Self {
+        Self::new(path, why.to_string())
+    }
+
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
         Self::new(path, error.to_string())
     }

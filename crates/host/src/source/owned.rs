@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hugewise_model::{Observed, PageSize, Process, Unread};
+use hugewise_model::{Observed, PageSize, Process, Reason, Unread};
 
 use super::{Machine, Owner, Part, Source};
 
@@ -110,12 +110,12 @@ impl Budgets {
     pub fn unread(&self) -> Vec<Unread> {
         let spent = self.spent.borrow();
         let over = spent.iter().filter_map(|(uid, spent)| Some((uid, spent.over.clone()?)));
-        over.map(|(uid, why)| Unread { what: format!("files of user {uid}'s servers"), why }).collect()
+        over.map(|(uid, why)| Unread::new(format!("files of user {uid}'s servers"), Reason::untold(why))).collect()
     }
 
     /// Whether a note on one file is of one that [`unread`](Self::unread) tells of.
     pub fn tells_of(note: &Unread) -> bool {
-        note.why.strip_prefix("malformed: ").unwrap_or(&note.why).starts_with(LEFT_OUT)
+        matches!(&note.why, Reason::Malformed(why) if why.starts_with(LEFT_OUT))
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         let unread = budgets.unread();
         assert_eq!(unread.len(), 1);
         assert_eq!(unread[0].what, "files of user 1's servers");
-        assert!(Budgets::tells_of(&Unread { what: "/b".into(), why: reason }));
+        assert!(Budgets::tells_of(&Unread::new("/b", of(1).read("/b").why().unwrap())));
         // What is not there costs a look.
         for _ in 0..19 {
             assert_eq!(of(3).read("/none"), Observed::Absent);

@@ -8,6 +8,8 @@ use crate::compressed::MAX_UNPACKED;
 
 /// Entries beyond this are no host; nor are more files and folders, where one entry's name makes many folders.
 pub(super) const MAX_ENTRIES: u64 = 200_000;
+/// Memory that the files may take in all.
+pub(super) const MAX_KEPT: u64 = 256 << 20;
 /// Longest path, as in the kernel (`PATH_MAX`).
 const LONGEST_PATH: usize = 4096;
 /// Folders in folders: the deepest of /sys are at about 20.
@@ -53,18 +55,47 @@ pub(super) fn in_words(error: &io::Error) -> String {
     }
 }
 
+/// Why a tar is not read on: nothing in it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// It is none, or its stream fails; in words.
+    #[error("{0}")]
+    Unreadable(String),
+    /// What it begins with is no entry.
+    #[error("no tar: {0}")]
+    NoTar(String),
+    /// More entries than a host has.
+    #[error("more than {MAX_ENTRIES} entries")]
+    Entries,
+    /// More files and folders than that, as one entry's name makes many folders.
+    #[error("more than {MAX_ENTRIES} files and folders")]
+    Files,
+    /// More in them than fits in memory.
+    #[error("holds more than {} MiB of files", MAX_KEPT >> 20)]
+    Bytes,
+    /// A path that is longer than the kernel's.
+    #[error("a path of more than {LONGEST_PATH} bytes")]
+    LongPath,
+    /// Or deeper than any.
+    #[error("a path of more than {DEEPEST} folders")]
+    DeepPath,
+    /// A path that leads out of it.
+    #[error("{0}: leads out of the archive")]
+    LeadsOut(String),
+}
+
 /// Hands on each regular file of a plain tar: its path in it, its size, its content. Links, devices and files with holes
 /// are left out. What a tar in here asks for is never written or opened under its name.
 ///
 /// # Errors
 /// No tar; a path that leads out of it; more than a host has. What came before was handed on all the same.
-pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) -> Result<Tarred, String> {
+pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) -> Result<Tarred, NotTaken> {
     let (bounded, headers) = Bounded::new(stream);
     let mut archive = tar::Archive::new(bounded);
     let mut tarred = Tarred::default();
     let mut left = 0_u64;
     let torn = |count: u64, error: &io::Error| Some(ends_after(count, error));
-    let mut entries = archive.entries().map_err(|error| error.to_string())?;
+    let mut entries = archive.entries().map_err(|error| NotTaken::Unreadable(error.to_string()))?;
     loop {
         headers.set(LONGEST_HEADERS.saturating_add(left));
         left = 0;
@@ -72,8 +103,8 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         headers.set(u64::MAX);
         let mut entry = match entry {
             Ok(entry) => entry,
-            Err(error) if is_refusal(&error) => return Err(error.to_string()),
-            Err(error) if tarred.entries == 0 => return Err(format!("no tar: {}", in_words(&error))),
+            Err(error) if is_refusal(&error) => return Err(NotTaken::Unreadable(error.to_string())),
+            Err(error) if tarred.entries == 0 => return Err(NotTaken::NoTar(in_words(&error))),
             Err(error) => {
                 tarred.torn = torn(tarred.entries, &error);
                 break;
@@ -81,7 +112,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         };
         tarred.entries += 1;
         if tarred.entries > MAX_ENTRIES {
-            return Err(format!("more than {MAX_ENTRIES} entries"));
+            return Err(NotTaken::Entries);
         }
         let path = entry_path(&entry.path_bytes())?;
         let kind = entry.header().entry_type();
@@ -98,7 +129,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         let error = match rest {
             Ok(_) if content.read == size => continue,
             Ok(_) => io::ErrorKind::UnexpectedEof.into(),
-            Err(error) if is_refusal(&error) => return Err(error.to_string()),
+            Err(error) if is_refusal(&error) => return Err(NotTaken::Unreadable(error.to_string())),
             Err(error) => error,
         };
         tarred.torn = torn(tarred.entries - 1, &error);
@@ -125,18 +156,18 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// The path of an entry below the root, without `.` and a leading slash.
-pub(super) fn entry_path(bytes: &[u8]) -> Result<String, String> {
+pub(super) fn entry_path(bytes: &[u8]) -> Result<String, NotTaken> {
     if bytes.len() > LONGEST_PATH {
-        return Err(format!("a path of more than {LONGEST_PATH} bytes"));
+        return Err(NotTaken::LongPath);
     }
     let text = String::from_utf8_lossy(bytes);
     if text.matches('/').count() > DEEPEST {
-        return Err(format!("a path of more than {DEEPEST} folders"));
+        return Err(NotTaken::DeepPath);
     }
     let mut path = String::with_capacity(text.len());
     for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
         if name == ".." {
-            return Err(format!("{text}: leads out of the archive"));
+            return Err(NotTaken::LeadsOut(text.into_owned()));
         }
         path.push('/');
         path.push_str(name);
@@ -242,7 +273,7 @@ mod tests {
         builder.into_inner().unwrap()
     }
 
-    fn seen(bytes: &[u8], read: bool) -> (Vec<(String, String)>, Result<Tarred, String>) {
+    fn seen(bytes: &[u8], read: bool) -> (Vec<(String, String)>, Result<Tarred, NotTaken>) {
         let mut seen = Vec::new();
         let end = each(bytes, &mut |path, _, content| {
             let mut text = String::new();
@@ -271,7 +302,7 @@ mod tests {
     fn a_path_that_leads_out_is_refused() {
         let (seen, end) = seen(&tar(&[("good", b"1"), ("a/../../etc/passwd", b"2"), ("more", b"3")]), true);
         assert_eq!(seen.len(), 1);
-        assert_eq!(end, Err("a/../../etc/passwd: leads out of the archive".into()));
+        assert_eq!(end.unwrap_err().to_string(), "a/../../etc/passwd: leads out of the archive");
     }
 
     #[test]

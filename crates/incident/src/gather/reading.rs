@@ -240,7 +240,7 @@ impl Reader<'_> {
         });
         let problem = match tarred {
             Ok(tarred) => tarred.torn,
-            Err(why) => Some(why),
+            Err(why) => Some(why.to_string()),
         };
         if let Some(why) = problem.filter(|_| self.wanted.is_none()) {
             self.hand(entry, label, None, What::Refused(why));

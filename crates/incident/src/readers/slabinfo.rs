@@ -45,6 +45,9 @@ impl Slabs {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::cast_precision_loss)]
 mod tests {
+    use hugewise_lab::guard::Skip;
+    use hugewise_lab::require;
+
     use super::*;
 
     fn slabs(text: &str) -> Slabs {
@@ -69,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_sum_is_about_what_meminfo_says() {
-        let Ok(text) = std::fs::read_to_string("/proc/slabinfo") else { return };
+        let read = std::fs::read_to_string("/proc/slabinfo");
+        let text = require!(read.map_err(|error| Skip(format!("/proc/slabinfo: {error}"))));
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
         let line = meminfo.lines().find(|line| line.starts_with("Slab:")).unwrap();
         let slab: f64 = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();

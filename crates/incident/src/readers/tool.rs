@@ -74,7 +74,7 @@ impl Tool {
         let environment = [("TZ", OsStr::new("UTC"))];
         let run =
             Run { arguments, folder, environment: &environment, input: input.is_some(), offline: true, bounds: BOUNDS };
-        let mut caged = cage.run(&path, run).map_err(Refused)?;
+        let mut caged = cage.run(&path, run).map_err(|why| Refused(why.to_string()))?;
         let (stdin, stdout, stderr) = (caged.input(), caged.output(), caged.complaint());
         let (parsed, complaint, unread, ended) = thread::scope(|scope| {
             let parsed = scope.spawn(move || {

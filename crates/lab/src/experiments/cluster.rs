@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{Bytes, PageSize};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cancel::Cancel;
@@ -20,6 +21,26 @@ use crate::variant::Variant;
 
 /// How long the server may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Why no server of the lab's own can be had here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoServer {
+    #[error(
+        "no PostgreSQL server is installed (postgres, initdb and psql in the PATH, /usr/lib/postgresql/*/bin or \
+         /usr/pgsql-*/bin)"
+    )]
+    NotInstalled,
+    #[error("{folder}: {error}")]
+    Disk { folder: String, error: Errno },
+    #[error("{wanted} of disk are wanted in {folder}, {free} are free; TMPDIR names another folder")]
+    NoRoom { wanted: Bytes, free: Bytes, folder: String },
+}
+
+impl From<NoServer> for Failure {
+    fn from(why: NoServer) -> Self {
+        Self::Unavailable(why.to_string())
+    }
+}
 
 /// The programs of one major version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +51,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// The newest on this host: in the `PATH`, or where Debian and the PGDG packages have them.
-    pub(crate) fn find() -> Result<Self, String> {
+    pub(crate) fn find() -> Result<Self, NoServer> {
         let mut folders: Vec<PathBuf> = std::env::var_os("PATH")
             .iter()
             .flat_map(std::env::split_paths)
@@ -48,11 +69,7 @@ impl Programs {
             let output = Command::new(folder.join("postgres")).arg("--version").output().ok()?;
             Some(Self { major: major(&String::from_utf8_lossy(&output.stdout))?, folder })
         });
-        found.max_by_key(|programs| programs.major).ok_or_else(|| {
-            "no PostgreSQL server is installed (postgres, initdb and psql in the PATH, /usr/lib/postgresql/*/bin or \
-             /usr/pgsql-*/bin)"
-                .into()
-        })
+        found.max_by_key(|programs| programs.major).ok_or(NoServer::NotInstalled)
     }
 
     /// Whether a program of theirs is there.
@@ -87,16 +104,12 @@ pub(crate) fn needs(variant: Variant, buffers: Bytes, sessions: u32) -> Needs {
 }
 
 /// Whether there is as much room on the disk, below the folder of temporary files.
-pub(crate) fn disk_room(wanted: Bytes) -> Result<(), String> {
+pub(crate) fn disk_room(wanted: Bytes) -> Result<(), NoServer> {
     let folder = std::env::temp_dir();
-    let facts = rustix::fs::statvfs(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let shown = || folder.display().to_string();
+    let facts = rustix::fs::statvfs(&folder).map_err(|error| NoServer::Disk { folder: shown(), error })?;
     let free = Bytes(facts.f_bavail.saturating_mul(facts.f_frsize));
-    let shown = folder.display();
-    if free < wanted {
-        Err(format!("{wanted} of disk are wanted in {shown}, {free} are free; TMPDIR names another folder"))
-    } else {
-        Ok(())
-    }
+    if free < wanted { Err(NoServer::NoRoom { wanted, free, folder: shown() }) } else { Ok(()) }
 }
 
 /// The account that a server runs under; none where this is no root, and it is our own.

@@ -54,7 +54,8 @@ impl Experiment for Scan {
             return Some(format!("shared buffers of {}: at least 64 MiB are scanned", self.buffers));
         }
         // The table, and the log of the inserts that a crash would need.
-        Programs::find().err().or_else(|| cluster::disk_room(self.buffers.times(2) + Bytes::from_gib(1)).err())
+        let here = Programs::find().and_then(|_| cluster::disk_room(self.buffers.times(2) + Bytes::from_gib(1)));
+        here.err().map(|why| why.to_string())
     }
 
     fn changes(&self) -> Vec<String> {
@@ -69,7 +70,7 @@ impl Experiment for Scan {
     }
 
     fn prepare(&mut self, _: &Context<'_>) -> Result<(), Failure> {
-        self.cluster = Some(Cluster::new(Programs::find().map_err(Failure::Unavailable)?)?);
+        self.cluster = Some(Cluster::new(Programs::find()?)?);
         Ok(())
     }
 
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn sessions_on_base_pages_have_a_table_for_each_two_mebibytes() {
-        crate::require!(Programs::find().map(drop).map_err(Skip));
+        crate::require!(Programs::find().map(drop).map_err(|why| Skip(why.to_string())));
         let mut scan = Scan::new(vec![Variant::Base], Bytes::from_mib(256), 4);
         let (cancel, gauge) = (Cancel::never(), Gauge::new());
         let context = Context { cancel: &cancel, gauge: &gauge, guard: None, floor: Bytes::ZERO };

@@ -122,7 +122,7 @@ impl Experiment for Workload {
         }
         let programs = match Programs::find() {
             Ok(programs) => programs,
-            Err(why) => return Some(why),
+            Err(why) => return Some(why.to_string()),
         };
         if !programs.has("pgbench") {
             return Some(
@@ -130,7 +130,7 @@ impl Experiment for Workload {
                     .into(),
             );
         }
-        cluster::disk_room(self.settings.buffers.times(3) + Bytes::from_gib(1)).err()
+        cluster::disk_room(self.settings.buffers.times(3) + Bytes::from_gib(1)).err().map(|why| why.to_string())
     }
 
     fn changes(&self) -> Vec<String> {
@@ -144,7 +144,7 @@ impl Experiment for Workload {
     }
 
     fn prepare(&mut self, _: &Context<'_>) -> Result<(), Failure> {
-        self.cluster = Some(Cluster::new(Programs::find().map_err(Failure::Unavailable)?)?);
+        self.cluster = Some(Cluster::new(Programs::find()?)?);
         Ok(())
     }
 

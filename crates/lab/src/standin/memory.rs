@@ -2,13 +2,36 @@
 
 use std::io;
 
-use hugewise_model::{Bytes, PageSize};
+use hugewise_model::{Bytes, PageCount, PageSize};
 
 use super::{Policy, PreTouch, Settings};
 use crate::segment::{Kind, Pages, Segment};
 use crate::touch::Touch;
 use crate::values;
 use crate::variant::base_page;
+
+/// Why the memory cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoMemory {
+    #[error("{missing} pages of {page} are missing: {wanted} wanted, {available} available")]
+    Pages { page: PageSize, missing: PageCount, wanted: PageCount, available: PageCount },
+    #[error("a segment of {size} on {pages}: {error}{}", limit(*kind, error))]
+    Segment { kind: Kind, size: Bytes, pages: String, error: io::Error },
+    #[error("interleaving over NUMA nodes: {0}")]
+    Interleaving(io::Error),
+    #[error("touching the segment: {0}")]
+    Touching(io::Error),
+}
+
+/// The limit that stands behind the kernel's number.
+fn limit(kind: Kind, error: &io::Error) -> &'static str {
+    match (kind, error.raw_os_error()) {
+        (Kind::SystemV, Some(libc::EINVAL)) => " (kernel.shmmax?)",
+        (Kind::SystemV, Some(libc::ENOSPC)) => " (kernel.shmall or kernel.shmmni?)",
+        (Kind::SystemV, Some(libc::EPERM)) => " (neither CAP_IPC_LOCK nor in vm.hugetlb_shm_group)",
+        _ => "",
+    }
+}
 
 /// One piece of the server's memory.
 #[derive(Debug)]
@@ -28,8 +51,8 @@ impl Memory {
     /// Asks for it as the settings say, and touches it where the creator has to.
     ///
     /// # Errors
-    /// A sentence: which limit or how many pages are in the way.
-    pub(super) fn create(settings: &Settings, threads: usize) -> Result<Self, String> {
+    /// Which limit or how many pages are in the way.
+    pub(super) fn create(settings: &Settings, threads: usize) -> Result<Self, NoMemory> {
         let page = settings.page;
         let wanted = page.pages_for(settings.size);
         let available = values::available(page).unwrap_or_default();
@@ -37,24 +60,25 @@ impl Memory {
             Policy::False => Bytes::ZERO,
             Policy::Only if available < wanted => {
                 let missing = wanted.saturating_sub(available);
-                return Err(format!("{missing} pages of {page} are missing: {wanted} wanted, {available} available"));
+                return Err(NoMemory::Pages { page, missing, wanted, available });
             }
             Policy::Only => settings.size,
             Policy::True | Policy::Auto => settings.size.min(available.of(page)),
         };
+        let refused = |size, pages, error| NoMemory::Segment { kind: settings.kind, size, pages, error };
         let mut memory = Self { pieces: Vec::new(), transparent: settings.transparent };
         if huge > Bytes::ZERO {
             match Segment::create(settings.kind, huge, Pages::Huge(page)) {
                 Ok(segment) => memory.pieces.push(Piece { segment, page }),
                 // Another has taken them since they were counted, or this user may not have them.
                 Err(_) if settings.policy != Policy::Only => {}
-                Err(error) => return Err(explained(settings.kind, huge, &format!("pages of {page}"), &error)),
+                Err(error) => return Err(refused(huge, format!("pages of {page}"), error)),
             }
         }
         let rest = settings.size.saturating_sub(memory.huge());
         if rest > Bytes::ZERO {
             let segment = Segment::create(settings.kind, rest, Pages::Base)
-                .map_err(|error| explained(settings.kind, rest, "base pages", &error))?;
+                .map_err(|error| refused(rest, "base pages".into(), error))?;
             memory.pieces.push(Piece { segment, page: base_page() });
         }
         for piece in &mut memory.pieces {
@@ -64,13 +88,10 @@ impl Memory {
         memory.advise();
         for piece in &memory.pieces {
             if settings.interleave {
-                piece.segment.interleave(nodes()).map_err(|error| format!("interleaving over NUMA nodes: {error}"))?;
+                piece.segment.interleave(nodes()).map_err(NoMemory::Interleaving)?;
             }
             if settings.pre_touch != PreTouch::None {
-                piece
-                    .segment
-                    .populate(piece.page, threads)
-                    .map_err(|error| format!("touching the segment: {error}"))?;
+                piece.segment.populate(piece.page, threads).map_err(NoMemory::Touching)?;
             }
         }
         Ok(memory)
@@ -106,17 +127,6 @@ impl Memory {
             let _ = piece.segment.transparent(self.transparent);
         }
     }
-}
-
-/// What stands behind the kernel's number.
-fn explained(kind: Kind, size: Bytes, pages: &str, error: &io::Error) -> String {
-    let why = match (kind, error.raw_os_error()) {
-        (Kind::SystemV, Some(libc::EINVAL)) => " (kernel.shmmax?)",
-        (Kind::SystemV, Some(libc::ENOSPC)) => " (kernel.shmall or kernel.shmmni?)",
-        (Kind::SystemV, Some(libc::EPERM)) => " (neither CAP_IPC_LOCK nor in vm.hugetlb_shm_group)",
-        _ => "",
-    };
-    format!("a segment of {size} on {pages}: {error}{why}")
 }
 
 /// The NUMA nodes that have memory, as a mask.

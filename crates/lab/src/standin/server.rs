@@ -43,7 +43,7 @@ fn start(settings: &Settings) -> Result<(UnixListener, Memory), String> {
     session::die_with_parent().map_err(|error| error.to_string())?;
     first_to_go();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = Memory::create(settings, threads)?;
+    let memory = Memory::create(settings, threads).map_err(|why| why.to_string())?;
     let name = format!("hugewise-standin-{}", std::process::id());
     let listener = SocketAddr::from_abstract_name(&name)
         .and_then(|address| UnixListener::bind_addr(&address))

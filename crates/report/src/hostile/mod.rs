@@ -12,7 +12,7 @@ use hugewise_incident::{Metric, Moment, Series};
 use hugewise_lab::guard::Skip;
 use hugewise_lab::require;
 use hugewise_model::escape::{comment, csv, diff as heading, jinja, nagios, plain, shell};
-use hugewise_model::{Engine, Observed, Unread};
+use hugewise_model::{Engine, Observed, Reason, Unread};
 use proptest::prelude::*;
 
 use crate::openmetrics::{CollectorRun, CpuSeconds, Format, Metered};
@@ -50,7 +50,7 @@ fn tainted(text: &str, other: &str) -> Sample {
         finding.fix =
             vec![format!("# of {}", plain::clean(text)), format!("systemctl restart {}", shell::operand(text))];
     }
-    sample.unread = vec![Unread { what: format!("/proc/1/root/{text}"), why: format!("malformed: {other}") }];
+    sample.unread = vec![Unread { what: format!("/proc/1/root/{text}"), why: Reason::Malformed(other.to_string()) }];
     sample
 }
 

@@ -86,7 +86,7 @@ pub(super) fn chain(chain: &Chain) -> Markup {
 
 /// What was not read, and who would see more.
 pub(super) fn unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
-    let denied = denied || unread.iter().any(|fact| fact.why.starts_with("denied"));
+    let denied = denied || unread.iter().any(|fact| fact.why.is_denied());
     html! {
         @if unread.is_empty() {
             p.faint { "Everything was read." (closing::as_whom(host, denied)) }

@@ -7,9 +7,9 @@ use maud::{Markup, html};
 use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
 use super::{Extra, page_with};
 use crate::Verified;
-use crate::text::verify;
 use crate::view::apart;
 use crate::view::standing::role;
+use crate::view::verify;
 
 pub(crate) fn page(verified: &Verified<'_>) -> String {
     let title = format!("hugewise verify: {}", name(verified.host));
@@ -50,10 +50,7 @@ pub(crate) fn page(verified: &Verified<'_>) -> String {
                 h2 { "Where they disagree" }
                 ul {
                     @for one in verified.disagreements {
-                        li {
-                            (clean(&one.instance)) ": its mappings say " (one.mapped.as_str()) ", " (clean(&one.log)) " says "
-                            (one.says) "; the log may tell of another start."
-                        }
+                        li { (clean(&verify::disagreement(one))) "." }
                     }
                 }
             }

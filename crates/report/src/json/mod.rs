@@ -104,7 +104,7 @@ impl Reasons {
 
 impl From<&Unread> for UnreadFact {
     fn from(unread: &Unread) -> Self {
-        Self { what: unread.what.clone(), why: unread.why.clone() }
+        Self { what: unread.what.clone(), why: unread.why.to_string() }
     }
 }
 

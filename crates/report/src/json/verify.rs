@@ -117,7 +117,7 @@ impl From<&LogReport> for Log {
         let started = log.started_at.as_deref().map(started::rfc3339);
         let started_at = match &started {
             None => reasons.derive("started_at", None, not_told),
-            Some(Err(why)) => reasons.derive("started_at", None, why),
+            Some(Err(why)) => reasons.derive("started_at", None, &why.to_string()),
             Some(Ok(time)) => Some(time.clone()),
         };
         Self {

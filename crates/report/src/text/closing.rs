@@ -40,7 +40,7 @@ pub(super) fn end(
         }
         last = Spans::new().add(Role::Quiet, "Not read: ").add(Role::Text, &listed(&grouped(unread)));
     }
-    let denied = denied || unread.iter().any(|fact| fact.why.starts_with("denied"));
+    let denied = denied || unread.iter().any(|fact| fact.why.is_denied());
     screen.flow(2, &last.add(Role::Strong, as_whom(host, denied)))
 }
 

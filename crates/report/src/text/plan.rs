@@ -65,7 +65,11 @@ fn not_here(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
 fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
     let name = if plan.host.name.is_empty() { "a host without a name" } else { &plan.host.name };
     let steps = &plan.steps;
-    let mut text = if steps.is_empty() { "  nothing to change".to_owned() } else { format!("  {}", steps_of(steps)) };
+    let mut text = match (steps.is_empty(), &plan.refusal) {
+        (true, Some(_)) => "  nothing that can be changed: the pools are refused".to_owned(),
+        (true, None) => "  nothing to change".to_owned(),
+        (false, _) => format!("  {}", steps_of(steps)),
+    };
     if !plan.instructions.is_empty() {
         text += &format!("; {} left to people", counted(plan.instructions.len(), "thing is", "things are"));
     }
@@ -209,12 +213,13 @@ fn memory(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
 fn last(planned: &Planned<'_>) -> String {
     let Planned { plan, kept, host, .. } = planned;
     match (plan.steps.is_empty(), kept, &plan.refusal) {
-        (true, None, _) => String::new(),
+        (true, None, Some(_)) => "hugewise plan --force plans the pools all the same.".into(),
+        (true, None, None) => String::new(),
         (true, Some(path), _) => format!("{path} has it."),
         _ if planned.asking => String::new(),
         (_, Some(path), _) if host.confined.is_some() => format!("{path} has it, for the host itself."),
         (_, None, _) if host.confined.is_some() => String::new(),
-        (_, _, Some(_)) => "hugewise apply refuses this plan; --force overrules.".into(),
+        (_, _, Some(_)) => "hugewise apply refuses this plan, which leaves the pools out; --force overrules.".into(),
         (_, Some(path), _) => {
             format!("{path} has it: hugewise apply {path} carries it out, hugewise undo takes it back.")
         }

@@ -477,6 +477,7 @@ mod tests {
             nodes: Vec::new(),
             needed: PageCount(0),
             not_now: None,
+            crowds: false,
         };
         samples::prod().sized(None, |report| {
             for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {

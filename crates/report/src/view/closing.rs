@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
-use hugewise_model::{Host, InstanceId, Level, Observed, Unread};
+use hugewise_model::{Host, InstanceId, Level, Observed, Reason, Unread};
 
 use super::counted;
 use crate::Checked;
@@ -61,9 +61,9 @@ pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
 
 /// The same file of many processes is one entry.
 pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
-    let mut groups: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, &Reason), Vec<&str>> = BTreeMap::new();
     for fact in unread {
-        let kind = if fact.why.starts_with("malformed") { fact.what.clone() } else { pattern(&fact.what) };
+        let kind = if matches!(fact.why, Reason::Malformed(_)) { fact.what.clone() } else { pattern(&fact.what) };
         groups.entry((kind, &fact.why)).or_default().push(&fact.what);
     }
     groups

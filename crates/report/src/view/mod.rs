@@ -11,6 +11,7 @@ pub(crate) mod host;
 pub(crate) mod instances;
 pub(crate) mod nothing;
 pub(crate) mod standing;
+pub(crate) mod verify;
 
 /// A fact for a table: its value, `-` where there is none, `?` where it could not be read.
 pub(crate) fn shown<T: std::fmt::Display>(fact: &Observed<T>) -> String {

@@ -66,6 +66,15 @@ impl IntoResponse for Refusal {
 
 type Answer = Result<Response, Refusal>;
 
+/// Why there is no reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoReading {
+    #[error("reading the host went wrong")]
+    Wrong,
+    #[error("reading the host takes too long")]
+    Late,
+}
+
 impl App {
     pub(super) fn new(
         collector: Collector,
@@ -107,7 +116,7 @@ impl App {
     }
 
     /// A reading no older than that. However many ask, one thread reads.
-    pub(super) async fn reading(&self, age: Duration) -> Result<Arc<Reading>, String> {
+    pub(super) async fn reading(&self, age: Duration) -> Result<Arc<Reading>, NoReading> {
         let asked = Instant::now();
         let fresh = || self.collector.fresh(asked, age);
         let read = async {
@@ -120,13 +129,13 @@ impl App {
             }
             let collector = Arc::clone(&self.collector);
             let reading = tokio::task::spawn_blocking(move || collector.since(asked, age)).await;
-            reading.map_err(|_| "reading the host went wrong".to_owned())
+            reading.map_err(|_| NoReading::Wrong)
         };
-        timeout(READING, read).await.unwrap_or_else(|_| Err("reading the host takes too long".into()))
+        timeout(READING, read).await.unwrap_or(Err(NoReading::Late))
     }
 
     async fn fresh(&self) -> Result<Arc<Reading>, Refusal> {
-        self.reading(FRESH).await.map_err(|what| Refusal(StatusCode::SERVICE_UNAVAILABLE, what))
+        self.reading(FRESH).await.map_err(|why| Refusal(StatusCode::SERVICE_UNAVAILABLE, why.to_string()))
     }
 }
 
@@ -171,7 +180,7 @@ async fn check(State(app): State<Arc<App>>) -> Answer {
 async fn size(State(app): State<Arc<App>>, asked: Result<Query<Vec<(String, String)>>, QueryRejection>) -> Answer {
     let bad = |what: String| Refusal(StatusCode::BAD_REQUEST, what);
     let Query(asked) = asked.map_err(|error| bad(error.body_text()))?;
-    let request = query::size(&asked).map_err(bad)?;
+    let request = query::size(&asked).map_err(|why| bad(why.to_string()))?;
     let reading = app.fresh().await?;
     // It is never closed.
     let _turn = app.sizing.acquire().await;

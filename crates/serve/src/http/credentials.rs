@@ -29,6 +29,11 @@ pub(super) enum Verdict {
     Busy,
 }
 
+/// The kernel has no key to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel gives no random numbers")]
+pub struct NoRandom;
+
 /// Who may come in.
 ///
 /// A hash is made to be slow: passwords are checked one at a time, beside everything else, and all who come with one take
@@ -57,13 +62,13 @@ struct Line {
 
 impl Credentials {
     /// None where there are no users.
-    pub(super) fn new(users: BTreeMap<String, String>) -> Result<Option<Self>, String> {
+    pub(super) fn new(users: BTreeMap<String, String>) -> Result<Option<Self>, NoRandom> {
         if users.is_empty() {
             return Ok(None);
         }
         let mut key = [0; 32];
         let filled = ring::default_provider().secure_random.fill(&mut key);
-        filled.map_err(|_| "the kernel gives no random numbers".to_owned())?;
+        filled.map_err(|_| NoRandom)?;
         let (checked, lines) = (Mutex::default(), Mutex::default());
         Ok(Some(Self { users, key, checked, lines, turn: Semaphore::new(1) }))
     }

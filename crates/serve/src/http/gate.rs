@@ -1,11 +1,12 @@
 //! Who may come in: TLS and credentials as the web configuration has them, renewed while the server runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use hugewise_host::Source;
 use hugewise_host::source::Live;
-use hugewise_host::{Source, trust};
+use hugewise_host::trust::{self, Distrust};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -13,8 +14,49 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{NamedGroup, RootCertStore, ServerConfig, SupportedCipherSuite, version};
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, NoRandom};
 use crate::web_config::{Clients, Tls, WebConfig};
+
+/// Why nothing can be served as a web configuration says.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongConfig {
+    /// A file that it names, or it itself, and what is wrong with it.
+    #[error("{path}: {why}")]
+    File {
+        /// The file, or what in the configuration is meant.
+        path: String,
+        /// What is wrong.
+        #[source]
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Others could have written it, or can read its secrets.
+    #[error(transparent)]
+    Distrusted(#[from] Distrust),
+    /// None of the suites or curves that it names can be had.
+    #[error("{setting}: none of these is to be had here; there are {offered}")]
+    NotOffered {
+        /// The setting.
+        setting: &'static str,
+        /// What could be named.
+        offered: String,
+    },
+    /// The library of TLS refuses.
+    #[error("{0}")]
+    Tls(String),
+    /// The kernel has no key to give.
+    #[error(transparent)]
+    NoRandom(#[from] NoRandom),
+}
+
+impl WrongConfig {
+    fn file(path: &Path, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::File { path: path.display().to_string(), why: why.into() }
+    }
+
+    fn word(word: &str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::File { path: word.to_owned(), why: why.into() }
+    }
+}
 
 /// What a web configuration comes to.
 pub(super) struct Gate {
@@ -33,16 +75,16 @@ pub(super) struct Gate {
 impl Gate {
     /// Reads the web configuration and the files that it names; without one, everybody may come in. Keys and passwords that
     /// others can read are none, and neither is what others could have written.
-    pub(super) fn open(path: Option<&Path>) -> Result<Self, String> {
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, WrongConfig> {
         let mut files = Vec::new();
         let config = match path {
             None => WebConfig::default(),
             Some(path) => {
-                let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                let text = String::from_utf8(read(&path, &mut files)?)
-                    .map_err(|_| format!("{}: not UTF-8", path.display()))?;
+                let path = std::path::absolute(path).map_err(|error| WrongConfig::file(path, error))?;
+                let text =
+                    String::from_utf8(read(&path, &mut files)?).map_err(|_| WrongConfig::file(&path, "not UTF-8"))?;
                 let folder = path.parent().unwrap_or(Path::new("/"));
-                let config = WebConfig::parse(&text, folder).map_err(|error| format!("{}: {error}", path.display()))?;
+                let config = WebConfig::parse(&text, folder).map_err(|error| WrongConfig::file(&path, error))?;
                 if !config.users.is_empty() {
                     trust::secret(&path)?;
                 }
@@ -52,8 +94,8 @@ impl Gate {
         let tls = config.tls.as_ref().map(|tls| acceptor(tls, &mut files)).transpose()?;
         let mut headers = HeaderMap::new();
         for (name, value) in &config.headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
-            headers.insert(name, HeaderValue::from_str(value).map_err(|error| format!("{value}: {error}"))?);
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| WrongConfig::word(name, error))?;
+            headers.insert(name, HeaderValue::from_str(value).map_err(|error| WrongConfig::word(value, error))?);
         }
         let certificates = config.tls.is_some_and(|tls| tls.clients == Clients::Required);
         let credentials = Credentials::new(config.users)?;
@@ -88,26 +130,26 @@ impl Gates {
 }
 
 /// What others could have put there would let them in.
-fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, String> {
+fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, WrongConfig> {
     trust::ours(path)?;
-    let name = path.to_str().ok_or_else(|| format!("{}: not UTF-8, which is not read", path.display()))?;
+    let name = path.to_str().ok_or_else(|| WrongConfig::file(path, "not UTF-8, which is not read"))?;
     let fact = Live::new().read(name);
     let why = fact.reason();
-    let bytes = fact.into_known().ok_or_else(|| format!("{name}: {}", why.unwrap_or_default()))?;
+    let bytes = fact.into_known().ok_or_else(|| WrongConfig::file(path, why.unwrap_or_default()))?;
     files.push(bytes.clone());
     Ok(bytes)
 }
 
-fn certificates(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<CertificateDer<'static>>, String> {
+fn certificates(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<CertificateDer<'static>>, WrongConfig> {
     let bytes = read(path, files)?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let found = read.map_err(|error| format!("{}: {error}", path.display()))?;
-    if found.is_empty() { Err(format!("{}: no certificate in there", path.display())) } else { Ok(found) }
+    let found = read.map_err(|error| WrongConfig::file(path, error))?;
+    if found.is_empty() { Err(WrongConfig::file(path, "no certificate in there")) } else { Ok(found) }
 }
 
 /// What is offered of the library's suites and curves. A name that it does not have is one more that nobody can use;
 /// where none of them is left, it is refused.
-fn provider(tls: &Tls) -> Result<CryptoProvider, String> {
+fn provider(tls: &Tls) -> Result<CryptoProvider, WrongConfig> {
     let mut provider = ring::default_provider();
     let all = |names: &[&str]| names.join(", ");
     if !tls.suites.is_empty() {
@@ -122,7 +164,7 @@ fn provider(tls: &Tls) -> Result<CryptoProvider, String> {
         provider.cipher_suites.retain(|suite| suite.tls13().is_some() || offered(suite));
         if !tls.only_13 && !provider.cipher_suites.iter().any(|suite| suite.tls13().is_none()) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            return Err(format!("cipher_suites: none of these is to be had here; there are {}", all(&names)));
+            return Err(WrongConfig::NotOffered { setting: "cipher_suites", offered: all(&names) });
         }
     }
     if !tls.curves.is_empty() {
@@ -136,18 +178,17 @@ fn provider(tls: &Tls) -> Result<CryptoProvider, String> {
         provider.kx_groups.retain(|group| offered(group.name()));
         if provider.kx_groups.is_empty() {
             let names = CURVES.map(|(name, _)| name);
-            return Err(format!("curve_preferences: none of these is to be had here; there are {}", all(&names)));
+            return Err(WrongConfig::NotOffered { setting: "curve_preferences", offered: all(&names) });
         }
     }
     Ok(provider)
 }
 
-fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, String> {
-    let of = |path: &PathBuf, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, WrongConfig> {
     let chain = certificates(&tls.certificate, files)?;
     trust::secret(&tls.key)?;
     let key = read(&tls.key, files)?;
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| of(&tls.key, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| WrongConfig::file(&tls.key, error))?;
     let provider = Arc::new(provider(tls)?);
     let versions = match (tls.only_12, tls.only_13) {
         (true, _) => &[&version::TLS12][..],
@@ -156,20 +197,21 @@ fn acceptor(tls: &Tls, files: &mut Vec<Vec<u8>>) -> Result<TlsAcceptor, String> 
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| WrongConfig::Tls(error.to_string()))?;
     let builder = match &tls.client_authority {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
             for certificate in certificates(path, files)? {
-                roots.add(certificate).map_err(|error| of(path, &error))?;
+                roots.add(certificate).map_err(|error| WrongConfig::file(path, error))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier = if tls.clients == Clients::Required { verifier } else { verifier.allow_unauthenticated() };
-            builder.with_client_cert_verifier(verifier.build().map_err(|error| of(path, &error))?)
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| WrongConfig::file(path, error))?)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| of(&tls.certificate, &error))?;
+    let mut config =
+        builder.with_single_cert(chain, key).map_err(|error| WrongConfig::file(&tls.certificate, error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

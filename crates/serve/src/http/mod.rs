@@ -39,6 +39,7 @@ use crate::Collector;
 use crate::history::Span;
 use app::{App, Asked};
 use crowd::{Crowd, Guest};
+pub use gate::WrongConfig;
 use gate::{Gate, Gates};
 use peer::{Peer, Sockets};
 use steady::Steady;
@@ -97,7 +98,7 @@ pub enum Error {
     /// The address cannot be listened at.
     Bind(SocketAddr, std::io::Error),
     /// The web configuration, or a file that it names.
-    Config(String),
+    Config(WrongConfig),
     /// The runtime or a signal's handler is not to be had.
     System(std::io::Error),
 }
@@ -111,7 +112,7 @@ impl fmt::Display for Error {
                  basic_auth_users (or client certificates), listen at 127.0.0.1, or say --insecure-bind"
             ),
             Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            Self::Config(what) => f.write_str(what),
+            Self::Config(why) => why.fmt(f),
             Self::System(error) => write!(f, "cannot serve: {error}"),
         }
     }
@@ -300,7 +301,7 @@ async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl 
         sleep(every).await;
         let from = path.clone();
         let Ok(opened) = tokio::task::spawn_blocking(move || Gate::open(Some(&from))).await else { continue };
-        let opened = opened.and_then(|gate| match protected(&options, &gate) {
+        let opened = opened.map_err(|why| why.to_string()).and_then(|gate| match protected(&options, &gate) {
             Ok(()) => Ok(gate),
             Err(error) => Err(error.to_string()),
         });

@@ -72,8 +72,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header(accept in "[ -~]{0,80}") {
-            let _ = of(&accept);
+        fn who_does_not_name_openmetrics_does_not_get_it(accept in "([ -~]{0,20}|text/plain|application/|;q=|,){0,8}") {
+            prop_assert_eq!(of(&accept), Format::Prometheus);
         }
     }
 }

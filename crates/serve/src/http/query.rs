@@ -2,18 +2,31 @@
 
 use axum::http::StatusCode;
 use hugewise_advice::sizing::{PageSizeChoice, Request, SizeError};
-use hugewise_model::{Bytes, PageSize};
+use hugewise_model::{Bytes, NoSize, PageSize};
+
+/// Why a question is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Misasked {
+    #[error("{0} is there twice")]
+    Twice(String),
+    #[error("{name}: {value:?} is not {expected}")]
+    Value { name: String, value: String, expected: &'static str },
+    #[error("{name}: {why}")]
+    Size { name: String, why: NoSize },
+    #[error("{0:?} is not asked for here: sessions, page_size, headroom, memory are")]
+    Unknown(String),
+}
 
 /// The question as its parameters have it: `sessions`, `page_size`, `headroom`, `memory`, as `hugewise size` takes them.
-pub(super) fn size(asked: &[(String, String)]) -> Result<Request, String> {
+pub(super) fn size(asked: &[(String, String)]) -> Result<Request, Misasked> {
     let mut request = Request::default();
     let mut seen: Vec<&str> = Vec::new();
     for (name, value) in asked {
         if seen.contains(&name.as_str()) {
-            return Err(format!("{name} is there twice"));
+            return Err(Misasked::Twice(name.clone()));
         }
         seen.push(name);
-        let wrong = |expected: &str| format!("{name}: {value:?} is not {expected}");
+        let wrong = |expected| Misasked::Value { name: name.clone(), value: value.clone(), expected };
         match name.as_str() {
             "sessions" => {
                 let sessions = value.parse().ok().filter(|sessions| *sessions > 0);
@@ -23,14 +36,17 @@ pub(super) fn size(asked: &[(String, String)]) -> Result<Request, String> {
                 let percent = value.parse().ok().filter(|percent| *percent <= 100);
                 request.headroom_percent = percent.ok_or_else(|| wrong("a whole number of percent from 0 to 100"))?;
             }
-            "memory" => request.memory = Some(Bytes::parse(value).map_err(|error| format!("{name}: {error}"))?),
+            "memory" => {
+                let size = Bytes::parse(value).map_err(|why| Misasked::Size { name: name.clone(), why })?;
+                request.memory = Some(size);
+            }
             "page_size" if value == "auto" => {}
             "page_size" => {
                 let page = Bytes::parse(value).ok().and_then(|bytes| PageSize::new(bytes.get()));
                 let page = page.ok_or_else(|| wrong("auto or a page size such as 2M or 1G"))?;
                 request.page_size = PageSizeChoice::Size(page);
             }
-            other => return Err(format!("{other:?} is not asked for here: sessions, page_size, headroom, memory are")),
+            other => return Err(Misasked::Unknown(other.to_owned())),
         }
     }
     Ok(request)
@@ -62,7 +78,7 @@ mod tests {
         assert!(error.to_string().contains("--engine") && !explain(&error).contains("--"), "{}", explain(&error));
     }
 
-    fn ask(asked: &[(&str, &str)]) -> Result<Request, String> {
+    fn ask(asked: &[(&str, &str)]) -> Result<Request, Misasked> {
         size(&asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>())
     }
 
@@ -92,8 +108,8 @@ mod tests {
             ("page_size", "1K"),
             ("root", "/etc/passwd"),
         ] {
-            assert!(ask(&[(name, value)]).unwrap_err().contains(name), "{name}={value}");
+            assert!(ask(&[(name, value)]).unwrap_err().to_string().contains(name), "{name}={value}");
         }
-        assert!(ask(&[("sessions", "1"), ("sessions", "1")]).unwrap_err().contains("twice"));
+        assert!(ask(&[("sessions", "1"), ("sessions", "1")]).unwrap_err().to_string().contains("twice"));
     }
 }

@@ -171,3 +171,32 @@ fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
         format!("the pool of 2 MiB pages also holds pages of others: {pages} for postgresql 15/main, which runs on it");
     assert!(plan.warnings.contains(&line), "{}", shown(&plan));
 }
+
+/// A file of somebody else's that says another number would be found after each plan that overrides it.
+#[test]
+fn what_a_plan_overrides_is_said_in_it_and_found_no_more() {
+    for (fixture, shrink, site) in [
+        ("idle-pool-mariadb", true, "/etc/sysctl.d/50-site.conf"),
+        ("idle-pool-mariadb", true, "/etc/tmpfiles.d/site.conf"),
+        ("no-pool-postgresql", false, "/etc/sysctl.d/50-site.conf"),
+    ] {
+        let base = source(fixture);
+        let mut world = World::new(&*base);
+        let pages = world.look().host.pool(PageSize::MIB_2).and_then(|pool| pool.total.get()).unwrap();
+        let line = match site.contains("tmpfiles") {
+            true => format!("w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - {}\n", pages.get()),
+            false => format!("vm.nr_hugepages = {}\n", pages.get()),
+        };
+        world.put(site, line);
+        let before = world.look().codes(Level::Info);
+        let options = Options { shrink, ..Options::default() };
+        let (plan, after) = super::world::holds(site, &world, &options, &defaults().1);
+        let boot = plan.steps.iter().find(|step| step.id == "pools-boot");
+        let boot = boot.unwrap_or_else(|| panic!("{site}: nothing to override:\n{}", shown(&plan)));
+        let overrides = format!("it overrides {site}:1 ({})", pages.get());
+        assert!(boot.why.ends_with(&overrides), "{overrides}: {}", boot.why);
+        let new: Vec<String> = after.look().codes(Level::Info).into_iter().filter(|it| !before.contains(it)).collect();
+        let of_pools: Vec<&String> = new.iter().filter(|it| it.starts_with("HW60")).collect();
+        assert!(of_pools.is_empty(), "{site}: {of_pools:?}\n{}", shown(&plan));
+    }
+}

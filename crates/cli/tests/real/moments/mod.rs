@@ -5,6 +5,8 @@
 //! servers' mappings are looked at, each server is really stopped and started, and the boot is played: pools at nothing,
 //! systemd's own sysctl and tmpfiles over the files, all servers in each order, of which the worst counts. Each set-up
 //! prints a line, foretold beside seen.
+//!
+//! Other set-ups are followed: what hugewise plans is done, and everything has to be well then.
 
 mod advice;
 mod forecast;
@@ -18,6 +20,7 @@ mod boot_files;
 mod limits;
 mod machine;
 mod pools;
+mod remedied;
 mod settings;
 mod several;
 mod sizes;

@@ -1,11 +1,13 @@
 //! Plays set-ups one after the other, and compares what was foretold with what happened.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use hugewise_lab::guard::{PoolGuard, Skip};
+use serde_json::Value;
 
 use super::advice;
 use super::forecast::{Forecast, Moment};
@@ -28,6 +30,9 @@ struct Tally {
     wrong: Vec<String>,
 }
 
+/// What a person does on a host, told what the plan says.
+type ByHand<'a> = &'a dyn Fn(&Stage<'_>, &str);
+
 /// A set-up: `arrange` brings it about on a host that has just booted.
 pub(super) struct SetUp<'a> {
     name: &'a str,
@@ -35,11 +40,35 @@ pub(super) struct SetUp<'a> {
     arrange: &'a dyn Fn(&Stage<'_>),
     left_out: Vec<(Moment, &'a str)>,
     indifferent: Vec<usize>,
+    options: &'a [&'a str],
+    by_hand: Option<ByHand<'a>>,
+    leaves: Option<&'a str>,
 }
 
 impl<'a> SetUp<'a> {
     pub(super) fn new(name: &'a str, servers: &'a [&'a dyn Kind], arrange: &'a dyn Fn(&Stage<'_>)) -> Self {
-        Self { name, servers, arrange, left_out: Vec::new(), indifferent: Vec::new() }
+        Self {
+            name,
+            servers,
+            arrange,
+            left_out: Vec::new(),
+            indifferent: Vec::new(),
+            options: &[],
+            by_hand: None,
+            leaves: None,
+        }
+    }
+
+    /// Options of plan and apply, where it is followed.
+    pub(super) fn with(mut self, options: &'a [&'a str]) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What the plan leaves to a person, done after apply; it is told what the plan says.
+    pub(super) fn by_hand(mut self, does: ByHand<'a>) -> Self {
+        self.by_hand = Some(does);
+        self
     }
 
     /// Does not play that moment, for a reason.
@@ -53,6 +82,13 @@ impl<'a> SetUp<'a> {
     /// counted says as much.
     pub(super) fn indifferent(mut self, at: usize) -> Self {
         self.indifferent.push(at);
+        self
+    }
+
+    /// This is found afterwards and was not before, for a reason.
+    pub(super) fn leaves(mut self, finding: &'a str, reason: &'a str) -> Self {
+        assert!(!reason.is_empty());
+        self.leaves = Some(finding);
         self
     }
 
@@ -137,7 +173,8 @@ impl Scene {
         self.tell(set_up, &forecasts, lines, wrong, begun);
     }
 
-    /// Does what hugewise plans, and sees that no server is worse off: now, after all were restarted, after a boot.
+    /// Does what hugewise plans, and sees that no server is worse off at once, that all are well and nothing is found any
+    /// more after they were restarted and after a boot, and that undo leaves every file as it was.
     pub(super) fn follow(&self, set_up: &SetUp<'_>) {
         self.follow_and(set_up, &|| None);
     }
@@ -149,14 +186,14 @@ impl Scene {
         (set_up.arrange)(&stage);
         let servers = stage.running();
         let before: Vec<State> = servers.iter().map(|at| stage.look(*at).0).collect();
+        let (files, pool) = (stage.files(), stage.lasting_pages());
+        let mut known = found(&harness::check());
+        known.extend(set_up.leaves.map(str::to_owned));
         let mut wrong = Vec::new();
-        let planned = Command::new(harness::HUGEWISE).arg("plan").output().unwrap();
-        let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
-        let applied = Command::new(harness::HUGEWISE).args(["apply", "--yes"]).stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&applied.stdout).into_owned();
-        if !applied.status.success() {
-            let errors = String::from_utf8_lossy(&applied.stderr);
-            wrong.push(format!("apply ended with {}: {}", applied.status, errors.trim()));
+        let planned = hugewise(&[&["plan"], set_up.options].concat()).1;
+        let (code, said) = hugewise(&[&["apply", "--yes"], set_up.options].concat());
+        if code != Some(0) {
+            wrong.push(format!("apply ended with {code:?}"));
         }
         for (&at, before) in servers.iter().zip(before) {
             let (state, evidence) = stage.look(at);
@@ -165,6 +202,9 @@ impl Scene {
             }
         }
         wrong.extend(works().map(|went| format!("as it runs: {went}")));
+        if let Some(does) = set_up.by_hand {
+            does(&stage, &planned);
+        }
         let refused = stage.restart_all(&servers);
         let mut told = Vec::new();
         for &at in &servers {
@@ -173,8 +213,23 @@ impl Scene {
         }
         if refused.is_empty() {
             wrong.extend(works().map(|went| format!("after a restart: {went}")));
+            wrong.extend(not_clean(&known).map(|what| format!("after a restart: {what}")));
         }
         told.extend(stage.reboot(&servers).into_iter().map(|(at, state, why)| (Moment::Reboot, at, (state, why))));
+        wrong.extend(not_clean(&known).map(|what| format!("after a boot: {what}")));
+        if !said.contains("Nothing to do") {
+            let (code, undone) = hugewise(&["undo"]);
+            if code != Some(0) {
+                wrong.push(format!("undo ended with {code:?}: {undone}"));
+            }
+        }
+        stage.stop_all();
+        if set_up.by_hand.is_none() {
+            wrong.extend(files.differences(&stage.files()).into_iter().map(|it| format!("after undo: {it}")));
+        }
+        if stage.lasting_pages() != pool {
+            wrong.push(format!("after undo the pool has {} pages, had {pool}", stage.lasting_pages()));
+        }
         drop(stage);
         for (moment, at, (state, evidence)) in told {
             if state != State::All {
@@ -252,6 +307,36 @@ impl Scene {
         let _ = writeln!(std::io::stderr(), "{verdict}");
         assert!(wrong.is_empty(), "{verdict}\n{}", wrong.join("\n"));
     }
+}
+
+/// Exit code and all that it says.
+fn hugewise(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(harness::HUGEWISE).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Findings as code and engine: a server's name may bear its pid.
+fn found(check: &Check) -> BTreeSet<String> {
+    let findings = check.json["findings"].as_array().expect("findings").iter();
+    let of =
+        |finding: &Value| finding["instance"].as_str().and_then(|it| it.split(' ').next()).unwrap_or("host").to_owned();
+    findings.map(|finding| format!("{} of {}", harness::text(&finding["code"]), of(finding))).collect()
+}
+
+/// What check still finds after all that was planned is done, or finds now and did not before, and what verify says.
+fn not_clean(known: &BTreeSet<String>) -> impl Iterator<Item = String> {
+    let checked = harness::check();
+    let mut wrong: Vec<String> =
+        found(&checked).difference(known).map(|new| format!("check has a new {new}")).collect();
+    if checked.code != 0 {
+        wrong.push(format!("check ends with {}: {:?}", checked.code, found(&checked)));
+    }
+    let (code, said) = hugewise(&["verify"]);
+    if code != Some(0) {
+        wrong.push(format!("verify ends with {code:?}: {said}"));
+    }
+    wrong.into_iter()
 }
 
 fn forecasts(check: &Check, stage: &Stage<'_>, set_up: &SetUp<'_>) -> Vec<Forecast> {

@@ -12,6 +12,7 @@ use hugewise_model::{PageCount, PageSize};
 use super::kinds::{Kind, Live};
 use super::mappings::State;
 use crate::harness;
+use crate::namespace::State as Files;
 
 const POOLS: &str = "/sys/kernel/mm/hugepages";
 /// Folders in which a plan may have made files.
@@ -78,6 +79,24 @@ impl<'a> Stage<'a> {
     /// A number of the pool of 2 MiB pages.
     pub(super) fn number(&self, name: &str) -> u64 {
         fs::read_to_string(format!("{POOLS}/hugepages-2048kB/{name}")).unwrap().trim().parse().unwrap()
+    }
+
+    /// Pages of that pool that stay when those who hold them end.
+    pub(super) fn lasting_pages(&self) -> u64 {
+        self.number("nr_hugepages") - self.number("surplus_hugepages")
+    }
+
+    /// Every file that a plan may write: the host's, and those that servers keep their settings in.
+    pub(super) fn files(&self) -> Files {
+        let own: Vec<PathBuf> = self.servers.iter().flat_map(|server| server.own_files()).collect();
+        let host = [Path::new("/etc"), Path::new("/boot")];
+        Files::of(&host.into_iter().chain(own.iter().map(PathBuf::as_path)).collect::<Vec<_>>())
+    }
+
+    /// Ends all servers.
+    pub(super) fn stop_all(&self) {
+        self.live.borrow_mut().iter_mut().for_each(|live| *live = None);
+        harness::wait_for("their pages", || (self.number("surplus_hugepages") == 0).then_some(()));
     }
 
     /// Makes the pool of 2 MiB pages so large, as somebody does by hand.
@@ -221,14 +240,11 @@ impl<'a> Stage<'a> {
         self.live.borrow_mut().iter_mut().for_each(|live| *live = None);
         self.reset();
         // Mounting what /etc/fstab names is local-fs.target's: what it does not name is gone.
-        let fstab = fs::read_to_string(FSTAB).unwrap_or_default();
-        self.mounts.borrow_mut().retain(|folder| {
-            let stays = fstab.contains(&*folder.to_string_lossy());
-            if !stays {
-                harness::must(Command::new("umount").arg(folder));
-            }
-            stays
-        });
+        let mut mounts = self.mounts.borrow_mut();
+        mounts.iter().for_each(|folder| drop(harness::must(Command::new("umount").arg(folder))));
+        harness::must(Command::new("mount").args(["--all", "--types", "hugetlbfs"]));
+        mounts.retain(|folder| Command::new("mountpoint").arg("-q").arg(folder).status().unwrap().success());
+        drop(mounts);
         let mut sysctl = Command::new("/lib/systemd/systemd-sysctl");
         sysctl.args(SYSCTL_PREFIXES.map(|prefix| format!("--prefix={prefix}")));
         let mut tmpfiles = Command::new("/usr/bin/systemd-tmpfiles");

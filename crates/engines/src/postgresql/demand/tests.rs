@@ -1,3 +1,4 @@
+use super::super::conf;
 use super::*;
 use hugewise_model::configuration::Place;
 use proptest::prelude::*;
@@ -120,10 +121,13 @@ fn the_servers_own_page_count_can_be_one_too_many() {
 
 proptest! {
     #[test]
-    fn no_setting_brings_it_down(buffers: String, connections in any::<u64>(), locks in any::<u64>(), major in 0_u32..30) {
+    fn no_setting_makes_it_less_than_its_buffers(buffers in "[ -~]{0,6}|[0-9]{1,12} ?(|k|kB|MB|GB|TB)", connections in any::<u64>(), locks in any::<u64>(), major in 0_u32..30) {
         let (connections, locks) = (connections.to_string(), locks.to_string());
         let pairs = [("shared_buffers", &*buffers), ("max_connections", &connections), ("max_locks_per_transaction", &locks)];
-        let _ = size(&settings(&pairs), Some(&major.to_string()));
+        let bytes = conf::memory(&buffers, 8 << 10).unwrap_or(0);
+        if let Some((size, _)) = size(&settings(&pairs), Some(&major.to_string())) {
+            prop_assert!(size >= Bytes(bytes) && size > Bytes::ZERO, "{buffers:?} {connections} {locks}: {size}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::Observed;
+use hugewise_model::configuration::Place;
+use hugewise_model::{Observed, Reason};
 use regex_lite::{Regex, RegexBuilder};
 
 use super::{Section, Setting, expanded, option};
@@ -22,6 +23,27 @@ pub struct Here {
     unnamed: Option<&'static str>,
     /// /proc/cpuinfo.
     cpuinfo: Observed<String>,
+}
+
+/// Which condition cannot be decided, where it stands, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: whether {key} holds here is not known: {why}")]
+pub(super) struct Undecided {
+    at: Place,
+    key: String,
+    why: Why,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("it names a variable that is not known")]
+    Variable,
+    #[error("{pattern:?} is no pattern that hugewise understands ({error})")]
+    Pattern { pattern: String, error: String },
+    #[error("/proc/cpuinfo: {0}")]
+    Cpuinfo(Reason),
+    #[error("of the kernel {0} is not known")]
+    Unnamed(&'static str),
 }
 
 #[derive(Clone, Copy)]
@@ -67,7 +89,7 @@ impl Here {
     ///
     /// # Errors
     /// Which condition cannot be decided, where it stands, and why.
-    pub(super) fn is_of(&self, section: &Section, variables: &BTreeMap<String, String>) -> Result<bool, String> {
+    pub(super) fn is_of(&self, section: &Section, variables: &BTreeMap<String, String>) -> Result<bool, Undecided> {
         let mut undecided = None;
         for (key, what) in CONDITIONS {
             let Some(setting) = option(section, key) else { continue };
@@ -80,38 +102,36 @@ impl Here {
         }
         match undecided {
             None => Ok(true),
-            Some((setting, why)) => Err(format!(
-                "{}: whether {} holds here is not known: {why}",
-                place(&setting.file, setting.line),
-                setting.key
-            )),
+            Some((setting, why)) => {
+                Err(Undecided { at: place(&setting.file, setting.line), key: setting.key.clone(), why })
+            }
         }
     }
 
-    fn holds(&self, setting: &Setting, what: What, variables: &BTreeMap<String, String>) -> Result<bool, String> {
+    fn holds(&self, setting: &Setting, what: What, variables: &BTreeMap<String, String>) -> Result<bool, Why> {
         let pattern = expanded(&setting.value, variables);
         if pattern.contains("${") {
-            return Err("it names a variable that is not known".into());
+            return Err(Why::Variable);
         }
         let pattern = regex(&pattern)?;
         match what {
             What::Cpuinfo => match &self.cpuinfo {
                 Observed::Known(text) => Ok(pattern.is_match(text)),
-                other => Err(format!("/proc/cpuinfo: {}", other.reason().unwrap_or_default())),
+                other => Err(Why::Cpuinfo(other.why().unwrap_or(Reason::Absent))),
             },
             What::Uname => match (pattern.is_match(&self.uname), self.unnamed) {
                 (true, _) => Ok(true),
                 (false, None) => Ok(false),
-                (false, Some(missing)) => Err(format!("of the kernel {missing} is not known")),
+                (false, Some(missing)) => Err(Why::Unnamed(missing)),
             },
         }
     }
 }
 
 /// As Python's `re` reads it with MULTILINE. What only Python's has (a look ahead, a reference back) is an error.
-fn regex(pattern: &str) -> Result<Regex, String> {
+fn regex(pattern: &str) -> Result<Regex, Why> {
     let built = RegexBuilder::new(pattern).multi_line(true).size_limit(1 << 20).build();
-    built.map_err(|error| format!("{pattern:?} is no pattern that hugewise understands ({error})"))
+    built.map_err(|error| Why::Pattern { pattern: pattern.to_owned(), error: error.to_string() })
 }
 
 #[cfg(test)]
@@ -170,15 +190,15 @@ mod tests {
     fn what_cannot_be_decided_is_said() {
         let of = |here: &Here, conditions: &[(&str, &str)]| here.is_of(&section(conditions), &BTreeMap::new());
         let epyc = here("x86_64", Some(EPYC));
-        let look_ahead = of(&epyc, &[("cpuinfo_regex", "AMD(?= EPYC)")]).unwrap_err();
+        let look_ahead = of(&epyc, &[("cpuinfo_regex", "AMD(?= EPYC)")]).unwrap_err().to_string();
         assert!(look_ahead.starts_with("/f:3: whether cpuinfo_regex holds here is not known: "), "{look_ahead}");
-        assert!(of(&epyc, &[("cpuinfo_regex", "${gone}")]).unwrap_err().contains("variable"));
+        assert!(of(&epyc, &[("cpuinfo_regex", "${gone}")]).unwrap_err().to_string().contains("variable"));
         let blind = here("x86_64", None);
-        assert!(of(&blind, &[("cpuinfo_regex", "AMD")]).unwrap_err().contains("/proc/cpuinfo"));
+        assert!(of(&blind, &[("cpuinfo_regex", "AMD")]).unwrap_err().to_string().contains("/proc/cpuinfo"));
         assert_eq!(of(&blind, &[("uname_regex", "aarch64"), ("cpuinfo_regex", "AMD")]), Ok(false));
         let nameless =
             Here::read(&mut Door::new(&MapSource::new().file("/proc/sys/kernel/osrelease", "5.14.0.x86_64\n")));
         assert_eq!(of(&nameless, &[("uname_regex", "x86_64")]), Ok(true));
-        assert!(of(&nameless, &[("uname_regex", "aarch64")]).unwrap_err().contains("the host's name"));
+        assert!(of(&nameless, &[("uname_regex", "aarch64")]).unwrap_err().to_string().contains("the host's name"));
     }
 }

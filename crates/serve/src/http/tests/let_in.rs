@@ -144,7 +144,7 @@ fn refused(web_config: Option<PathBuf>) -> String {
     let (tell, _news) = mpsc::channel();
     let (_end, ended) = oneshot::channel();
     match run_until(&Options { web_config, ..options() }, WAITS, tell, ended) {
-        Err(Error::Config(said)) => said,
+        Err(Error::Config(why)) => why.to_string(),
         other => panic!("{other:?}"),
     }
 }

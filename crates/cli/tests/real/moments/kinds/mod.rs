@@ -1,7 +1,7 @@
 //! The servers: how each is set, started and looked at.
 
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,11 @@ pub(super) trait Kind {
 
     /// Writes its settings as they shall be from the next start on.
     fn configure(&self, settings: &str);
+
+    /// Files in which it keeps its settings itself.
+    fn own_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Starts it by the settings that stand there; what it said where it refused.
     fn launch(&self) -> Result<Live, String>;

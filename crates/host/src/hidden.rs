@@ -3,9 +3,9 @@
 
 use hugewise_model::Observed;
 
-use super::status;
 use crate::Source;
 use crate::kernel::mounts::Mount;
+use crate::process::status;
 
 /// What keeps the reader from seeing all, by the mount of /proc and the reader's own rights.
 pub(crate) fn by_mount(source: &dyn Source, mounts: &Observed<Vec<Mount>>) -> Option<String> {

@@ -1,0 +1,94 @@
+//! Mounts of a hugetlbfs that servers have their memory in, and that a boot may not make again.
+
+use hugewise_model::host::HugetlbfsMount;
+use hugewise_model::{Host, Instance, Observed};
+
+use crate::words::{boot_name, shell_word};
+
+/// The mount that a server has files in, and that no file has the boot make; none where all of them are made again.
+///
+/// # Errors
+/// What of the boot could not be read.
+pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a HugetlbfsMount>, String> {
+    let kept = match &host.configuration.hugetlbfs {
+        Observed::Known(kept) => Ok(kept.as_slice()),
+        other => Err(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
+    };
+    let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
+    let mut at_stake = mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.contains(&mount.path))).peekable();
+    if at_stake.peek().is_none() {
+        return Ok(None);
+    }
+    let Some(mappings) = host.process(instance.pid).and_then(|process| process.mappings.known()) else {
+        return Ok(None);
+    };
+    let has_files = |mount: &&HugetlbfsMount| mappings.iter().any(|mapping| is_below(&mapping.name, &mount.path));
+    match at_stake.find(has_files) {
+        Some(mount) => kept.map(|_| Some(mount)),
+        None => Ok(None),
+    }
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// What a person types to have the boot make a mount again.
+pub(crate) fn keep(mount: &HugetlbfsMount) -> Vec<String> {
+    vec![
+        "# the boot then mounts it as it is mounted now:".into(),
+        format!("printf '\\n%s\\n' {} >> /etc/fstab", shell_word(&line(mount))),
+    ]
+}
+
+/// Its line of /etc/fstab, with the options that it has now (Documentation/admin-guide/mm/hugetlbpage.rst).
+fn line(mount: &HugetlbfsMount) -> String {
+    const KEPT: [&str; 6] = ["uid", "gid", "mode", "size", "min_size", "nr_inodes"];
+    let mut options: Vec<String> =
+        mount.page_size.get().map(|page| format!("pagesize={}", boot_name(page))).into_iter().collect();
+    for option in mount.options.split(',') {
+        let name = option.split_once('=').map_or(option, |(name, _)| name);
+        let counts = KEPT.contains(&name) || matches!(option, "ro" | "nosuid" | "nodev" | "noexec");
+        if counts && !options.iter().any(|it| it == option) {
+            options.push(option.to_owned());
+        }
+    }
+    let options = if options.is_empty() { "defaults".to_owned() } else { options.join(",") };
+    format!("none {} hugetlbfs {options} 0 0", escaped(&mount.path))
+}
+
+/// A path as fstab(5) has it.
+fn escaped(path: &str) -> String {
+    let one = |c: char| match c {
+        ' ' | '\t' | '\n' | '\\' | '#' => format!("\\{:03o}", u32::from(c)),
+        other => other.to_string(),
+    };
+    path.chars().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::PageSize;
+
+    use super::*;
+
+    fn mount(path: &str, page_size: Observed<PageSize>, options: &str) -> HugetlbfsMount {
+        HugetlbfsMount { path: path.into(), page_size, options: options.into() }
+    }
+
+    #[test]
+    fn a_mounts_line_has_what_mount_was_told() {
+        let page = Observed::Known(PageSize::GIB_1);
+        let options = "rw,nosuid,relatime,rw,seclabel,gid=54321,mode=770,pagesize=1024M,size=4194304K";
+        assert_eq!(
+            line(&mount("/mnt/huge pages", page, options)),
+            "none /mnt/huge\\040pages hugetlbfs pagesize=1G,nosuid,gid=54321,mode=770,size=4194304K 0 0"
+        );
+        assert_eq!(line(&mount("/huge", Observed::Absent, "rw")), "none /huge hugetlbfs defaults 0 0");
+        let typed = keep(&mount("/h'; reboot #", Observed::Known(PageSize::MIB_2), "rw"));
+        assert_eq!(
+            typed[1],
+            "printf '\\n%s\\n' 'none /h'\\'';\\040reboot\\040\\043 hugetlbfs pagesize=2M 0 0' >> /etc/fstab"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+use hugewise_model::{Finding, Level, Remedy};
+
+use crate::words::{boot_name, percent};
+use crate::{Docs, Facts, Missing, Rule, boot};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW604"),
+    name: "boot-starves-host",
+    level: Level::Error,
+    docs: Docs {
+        what: "Pools that the next boot is asked for, of all page sizes together, beyond 80 % of memory and beyond what the \
+               host lives with now: a warning. An error from 90 % on, or where less than 256 MiB would be left: the host may \
+               not come up. What the kernel's command line reserves counts even where a file gives some of it back later.",
+        why: "Pages on the command line are taken before the first program starts. Where nothing is left the kernel panics, or \
+              the first services are killed; where it comes up, it gives fewer pages than the line says, and a server that \
+              insists on them does not start. Only a rescue system or the boot menu's editor gets such a host back.",
+        cost: "the host may not boot, or comes up with fewer pages than it is asked for",
+        fix: "Lower the number in the file that asks. grub.cfg is generated: change /etc/default/grub or its drop-in and make \
+              the menu anew, or use the distribution's tool.",
+        sources: &[
+            "Measured on Linux 6.1: 95 % of 2 GiB as hugepages= panics with 'System is deadlocked on memory', 85 % boots",
+            "Measured on Linux 6.1: hugepagesz=1G hugepages=4 on 4 GiB gives 1 page",
+            "Documentation/admin-guide/kernel-parameters.txt: hugepages=",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let Some(crowding) = boot::crowding(facts.host)? else { return Ok(Vec::new()) };
+    let part = percent(crowding.asked.part_of(crowding.memory).unwrap_or(1.0));
+    let (level, then) = if crowding.is_deadly {
+        (Level::Error, "the host may not come up")
+    } else {
+        (Level::Warn, "too little is left for everything else")
+    };
+    let asked = crowding.asked;
+    let summary = format!("the next boot is asked for {asked} of huge pages, {part} of memory: {then}");
+    let short = format!("the next boot is to take {part} of memory for huge pages");
+    let of_part = |part: &boot::Part| format!("{}: {} pages of {}", part.place, part.pages, part.page_size);
+    let mut evidence: Vec<String> = crowding.parts.iter().map(of_part).collect();
+    evidence.push(format!("/proc/meminfo MemTotal: {}", crowding.memory));
+    let remedies = crowding.parts.iter().map(|part| lower(facts, part)).collect();
+    Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
+}
+
+/// Fewer pages, where the place that asks is: a plan writes files, and nobody but a person changes words of the command line
+/// that are not hugewise's own.
+pub(super) fn lower(facts: &Facts<'_>, part: &boot::Part) -> Remedy {
+    if !part.early {
+        return Remedy::KeepAtBoot(part.page_size);
+    }
+    let (place, feeds) = (&part.place, boot::feeds(facts.host));
+    let what = format!("lower hugepages={} for {} pages in {}", part.pages.get(), part.page_size, feeds.file);
+    let words = format!("# on the kernel's command line ({place}): hugepagesz={}", boot_name(part.page_size));
+    let asked = format!("{words} hugepages={}, {} of memory", part.pages.get(), part.memory());
+    Remedy::by_commands(what, [asked].into_iter().chain(feeds.how))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(32_440),
+    silent: || case(20_000),
+    missing: || {
+        let mut case = case(32_440);
+        case.host.memory.total = hugewise_model::Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+fn case(pages: u64) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.pool(10, 10);
+    case.host.configuration.sysctl =
+        hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", &pages.to_string())]);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Bytes, Observed};
+
+    use super::*;
+    use crate::testing::{Case, quiet, sysctl};
+
+    fn line(words: &str) -> Case {
+        let mut case = quiet();
+        let Observed::Known(entry) = &mut case.host.configuration.boot else { panic!("no entry") };
+        entry.command_line = words.split(' ').map(str::to_owned).collect();
+        case
+    }
+
+    fn level(case: &Case) -> Option<Level> {
+        case.assess().findings.iter().find(|it| it.code == RULE.code).map(|it| it.level)
+    }
+
+    #[test]
+    fn pages_of_all_sizes_count_together() {
+        // Of 64 GiB: 31 GiB in small pages and 31 in large ones are 97 %, and neither alone is too much.
+        assert_eq!(level(&line("hugepagesz=2M hugepages=15872 hugepagesz=1G hugepages=31")), Some(Level::Error));
+        assert_eq!(level(&line("hugepagesz=2M hugepages=15872")), None);
+        assert_eq!(level(&line("hugepagesz=1G hugepages=31")), None);
+        // 85 % are too many, and boot.
+        assert_eq!(level(&line("hugepagesz=1G hugepages=54")), Some(Level::Warn));
+        // One size by the line, the other by a file.
+        let mut case = line("hugepagesz=1G hugepages=31");
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "15872")]);
+        assert_eq!(level(&case), Some(Level::Error));
+    }
+
+    #[test]
+    fn what_a_file_gives_back_was_taken_before() {
+        let mut case = line("hugepages=32440");
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "100")]);
+        assert_eq!(level(&case), Some(Level::Error));
+    }
+
+    #[test]
+    fn a_host_that_lives_with_them_comes_up_again() {
+        let mut case = quiet();
+        case.pool(30_000, 0);
+        case.host.memory.available = Observed::Known(Bytes::from_gib(4));
+        assert_eq!(level(&case), None);
+        // The kernel gave fewer than it was asked for.
+        case.pools()[0].total = Observed::Known(hugewise_model::PageCount(29_000));
+        assert_eq!(level(&case), Some(Level::Error));
+    }
+
+    #[test]
+    fn a_generated_menu_is_not_what_is_changed() {
+        let case = line("hugepages=32440");
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|it| it.code == RULE.code).unwrap();
+        assert_eq!(found.fix, ["lower hugepages=32440 for 2 MiB pages in /etc/default/grub or /etc/default/grub.d"]);
+        let Remedy::ByHand(by_hand) = &found.remedies[0] else { panic!("{found:?}") };
+        assert!(by_hand.how.iter().any(|line| line.contains("update-grub")), "{by_hand:?}");
+    }
+
+    #[test]
+    fn nobody_is_said_to_start_on_a_host_that_may_not_come_up() {
+        let mut case = line("hugepages=32440");
+        case.postgresql("15/main", crate::testing::gib(2));
+        let assessment = case.assess();
+        let boot = &assessment.situation.of(&case.instances[0]).unwrap().boot;
+        assert_eq!(boot.standing, crate::standing::Standing::Unknown);
+    }
+}

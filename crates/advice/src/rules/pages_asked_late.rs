@@ -1,0 +1,135 @@
+use hugewise_model::{Finding, Instance, Level, PageCount, Remedy};
+
+use crate::words::percent;
+use crate::{Docs, Facts, Missing, Rule, boot, demand, target};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW605"),
+    name: "pages-asked-late",
+    level: Level::Warn,
+    docs: Docs {
+        what: "Pages of 1 GiB and more that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
+               not the kernel's command line: a warning. A pool of smaller pages that they bring and that takes 70 % of \
+               memory or more: a note.",
+        why: "Files are read late in the boot, when memory is in use. A page of 1 GiB needs 1 GiB in one piece, which is then \
+              had by luck: the write succeeds, and the pool has fewer pages or none. A server that insists on them does not \
+              start.",
+        cost: "after a boot the pool may have fewer pages than its file says, or none",
+        fix: "Reserve them on the kernel's command line (hugepagesz=1G hugepages=N), which takes them before anything else.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst: the most reliable way is at boot time",
+            "Measured on Linux 6.1: 4 written to the 1 GiB pool of a host with 3.8 GiB free gives 0, and no error",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    let mut findings = Vec::new();
+    for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
+        let page = pool.page_size;
+        let Some(step) = boot::pool(host, page)?.pop() else { continue };
+        let (asked, early) = (PageCount(step.value), boot::reserved_early(host, page).map(|(pages, _)| pages));
+        let late = asked.saturating_sub(early.unwrap_or_default());
+        if late == PageCount::ZERO {
+            continue;
+        }
+        let evidence = vec![format!("{}: {asked}", step.place)];
+        if target::is_gigantic(page) {
+            let uses =
+                |it: &Instance| demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page);
+            if !facts.instances.iter().any(uses) {
+                continue;
+            }
+            let summary = format!("{late} pages of {page} are asked for late in the boot, when few may be found");
+            let short = format!("{late} pages of {page} are asked for late in the boot");
+            let remedies = vec![Remedy::KeepAtBoot(page)];
+            findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, None, summary) });
+            continue;
+        }
+        let Some(part) = host.memory.total.get().and_then(|total| late.of(page).part_of(total)) else { continue };
+        // Where the pools starve the host, that is what is to be said of it.
+        if part >= boot::LARGE_PART && !super::starves(facts) {
+            let summary =
+                format!("{late} pages of {page}, {} of memory, are asked for late in the boot", percent(part));
+            let short = summary.clone();
+            let consider = "reserve them on the kernel's command line (hugewise plan --early)";
+            let remedies = vec![Remedy::Consider(consider.into())];
+            findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Info, None, summary) });
+        }
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = large_pages();
+        case.host.configuration.boot = crate::testing::quiet().host.configuration.boot;
+        case
+    },
+    silent: large_pages,
+    missing: || {
+        let mut case = large_pages();
+        case.host.configuration.tmpfiles = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+/// A server on pages of 1 GiB that the command line and a file bring.
+#[cfg(test)]
+fn large_pages() -> crate::testing::Case {
+    use hugewise_model::Observed::Known;
+    use hugewise_model::PageSize;
+    use hugewise_model::configuration::TmpfilesWrite;
+    let mut case = crate::testing::quiet();
+    let server = crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(4)));
+    server.asked_page_size = Known(PageSize::GIB_1);
+    server.segments.iter_mut().for_each(|segment| segment.page_size = Known(PageSize::GIB_1));
+    server.demand =
+        server.demand.take().map(|it| hugewise_model::Demand { page_size: PageSize::GIB_1, pages: PageCount(4), ..it });
+    case.pools()[1].total = Known(PageCount(4));
+    let words = ["hugepagesz=1G", "hugepages=4"].map(str::to_owned);
+    if let Known(entry) = &mut case.host.configuration.boot {
+        entry.command_line.extend(words);
+    }
+    case.host.configuration.tmpfiles = Known(vec![TmpfilesWrite {
+        path: crate::words::pool_file(PageSize::GIB_1, "nr_hugepages"),
+        value: "4".into(),
+        place: crate::testing::place("/etc/tmpfiles.d/db.conf"),
+    }]);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::standing::Standing;
+    use crate::testing::{Case, quiet};
+
+    fn at_boot(case: &Case) -> Standing {
+        let assessment = case.assess();
+        assessment.situation.of(&case.instances[0]).unwrap().boot.standing.clone()
+    }
+
+    #[test]
+    fn only_the_command_line_secures_pages_of_1_gib() {
+        let mut case = large_pages();
+        assert_eq!(at_boot(&case), Standing::All);
+        case.host.configuration.boot = quiet().host.configuration.boot;
+        assert_eq!(at_boot(&case), Standing::Unknown);
+    }
+
+    #[test]
+    fn a_pool_of_small_pages_is_a_note_where_it_is_large() {
+        let level = |pages: u64| {
+            let mut case = quiet();
+            case.pool(pages, pages);
+            case.assess().findings.iter().find(|it| it.code == RULE.code).map(|it| it.level)
+        };
+        // 71 and 67 % of 64 GiB.
+        assert_eq!(level(23_300), Some(Level::Info));
+        assert_eq!(level(22_000), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Captured hosts with something changed in their files: limits that servers share, boots that go wrong, pools that are refused.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test stops where its files are not as expected, and writes them past the code under test"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const MIB_2: u64 = 2 << 20;
+const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// A captured host that may be changed.
+struct Changed(TempDir);
+
+impl Changed {
+    fn of(name: &str) -> Self {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name);
+        let folder = TempDir::new().unwrap();
+        let copied = Command::new("cp").arg("-r").arg(from.join(".")).arg(folder.path()).status().unwrap();
+        assert!(copied.success());
+        Self(folder)
+    }
+
+    fn put(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.path().join(path)).unwrap()
+    }
+
+    fn processes(&self) -> Vec<String> {
+        let names = fs::read_dir(self.0.path().join("proc")).unwrap().map(|it| it.unwrap().file_name());
+        names.filter_map(|it| it.into_string().ok()).filter(|it| it.parse::<u32>().is_ok()).collect()
+    }
+
+    /// Puts pages more in the pool, for good.
+    fn grow(&self, pages: u64) {
+        let folder = self.0.path().join("sys/devices/system/node");
+        let nodes = fs::read_dir(folder).into_iter().flatten().map(|it| it.unwrap().file_name().into_string().unwrap());
+        let nodes = nodes.filter(|it| it.starts_with("node"));
+        let of_nodes = nodes.map(|it| format!("sys/devices/system/node/{it}/hugepages/hugepages-2048kB"));
+        for folder in of_nodes.chain([POOL.to_owned()]) {
+            for file in ["nr_hugepages", "free_hugepages"] {
+                let path = format!("{folder}/{file}");
+                if self.0.path().join(&path).exists() {
+                    let there: u64 = self.text(&path).trim().parse().unwrap();
+                    self.put(&path, (there + pages).to_string());
+                }
+            }
+        }
+        self.put(
+            "etc/sysctl.d/99-pool.conf",
+            format!("vm.nr_hugepages = {}\n", self.text(&format!("{POOL}/nr_hugepages"))),
+        );
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let binary = option_env!("HUGEWISE_BINARY").unwrap_or(env!("CARGO_BIN_EXE_hugewise"));
+        let output = Command::new(binary).arg(words[0]).arg("--root").arg(self.0.path()).args(&words[1..]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let words: Vec<&str> = words.iter().copied().chain(["--format", "json"]).collect();
+        serde_json::from_str(&self.run(&words)).unwrap()
+    }
+
+    /// The word for a server at a moment.
+    fn at(&self, check: &Value, name: &str, moment: &str) -> String {
+        let mut all = check["instances"].as_array().unwrap().iter();
+        let instance = all.find(|it| it["name"] == name).unwrap();
+        instance["moments"][moment]["state"].as_str().unwrap().to_owned()
+    }
+}
+
+fn codes(check: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    check["findings"].as_array().unwrap().iter().map(|it| (text(&it["code"]), text(&it["level"]))).collect()
+}
+
+/// Every word of a plan that a person could carry out or rely on.
+fn said(plan: &Value) -> String {
+    let texts = |list: &str| plan[list].to_string();
+    ["steps", "instructions", "at_boot"].map(texts).concat()
+}
+
+/// Puts both PostgreSQL clusters, of 537 pages each, below one cgroup that is limited to so many pages of each kind.
+fn below_one_limit(touched: u64, reserved: u64) -> Changed {
+    let host = Changed::of("two-clusters-one-too-big");
+    for pid in host.processes() {
+        host.put(&format!("proc/{pid}/cgroup"), "0::/db/a\n");
+    }
+    let unified = "sys/fs/cgroup/unified";
+    host.put(&format!("{unified}/cgroup.controllers"), "hugetlb memory\n");
+    let limits = [("max", touched), ("rsvd.max", reserved), ("current", 77), ("rsvd.current", 537)];
+    for (file, pages) in limits {
+        host.put(&format!("{unified}/db/hugetlb.2MB.{file}"), (pages * MIB_2).to_string());
+        host.put(&format!("{unified}/db/a/hugetlb.2MB.{file}"), if file.ends_with("max") { "max" } else { "0" });
+    }
+    host.grow(2000);
+    host
+}
+
+#[test]
+fn a_limit_is_held_against_all_servers_below_it() {
+    let check = |host: &Changed| host.json(&["check"]);
+    for (touched, reserved, files) in [(800, 9999, 1), (9999, 800, 1), (800, 800, 2)] {
+        let host = below_one_limit(touched, reserved);
+        let found = check(&host);
+        assert_ne!(host.at(&found, "5433", "restart"), "all", "{touched} {reserved}");
+        assert_ne!(host.at(&found, "15/main", "reboot"), "all", "{touched} {reserved}");
+        let plan = host.json(&["plan"]);
+        assert!(!said(&plan).contains("huge_pages = on"), "{plan}");
+        // 2 * 537 pages, said once for each file.
+        let writes = said(&plan).matches(&format!("echo {} >", 2 * 537 * MIB_2)).count();
+        assert_eq!(writes, files, "{plan}");
+    }
+    let host = below_one_limit(2 * 537, 2 * 537);
+    let found = check(&host);
+    assert_eq!(host.at(&found, "5433", "restart"), "all");
+    assert_eq!(host.at(&found, "15/main", "reboot"), "all");
+}
+
+/// A host with so many percent of its memory as pages of 2 MiB, where `put` writes them.
+fn crowded(percent: u64, put: fn(&Changed, u64)) -> Changed {
+    let host = Changed::of("no-pool-postgresql");
+    let memory = host.text("proc/meminfo");
+    let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()).unwrap();
+    put(&host, total.parse::<u64>().unwrap() * percent / 100 / 2048);
+    host
+}
+
+fn in_grub(host: &Changed, pages: u64) {
+    let entry = format!("menuentry \"Debian\" {{\n linux /vmlinuz root=/dev/vda1 quiet hugepages={pages}\n}}\n");
+    host.put("boot/grub/grub.cfg", entry);
+}
+
+fn in_sysctl(host: &Changed, pages: u64) {
+    host.put("etc/sysctl.d/10-db.conf", format!("vm.nr_hugepages = {pages}\n"));
+}
+
+#[test]
+fn a_boot_that_leaves_nothing_is_an_error_and_nobody_insists_on_it() {
+    let host = crowded(99, in_grub);
+    let check = host.json(&["check"]);
+    assert!(codes(&check).contains(&("HW604".into(), "error".into())), "{check}");
+    assert_eq!(host.at(&check, "5433", "reboot"), "unknown");
+    let text = host.run(&["check"]);
+    assert!(text.contains("the host may not boot") && text.contains("/etc/default/grub"), "{text}");
+    assert!(!text.contains("refuse to start") && !text.contains("at each boot"), "{text}");
+    let plan = host.json(&["plan"]);
+    assert!(!said(&plan).contains("huge_pages = on") && plan["at_boot"].as_array().is_none_or(Vec::is_empty), "{plan}");
+    // In pages of both sizes: neither alone is too much.
+    let host = crowded(50, |host, pages| {
+        let words = format!("hugepagesz=2M hugepages={pages} hugepagesz=1G hugepages={}", pages / 512);
+        host.put("boot/grub/grub.cfg", format!("menuentry \"Debian\" {{\n linux /vmlinuz {words}\n}}\n"));
+    });
+    assert!(codes(&host.json(&["check"])).contains(&("HW604".into(), "error".into())));
+    // Half of memory is nobody's error.
+    let host = crowded(50, in_grub);
+    assert!(!codes(&host.json(&["check"])).iter().any(|(code, _)| code == "HW604"));
+}
+
+#[test]
+fn a_file_that_asks_for_nearly_all_is_overruled_by_one_of_ours() {
+    let host = crowded(99, in_sysctl);
+    let check = host.json(&["check"]);
+    assert!(codes(&check).contains(&("HW604".into(), "error".into())), "{check}");
+    let plan = host.json(&["plan"]);
+    assert_eq!(plan["at_boot"][0]["pages"], 537, "{plan}");
+    assert!(plan["steps"].to_string().contains("vm.nr_hugepages = 537"), "{plan}");
+}
+
+#[test]
+fn a_refused_pool_is_not_planned_and_nothing_relies_on_it() {
+    let host = Changed::of("no-pool-postgresql");
+    let memory = host.text("proc/meminfo");
+    let line = |line: &str| match line.split_once(':').unwrap().0 {
+        "MemTotal" => "MemTotal: 1200000 kB\n".to_owned(),
+        _ => format!("{line}\n"),
+    };
+    host.put("proc/meminfo", memory.lines().map(line).collect::<String>());
+    let plan = host.json(&["plan"]);
+    assert!(plan["refusal"].is_object(), "{plan}");
+    for fatal in ["huge_pages = on", "537", "echo ", "HW201"] {
+        assert!(!plan["steps"].to_string().contains(fatal), "{fatal}: {plan}");
+    }
+    assert!(!plan["instructions"].to_string().contains("echo "), "{plan}");
+    // Whoever overrules it gets them.
+    let plan = host.json(&["plan", "--force"]);
+    assert!(plan["refusal"].is_object() && plan["steps"].to_string().contains("537"), "{plan}");
+}
+
+#[test]
+fn a_boot_has_its_own_limits() {
+    let may = |change: &dyn Fn(&Changed)| {
+        let host = Changed::of("rhel7-oracle-memlock");
+        for pid in host.processes() {
+            let path = format!("proc/{pid}/limits");
+            let limits = host.text(&path);
+            let line = |line: &str| match line.starts_with("Max locked memory") {
+                true => "Max locked memory         unlimited            unlimited            bytes     \n".to_owned(),
+                false => format!("{line}\n"),
+            };
+            host.put(&path, limits.lines().map(line).collect::<String>());
+        }
+        change(&host);
+        let check = host.json(&["check"]);
+        (host.at(&check, "ERP", "restart"), host.at(&check, "ERP", "reboot"))
+    };
+    let unit = |host: &Changed| {
+        host.put("etc/systemd/system/dbora.service.d/limits.conf", "[Service]\nLimitMEMLOCK=infinity\n");
+    };
+    let all = || "all".to_owned();
+    assert_eq!(may(&unit), (all(), all()));
+    // Started by hand with a limit that its unit does not give it.
+    assert_eq!(may(&|_| ()), (all(), "none".into()));
+    assert_eq!(
+        may(&|host| {
+            unit(host);
+            host.put("etc/sysctl.conf", "vm.nr_hugepages = 8300\nkernel.shmmax = 68719476736\nkernel.shmall = 4000\n");
+        }),
+        (all(), "does_not_start".into())
+    );
+    // A page of 2 MiB is the least that it asks shmget for.
+    assert_eq!(
+        may(&|host| {
+            unit(host);
+            host.put("etc/sysctl.conf", "vm.nr_hugepages = 8300\nkernel.shmmax = 1048576\nkernel.shmall = 16777216\n");
+        }),
+        (all(), "does_not_start".into())
+    );
+}
