@@ -1,7 +1,7 @@
 //! The memlock limit that a log-in gets through pam_limits.
 
 use hugewise_model::configuration::LimitRule;
-use hugewise_model::{Bytes, Host, Limit};
+use hugewise_model::{Bytes, Host, Limit, Observed};
 
 /// What a log-in gets where no rule speaks: RLIMIT_MEMLOCK of Linux since 5.16, and systemd's since 252.
 /// Older ones give less (64 KiB), which no segment fits under either.
@@ -19,6 +19,19 @@ pub fn memlock(host: &Host, uid: u32) -> (Limit, String) {
     match best {
         Some((_, rule)) => (rule.value, rule.place.to_string()),
         None => (Limit::At(DEFAULT_MEMLOCK), "no rule in limits.conf or limits.d".into()),
+    }
+}
+
+/// The soft memlock limit of a service by its files, and where it stands; none where they could not be read.
+pub fn memlock_of_service(host: &Host, unit: &str) -> Option<(Limit, String)> {
+    match &host.configuration.units.iter().find(|known| known.name == unit)?.memlock {
+        Observed::Known((soft, _, place)) => Some((*soft, place.to_string())),
+        Observed::Absent => match &host.configuration.default_memlock {
+            Observed::Known((limit, place)) => Some((*limit, place.to_string())),
+            Observed::Absent => Some((Limit::At(DEFAULT_MEMLOCK), "systemd's default".into())),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -52,7 +65,6 @@ fn in_range(domain: &str, uid: u32) -> bool {
 mod tests {
     use super::*;
     use crate::testing;
-    use hugewise_model::Observed;
     use hugewise_model::configuration::Place;
 
     fn rule(domain: &str, mib: u64, line: u64) -> LimitRule {

@@ -1,11 +1,11 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
 use crate::situation::starting;
 use crate::target::{Goal, Target};
-use crate::{Assessment, boot, demand, thp};
+use crate::{Assessment, boot, chain, demand, login, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
@@ -34,6 +34,9 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                         .into()
                 }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
+                Some(_) if is_brought(host, *page, pages) => {
+                    format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
+                }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
         }
@@ -63,6 +66,8 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
+        // Its files have enough: a restart is all that is left.
+        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => return None,
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
         Remedy::SetThp => thp::in_words(host, instances)?,
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
@@ -75,6 +80,28 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// Whether the boot's files bring a pool already.
+fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
+    let steps = boot::pool(host, page).unwrap_or_default();
+    steps.last().is_some_and(|step| PageCount(step.value) >= pages)
+}
+
+/// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
+fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
+    let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else { return false };
+    let Some(process) = host.process(instance.pid).filter(|_| !instance.containered) else { return false };
+    let starter = Kind::of(instance.engine).starter.as_ref();
+    if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
+        return false;
+    }
+    let needs = chain::memlock_needed(host, instance);
+    let service = match &instance.unit {
+        Some(unit) if instance.is_known_to_the_host() => login::memlock_of_service(host, unit),
+        _ => Some((Limit::Unlimited, String::new())),
+    };
+    login::memlock(host, process.uid).0.allows(needs) && service.is_some_and(|(limit, _)| limit.allows(needs))
 }
 
 /// Whether the next boot is asked for more pages than the host can carry.
@@ -161,7 +188,8 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         Remedy::KeepAtBoot(page) => {
             let is_set =
                 |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, assessment, it).is_some();
-            all.iter().any(|it| is_set(it) || **it == Remedy::GiveBack(*page))
+            let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
+            all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
         _ => false,
     };
@@ -184,7 +212,9 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Engine, Observed};
+    use hugewise_model::configuration::LimitRule;
+    use hugewise_model::process::SoftHard;
+    use hugewise_model::{Bytes, Engine, KernelRelease, Observed};
 
     use super::*;
     use crate::testing::{all_huge, gib, quiet};
@@ -201,7 +231,8 @@ mod tests {
         case.pool(4096, 4096);
         case.host.configuration.sysctl = Observed::Known(Vec::new());
         let codes = case.codes();
-        assert!(codes.contains(&"HW202") && codes.contains(&"HW601"), "{codes:?}");
+        // That the boot does not bring idle pages either is no second finding.
+        assert!(codes.contains(&"HW202") && !codes.contains(&"HW601"), "{codes:?}");
         let lines = do_lines(&case);
         assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
         assert!(lines.iter().all(|line| !line.ends_with("at each boot")), "{lines:?}");
@@ -322,6 +353,55 @@ mod tests {
             at("from the next boot on").is_some() && lines.iter().all(|line| line != "restart postgresql 15/main"),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn what_is_done_is_not_asked_for_again() {
+        // Its pool is in the boot's files and does not fit beside it now.
+        let mut case = quiet();
+        case.postgresql("15/main", gib(6));
+        case.host.memory.available = Observed::Known(gib(1));
+        case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "3072")]);
+        let lines = do_lines(&case);
+        assert!(
+            lines.contains(&"reboot: the next boot brings the 3,072 pages of 2 MiB (6.0 GiB)".to_owned()),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| !line.starts_with("set the pool") && !line.contains("ask for fewer")),
+            "{lines:?}"
+        );
+
+        // Its memlock limit is raised in the files, and it has yet to be restarted.
+        let mut case = quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+        case.oracle("PROD", gib(8), 20);
+        case.pool(4098, 4098);
+        let low = Limit::At(Bytes::from_kib(64));
+        case.processes()[0].memlock = Observed::Known(SoftHard { soft: low, hard: low });
+        let raise =
+            |case: &crate::testing::Case| do_lines(case).iter().any(|line| line.starts_with("raise the memlock"));
+        assert!(raise(&case));
+        case.host.configuration.limits = Observed::Known(vec![LimitRule {
+            domain: "oracle".into(),
+            soft: true,
+            hard: true,
+            value: Limit::Unlimited,
+            place: crate::testing::place("/etc/security/limits.d/zz-hugewise.conf"),
+        }]);
+        assert!(!raise(&case), "{:?}", do_lines(&case));
+        assert!(do_lines(&case).contains(&"restart oracle PROD".to_owned()), "{:?}", do_lines(&case));
+    }
+
+    #[test]
+    fn a_pool_that_is_given_back_in_part_is_kept_for_the_servers_that_need_it() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1)));
+        case.pool(3000, 2488);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        let lines = do_lines(&case);
+        assert!(lines.iter().any(|line| line.starts_with("give back")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.ends_with("at each boot")), "{lines:?}");
     }
 
     #[test]

@@ -109,6 +109,8 @@ impl Reading {
             }
             Some(_) => (Vec::new(), Vec::new()),
         };
+        let budget = if planned.is_empty() { sizing.budget.clone() } else { sizing.budget.with_goals(&planned) };
+        let sizing = Sizing { budget, ..sizing };
         let (sizing, planned, shrunk) = (&sizing, planned.as_slice(), shrunk.as_slice());
         Ok(show(&SizeReport { host, instances, request, sizing, planned, shrunk, unread }))
     }

@@ -1,10 +1,13 @@
-use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
+use hugewise_model::{
+    Asked, Bytes, Finding, HugePageUse, Instance, Lack, Level, PageCount, PageSize, Pool, Reason, Remedy,
+};
 
 use crate::cause::cure;
 use crate::chain::is_amm;
+use crate::situation::starting;
 use crate::target::is_kept_off;
 use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, chain, demand};
+use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
 /// A pool of which at least this part is available to anyone is idle.
 const IDLE: f64 = 0.5;
@@ -22,7 +25,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
                from 1 GiB or 5 % of memory on. Pages that are free but reserved count as used: a server was promised \
-               them; so do those that a heap on huge pages has yet to grow into. Half is what tells a pool that nobody came for from one with spare pages.",
+               them, and so do those that a server will ask for at its restart or at the next boot, or that a heap on huge \
+               pages has yet to grow into. Where nobody knows what a server will ask for, nothing is called idle. Half is what \
+               tells a pool that nobody came for from one with spare pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
               the server that it was meant for started without it.",
         cost: "memory that no program and no page cache can have",
@@ -36,58 +41,128 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let pools = crate::known(&facts.host.pools, "/sys/kernel/mm/hugepages")?;
     let mut findings = Vec::new();
+    let mut untold = None;
     for pool in pools {
-        let page = pool.page_size;
-        let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { continue };
-        let vouched = facts.everybody.iter().filter(|instance| instance.is_vouched());
-        let to_come: PageCount = vouched.map(|instance| demand::yet_to_take(instance, page)).sum();
-        let available = free.saturating_sub(reserved + to_come);
-        let idle = available.of(page);
-        if idle < LEAST || idle.part_of(total.of(page)).is_none_or(|part| part < IDLE) {
-            continue;
+        match of_pool(facts, pool) {
+            Ok(finding) => findings.extend(finding),
+            Err(missing) => untold = untold.or(Some(missing)),
         }
-        let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));
-        let warn = idle >= WARN_BYTES || share.is_some_and(|share| share >= WARN_PART);
-        let some = if available == total { "any".to_owned() } else { available.to_string() };
-        let mut summary = format!("nobody uses {some} of the {total} pages of {page}: {idle}");
-        let short = summary.clone();
-        if let Some(share) = share {
-            summary.push_str(&format!(", {} of memory", percent(share)));
-        }
-        let could = facts.everybody.iter().filter(|instance| {
-            let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
-            let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
-            (wants || is_amm(instance) || is_kept_off(facts, instance))
-                && lacks
-                && demand::page_size(facts.host, instance) == Some(page)
-                && facts.chain(instance).is_some()
-        });
-        let could: Vec<_> = could.collect();
-        let mut evidence = vec![
-            format!("{}: {total}", pool_file(page, "nr_hugepages")),
-            format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
-        ];
-        if to_come > PageCount::ZERO {
-            evidence.push(format!("of these, {to_come} for servers that have yet to grow into them"));
-        }
-        let mut remedies = Vec::new();
-        if could.is_empty() {
-            remedies.push(Remedy::GiveBack(page));
-        } else {
-            evidence.push(format!("on base pages: {}", chain::titles(could.iter().copied())));
-            for instance in could.iter().filter(|instance| instance.is_vouched()) {
-                remedies.extend(cure(facts, instance));
-            }
-            if remedies.is_empty() {
-                remedies.push(Remedy::Consider(
-                    "see whether the servers that nothing vouches for are yours, and name them".into(),
-                ));
-            }
-        }
-        let level = if warn { Level::Warn } else { Level::Info };
-        findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }
-    Ok(findings)
+    match untold {
+        Some(missing) if findings.is_empty() => Err(missing),
+        _ => Ok(findings),
+    }
+}
+
+/// What a pool has available, where that is so much that it is worth a word.
+struct Available {
+    total: PageCount,
+    free: PageCount,
+    reserved: PageCount,
+}
+
+impl Available {
+    fn pages(&self) -> PageCount {
+        self.free.saturating_sub(self.reserved)
+    }
+}
+
+fn available(pool: &Pool) -> Result<Option<Available>, Missing> {
+    let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { return Ok(None) };
+    let available = Available { total, free, reserved };
+    Ok(is_much(available.pages(), total, pool.page_size).then_some(available))
+}
+
+fn is_much(idle: PageCount, total: PageCount, page: PageSize) -> bool {
+    let idle = idle.of(page);
+    idle >= LEAST && idle.part_of(total.of(page)).is_some_and(|part| part >= IDLE)
+}
+
+/// Servers that a pool may have been meant for: they want huge pages of its size and lack them.
+fn lacking<'a>(facts: &Facts<'a>, page: PageSize) -> Vec<&'a Instance> {
+    let could = facts.everybody.iter().filter(|instance| {
+        let wants = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises | Asked::Unknown);
+        let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
+        let takes = || {
+            let start = starting(facts.host, instance);
+            demand::page_size(facts.host, instance) == Some(page)
+                || (start.asks() && start.demands.iter().any(|demand| demand.page_size == page))
+        };
+        (wants || is_amm(instance) || is_kept_off(facts, instance))
+            && lacks
+            && takes()
+            && facts.chain(instance).is_some()
+    });
+    could.collect()
+}
+
+/// Pages of a pool that no server has or asks for, now, at its restart or at the next boot, where they are so many that this
+/// rule has them given back.
+///
+/// # Errors
+/// What a server will ask for is not known, or how many there are.
+pub(super) fn spare(facts: &Facts<'_>, pool: &Pool) -> Result<Option<PageCount>, Missing> {
+    let page = pool.page_size;
+    let Some(available) = available(pool)? else { return Ok(None) };
+    let Some(claim) = facts.situation.claim(page).filter(|_| lacking(facts, page).is_empty()) else { return Ok(None) };
+    let idle = available.total.saturating_sub(claim.pages).min(available.pages());
+    if !is_much(idle, available.total, page) {
+        return Ok(None);
+    }
+    match claim.unknown.first() {
+        Some(id) => {
+            let what = format_args!("what {id} will ask for at its next start");
+            Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read".into()))))
+        }
+        None => Ok(Some(idle)),
+    }
+}
+
+fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
+    let page = pool.page_size;
+    let Some(available) = available(pool)? else { return Ok(None) };
+    let Available { total, free, reserved } = available;
+    let could = lacking(facts, page);
+    let pages = if could.is_empty() { spare(facts, pool)? } else { Some(available.pages()) };
+    let Some(pages) = pages else { return Ok(None) };
+    let idle = pages.of(page);
+    let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));
+    let warn = idle >= WARN_BYTES || share.is_some_and(|share| share >= WARN_PART);
+    let some = if pages == total { "any".to_owned() } else { pages.to_string() };
+    let mut summary = format!("nobody uses {some} of the {total} pages of {page}: {idle}");
+    let short = summary.clone();
+    if let Some(share) = share {
+        summary.push_str(&format!(", {} of memory", percent(share)));
+    }
+    let mut evidence = vec![
+        format!("{}: {total}", pool_file(page, "nr_hugepages")),
+        format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
+    ];
+    let mut remedies = Vec::new();
+    if could.is_empty() {
+        let asked = available.pages().saturating_sub(pages);
+        if asked > PageCount::ZERO {
+            evidence
+                .push(format!("{asked} of those that are free are for servers that ask for them at their next start"));
+        }
+        if let Ok(steps) = boot::pool(facts.host, page) {
+            let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));
+            evidence.push(format!("the next boot brings {brings}"));
+        }
+        remedies.push(Remedy::GiveBack(page));
+    } else {
+        evidence.push(format!("on base pages: {}", chain::titles(could.iter().copied())));
+        for instance in could.iter().filter(|instance| instance.is_vouched()) {
+            remedies.extend(cure(facts, instance));
+        }
+        if remedies.is_empty() {
+            remedies.push(Remedy::Consider(
+                "see whether the servers that nothing vouches for are yours, and name them".into(),
+            ));
+        }
+    }
+    let level = if warn { Level::Warn } else { Level::Info };
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }))
 }
 
 #[cfg(test)]
@@ -114,9 +189,90 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Demand, DemandSource, Engine, PageCount, PageSize};
+    use hugewise_model::instance::NextStart;
+    use hugewise_model::{Asked, Demand, DemandSource, Engine, HugePageUse, Observed, PageCount, PageSize, Remedy};
 
-    use crate::testing::{all_huge, gib, quiet};
+    use crate::testing::{Case, all_huge, gib, hidden, pool, quiet};
+
+    fn gives_back(case: &Case) -> bool {
+        let findings = case.assess().findings;
+        findings.iter().flat_map(|it| &it.remedies).any(|it| matches!(it, Remedy::GiveBack(_)))
+    }
+
+    fn next(asked: Asked, demands: &[(PageSize, u64)]) -> Observed<NextStart> {
+        let demand = |&(page_size, pages): &(PageSize, u64)| Demand {
+            page_size,
+            pages: PageCount(pages),
+            source: DemandSource::Engine,
+        };
+        Observed::Known(NextStart { asked, setting: None, demands: demands.iter().map(demand).collect() })
+    }
+
+    /// 537 pages are held of 3,000, and its configuration includes a file that is not there.
+    fn unread() -> Case {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1))).next = next(Asked::Unknown, &[]);
+        case.pool(3000, 2488);
+        case
+    }
+
+    #[test]
+    fn what_a_server_may_ask_for_is_not_called_idle() {
+        let case = unread();
+        assert!(!gives_back(&case));
+        let unknown = case.assess().unknown;
+        assert!(unknown.iter().any(|it| it.code.as_str() == "HW202"), "{unknown:?}");
+        // The same where its settings say that it asks for no more.
+        let mut case = unread();
+        case.instances[0].next = next(Asked::Must, &[(PageSize::MIB_2, 512)]);
+        assert!(gives_back(&case));
+    }
+
+    #[test]
+    fn pages_that_a_server_asks_for_at_its_restart_are_not_idle() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1))).next = next(Asked::Must, &[(PageSize::GIB_1, 2)]);
+        case.pool(512, 0);
+        case.pools()[1] = pool(PageSize::GIB_1, 2, 2);
+        assert!(!gives_back(&case), "huge_page_size=1GB was set since the start, and its pages were planned");
+        case.instances[0].next = next(Asked::Must, &[(PageSize::MIB_2, 600)]);
+        assert!(gives_back(&case), "nobody asks for pages of 1 GiB");
+    }
+
+    #[test]
+    fn pages_of_a_server_whose_mappings_are_hidden_are_not_idle() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(2));
+        hidden(&mut case);
+        case.pool(1100, 1100);
+        assert!(!gives_back(&case), "{:?}", case.assess().findings);
+        // One that would not start again is told of all the same.
+        case.instances[0].asked = Asked::Must;
+        case.pool(1000, 1000);
+        assert!(!gives_back(&case) && case.codes().contains(&"HW210"), "{:?}", case.codes());
+    }
+
+    #[test]
+    fn a_heap_on_pages_of_two_sizes_asks_for_both() {
+        let mut case = quiet();
+        let java = case.postgresql("15/main", gib(1));
+        java.asked_page_size = Observed::Known(PageSize::GIB_1);
+        java.demand = Some(Demand { page_size: PageSize::GIB_1, pages: PageCount(1), source: DemandSource::Engine });
+        java.beside = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(600), source: DemandSource::Engine }];
+        java.huge_pages = HugePageUse::None;
+        case.pool(700, 700);
+        assert!(!gives_back(&case), "{:?}", case.assess().findings);
+    }
+
+    #[test]
+    fn of_a_pool_that_is_too_large_what_will_be_asked_for_is_left() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1))).next = next(Asked::Must, &[(PageSize::MIB_2, 1000)]);
+        case.pool(5000, 4488);
+        let findings = case.assess().findings;
+        let idle = findings.iter().find(|it| it.code.as_str() == "HW202").unwrap();
+        assert!(idle.short.starts_with("nobody uses 4,000 of the 5,000 pages"), "{}", idle.short);
+    }
 
     /// Whoever gave these pages back would have the machine die of it as its heap grows.
     #[test]

@@ -1,5 +1,6 @@
 use hugewise_model::{Asked, Finding, Level, PageCount, Remedy};
 
+use super::idle_pool;
 use crate::words::{place_to_edit, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot};
 
@@ -10,11 +11,11 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
                different numbers (a note that says which one wins; none where that is a file of hugewise's own, whose plan \
-               said what it overrides). The order of the boot is: command line, \
+               said what it overrides). Pages that no server asks for are idle-pool's. The order of the boot is: command line, \
                sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, which writes the files of \
-               /run/sysctl.d and /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files that ask for more than there is are \
-               pool-short-of-request's. An Oracle that raises the pool itself (AUTO) explains a larger pool. Services \
-               that write to the pool by themselves are not seen.",
+               /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files below /run are gone by \
+               then. Files that ask for more than there is are pool-short-of-request's. An Oracle that raises the pool itself \
+               (AUTO) explains a larger pool. Services that write to the pool by themselves are not seen.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
@@ -45,7 +46,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
         let by = winner.map_or_else(|| "no file sets it".to_owned(), |step| format!("{} decides", step.place));
-        let (level, summary, short) = if now > next && !raises {
+        // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
+        let idle = idle_pool::spare(facts, pool).ok().flatten().unwrap_or_default();
+        let (level, summary, short) = if now > next && idle > PageCount::ZERO && now.saturating_sub(idle) <= next {
+            continue;
+        } else if now > next && !raises {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
             let short = format!("the next boot brings {brings} of the {now} pages of {page}");
             (Level::Warn, format!("{short}: {by}"), short)

@@ -1,6 +1,7 @@
-use hugewise_model::{Finding, Level, PageCount, Remedy};
+use hugewise_model::{Finding, Level, PageCount, PageSize, Remedy};
 
 use crate::rules::boot_starves_host;
+use crate::target::is_with_spare;
 use crate::words::{place_to_edit, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot};
 
@@ -16,7 +17,8 @@ pub(crate) static RULE: Rule = Rule {
               and the number comes out short, and the next server to start gets none.",
         cost: "the next server to start may find too few huge pages",
         fix: "Free memory and ask again (compaction helps for sizes up to 4 MiB or so), or reboot: at boot memory is \
-              whole. Where somebody lowered the pool on purpose, correct the file.",
+              whole. A plan fills the pool up where servers lack pages, or where the file has a tenth to spare beyond what \
+              they ask for. Where somebody lowered the pool on purpose, correct the file.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "Measured on Linux 6.1: writing 999999 succeeds and gives 3322 pages",
@@ -45,17 +47,28 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
         // What the host cannot carry is lowered, not given.
         let too_many = crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
-        let remedy = too_many.map_or(Remedy::SetPool(page), |part| boot_starves_host::lower(facts, part));
-        let fewer =
-            Remedy::Consider(format!("ask for fewer in {}, where nobody needs them", place_to_edit(&step.place)));
-        findings.push(Finding {
-            short,
-            evidence,
-            remedies: vec![remedy, fewer],
-            ..RULE.finding(Level::Warn, None, summary)
-        });
+        let remedy = match too_many {
+            Some(part) => boot_starves_host::lower(facts, part),
+            None => fill_up(facts, page, has, asked, &step.place),
+        };
+        findings.push(Finding { short, evidence, remedies: vec![remedy], ..RULE.finding(Level::Warn, None, summary) });
     }
     Ok(findings)
+}
+
+/// Servers that lack pages get them, and spare ones are taken as far as they are what careful people set aside. What is far
+/// more than anybody asks for was perhaps given back on purpose: the file is wrong then.
+fn fill_up(facts: &Facts<'_>, page: PageSize, has: PageCount, asked: PageCount, place: &str) -> Remedy {
+    let Some(claim) = facts.situation.claim(page) else { return Remedy::SetPool(page) };
+    if claim.pages > has || is_with_spare(asked, claim.pages) || !claim.unknown.is_empty() {
+        return Remedy::SetPool(page);
+    }
+    let servers = if claim.pages == PageCount::ZERO { "none".to_owned() } else { claim.pages.to_string() };
+    let file = pool_file(page, "nr_hugepages");
+    Remedy::by_hand(format!(
+        "correct {}: servers ask for {servers} of its {asked} pages; or write {asked} to {file}",
+        place_to_edit(place)
+    ))
 }
 
 #[cfg(test)]
@@ -79,3 +92,46 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Observed, PageCount, Remedy};
+
+    use crate::testing::{Case, all_huge, gib, quiet, sysctl};
+
+    /// A server of 512 pages whose pool was set to `total` pages by hand, of which so many are surplus; the file asks for more.
+    fn lowered(total: u64, surplus: u64, asked: u64) -> Case {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1)));
+        case.pool(total, total - 512);
+        case.pools()[0].surplus = Observed::Known(PageCount(surplus));
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", &asked.to_string())]);
+        case
+    }
+
+    fn goal(case: &Case) -> PageCount {
+        case.assess().target.pools[0].goal
+    }
+
+    fn by_hand(case: &Case) -> bool {
+        let findings = case.assess().findings;
+        let finding = findings.iter().find(|it| it.code.as_str() == "HW207").unwrap();
+        matches!(finding.remedies.as_slice(), [Remedy::ByHand(_)])
+    }
+
+    #[test]
+    fn a_pool_is_filled_up_to_its_file_where_that_asks_for_what_servers_have_and_a_few_to_spare() {
+        // Set to nothing under a server that runs: filled up to what the file says, or HW207 would stay.
+        let case = lowered(512, 512, 520);
+        assert_eq!((goal(&case), by_hand(&case)), (PageCount(520), false));
+        let case = lowered(512, 0, 520);
+        assert_eq!((goal(&case), by_hand(&case)), (PageCount(520), false));
+        // Far more than anybody asks for was perhaps given back on purpose.
+        let case = lowered(512, 0, 1024);
+        assert_eq!((goal(&case), by_hand(&case)), (PageCount(512), true));
+        // There is no memory for the spare ones.
+        let mut case = lowered(512, 0, 520);
+        case.host.memory.available = Observed::Known(hugewise_model::Bytes::from_mib(15));
+        assert_eq!(goal(&case), PageCount(512));
+    }
+}

@@ -1,4 +1,4 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, Remedy};
+use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
 use crate::words::{percent, pool_file};
 use crate::{Docs, Facts, Missing, Rule, demand};
@@ -48,11 +48,18 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 None => {}
             }
         }
+        let claim = facts.situation.claim(page);
+        let committed = total.saturating_sub(available);
+        let wanted = wanted.max(claim.map(|claim| claim.pages.saturating_sub(committed)).unwrap_or_default());
         let beyond = available.saturating_sub(wanted).of(page);
         let part = beyond.part_of(total.of(page)).unwrap_or_default();
         let idle = available.of(page).part_of(total.of(page)).unwrap_or_default();
         if beyond < LEAST || part < SPARE || idle >= IDLE {
             continue;
+        }
+        if let Some(id) = claim.and_then(|claim| claim.unknown.first()) {
+            let what = format_args!("what {id} will ask for at its next start");
+            return Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read".into()))));
         }
         let pages = available.saturating_sub(wanted);
         let summary = format!("nothing here could use {pages} of the {total} pages of {page}: {beyond}");

@@ -51,14 +51,15 @@ pub(super) fn after_boot(host: &Host, instance: &Instance, page: PageSize, suppl
 
 fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, bool) {
     match (supply, on_nodes) {
-        (Supply::Pages { pages, sure, .. }, Some((nodes, there))) if there < pages => {
+        (Supply::Pages { pages, sure, perhaps, .. }, Some((nodes, there))) if there < pages => {
             let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
             let note = match nodes.as_slice() {
                 [] => ": its cpuset allows it no node that has pages".to_owned(),
                 [one] => format!(" on node {one}, the only one that its cpuset allows"),
                 several => format!(" on nodes {}, which its cpuset allows", several.join(", ")),
             };
-            (Supply::Pages { pages: there, sure: sure.min(there), note }, true)
+            let perhaps = perhaps.map(|(pages, who)| (pages.min(there), who));
+            (Supply::Pages { pages: there, sure: sure.min(there), note, perhaps }, true)
         }
         (supply, _) => (supply, false),
     }

@@ -4,6 +4,7 @@
 //! take of it. A boot starts all of them, in an order that nobody knows: what stands here is the worst that any order brings.
 
 mod booted;
+mod claim;
 mod cpuset;
 mod mount;
 mod segments;
@@ -13,13 +14,14 @@ mod startup;
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
 
 use crate::cgroup::{Limits, Shortage};
 use crate::standing::{Standing, standing};
 use crate::target::is_gigantic;
 use crate::{Missing, boot, demand, mounts, stranger};
 
+pub use claim::{Claim, to_come};
 use mount::Fit;
 use segments::Segments;
 use start::Supply;
@@ -116,14 +118,17 @@ pub struct Moments {
 impl Moments {
     /// Whether a restart takes huge pages from it.
     pub fn loses_at_restart(&self) -> bool {
-        self.restart.is_worse_than(&self.now)
+        // One that stays down is told of whatever it has now.
+        let fails = self.restart.standing == Standing::DoesNotStart && self.now.standing == Standing::Unknown;
+        self.restart.is_worse_than(&self.now) || fails
     }
 
     /// Whether the next boot takes huge pages from it that a restart would leave it; where what comes of a restart is not
     /// known, such as it has now.
     pub fn loses_at_boot(&self) -> bool {
         let before = if self.restart.rank().is_some() { &self.restart } else { &self.now };
-        self.boot.is_worse_than(before)
+        let fails = self.boot.standing == Standing::DoesNotStart && before.standing == Standing::Unknown;
+        self.boot.is_worse_than(before) || fails
     }
 
     /// The outlook at a moment.
@@ -144,6 +149,8 @@ pub struct Situation {
     shares: BTreeMap<InstanceId, demand::Share>,
     /// What they want together, by page size.
     wants: BTreeMap<PageSize, PageCount>,
+    /// What they will have of each pool.
+    claims: BTreeMap<PageSize, Claim>,
     /// The hugetlb limits of cgroups, and who is held by them.
     limits: Limits,
 }
@@ -167,6 +174,11 @@ impl Situation {
     /// Pages that servers which ask for them want beyond those that they hold.
     pub fn wanted(&self, page: PageSize) -> PageCount {
         self.wants.get(&page).copied().unwrap_or_default()
+    }
+
+    /// What servers have of a pool and ask for at their next start; none where the pool's counts are not known.
+    pub fn claim(&self, page: PageSize) -> Option<&Claim> {
+        self.claims.get(&page)
     }
 
     /// Whether a pool has not enough for this server and all that ask.
@@ -238,7 +250,8 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let sum = wants.entry(share.page_size).or_default();
         *sum = *sum + share.wants;
     }
-    Situation { of, shares: shares.into_iter().map(|share| (share.instance.clone(), share)).collect(), wants, limits }
+    let shares = shares.into_iter().map(|share| (share.instance.clone(), share)).collect();
+    Situation { of, shares, wants, claims: claim::claims(host, instances), limits }
 }
 
 /// What a start finds around it.
@@ -354,7 +367,7 @@ fn after_stop(host: &Host, instance: &Instance, page: PageSize, growth: &Growth)
         () => String::new(),
     };
     let pages = room.saturating_sub(others);
-    Supply::Pages { pages, sure: pages, note }
+    Supply::Pages { pages, sure: pages, note, perhaps: None }
 }
 
 /// The pools of the next boot and who will ask for them.
@@ -376,6 +389,8 @@ struct Asking {
     pages: PageCount,
     /// Takes what there is where that is not enough.
     takes_part: bool,
+    /// Whether it is known to ask: of a server whose settings were not read, what it needs now may be what it asks for.
+    is_sure: bool,
 }
 
 /// Up to so many servers every order of their starts is looked at.
@@ -402,9 +417,11 @@ impl Boot {
             }
             if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
                 let pages = segments::wanted(&start, base);
-                segments.push(Asking { of: instance.id(), pages, takes_part: false });
+                segments.push(Asking { of: instance.id(), pages, takes_part: false, is_sure: true });
             }
-            if !start.asks() || start::is_refused(&booted, instance) {
+            let is_sure = start.asked != Asked::Unknown;
+            let asks = !is_sure || start.asks();
+            if !asks || start::is_refused(&booted, instance) {
                 continue;
             }
             let start = match mount::at_boot(&booted, instances, instance, &start) {
@@ -412,11 +429,13 @@ impl Boot {
                 Fit::Moves(start, _) => start,
                 Fit::Fits => start,
             };
-            for demand in &start.demands {
+            let now = if is_sure { None } else { claim::of_unread(host, instance) };
+            for demand in start.demands.iter().chain(&now) {
                 asking.entry(demand.page_size).or_default().push(Asking {
                     of: instance.id(),
                     pages: demand.pages,
                     takes_part: start::takes_part(instance, &start),
+                    is_sure,
                 });
             }
         }
@@ -450,7 +469,7 @@ impl Boot {
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let pool = self.pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
         let taken = |is_other: &dyn Fn(&InstanceId) -> bool, pool: PageCount| {
-            let others: Vec<&Asking> = asking.iter().filter(|one| is_other(&one.of)).collect();
+            let others: Vec<&Asking> = asking.iter().filter(|one| one.is_sure && is_other(&one.of)).collect();
             most_taken(&others, pool)
         };
         limits.at_boot(instance, demand, pool, &taken)
@@ -470,12 +489,17 @@ impl Boot {
             }
         };
         let own = instance.id();
-        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let all = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let others: Vec<&Asking> = all.iter().filter(|one| one.of != own).collect();
+        let perhaps = pool.saturating_sub(most_taken(&others, *pool));
+        let unread = others.iter().find(|one| !one.is_sure);
+        let perhaps = unread.map(|one| (perhaps, format!("what {} asks for at the boot is not known", one.of)));
+        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure || one.of == own).collect();
+        let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
         let all: PageCount = asking.iter().map(|one| one.pages).sum();
         if *pool == PageCount::ZERO {
-            return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})") };
+            return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})"), perhaps: None };
         }
-        let others: Vec<&Asking> = asking.iter().filter(|one| one.of != own).collect();
         let left = |pool: PageCount| {
             if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
         };
@@ -493,7 +517,7 @@ impl Boot {
         } else {
             left(*pool)
         };
-        Supply::Pages { pages: left(*pool), sure, note }
+        Supply::Pages { pages: left(*pool), sure, note, perhaps }
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) enum Supply {
         sure: PageCount,
         /// What there is to say of them, to follow their number.
         note: String,
+        /// The same if others take what nobody knows whether they ask for, and who that is; none where there are no such.
+        perhaps: Option<(PageCount, String)>,
     },
     /// There is no such pool, for this reason.
     None(String),
@@ -140,6 +142,12 @@ pub(super) fn outlook(
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
                     if takes { pages } else { PageCount::ZERO }
                 }
+            }
+            Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
+                return unknown(format!(
+                    "{why}: that may leave {pages} of the {} pages of {page} needed",
+                    demand.pages
+                ));
             }
             Supply::Pages { sure, note, .. } if sure < demand.pages => {
                 let late = demand.pages.saturating_sub(sure);

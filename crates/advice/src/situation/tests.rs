@@ -142,3 +142,20 @@ fn a_boot_that_takes_pages_is_told_where_the_restart_is_not_known() {
     assert_eq!(words(&case, "15/main"), ["all", "unknown", "none"]);
     assert!(case.codes().contains(&"HW603"), "{:?}", case.codes());
 }
+
+#[test]
+fn a_neighbour_of_which_nothing_was_read_may_take_what_it_has_now() {
+    let mut case = quiet();
+    let unread = all_huge(case.oracle("FIN", PageSize::MIB_2.bytes().times(8190), 10));
+    unread.mechanism = hugewise_model::instance::Mechanism::Mmap;
+    unread.next = Observed::Known(NextStart { asked: Asked::Unknown, setting: None, demands: Vec::new() });
+    case.postgresql("16/data", PageSize::MIB_2.bytes().times(4211));
+    case.pool(8210, 20);
+    assert_eq!(words(&case, "16/data"), ["none", "none", "unknown"]);
+    // Both fit, whatever is not known of it.
+    case.pool(12_401, 4211);
+    assert_eq!(words(&case, "16/data")[2], "all");
+    // Its own demand does not fit with or without it.
+    case.pool(4210, 0);
+    assert_eq!(words(&case, "16/data")[2], "none");
+}

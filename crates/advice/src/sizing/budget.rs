@@ -7,6 +7,7 @@ use super::sessions::{private, private_at, sessions_now, tables_at};
 use super::wanted::Plan;
 use super::{Ask, PoolTarget};
 use crate::demand;
+use crate::target::Goal;
 
 /// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
 const FLOOR_PERCENT: u64 = 5;
@@ -18,8 +19,10 @@ const SMALLEST_FLOOR: Bytes = Bytes::from_mib(256);
 pub struct Budget {
     /// All of it.
     pub total: Option<Bytes>,
-    /// The pools as planned.
+    /// The pools as they will be: what is planned of them, and pages beyond that which stay in them.
     pub pools: Bytes,
+    /// Of these, what is planned: a refusal goes by it, as pages that nobody asks for can be given back.
+    pub planned: Bytes,
     /// Sessions that it is reckoned for, on the whole host.
     pub sessions: u64,
     /// Private memory of the servers' processes at so many sessions, from the mean of those that run now.
@@ -48,6 +51,14 @@ impl Budget {
         let parts = [self.sessions_private, self.page_tables, self.others, self.kernel, self.watermarks];
         parts.into_iter().flatten().sum::<Bytes>() + self.floor
     }
+
+    /// The same with the pools as a plan leaves them.
+    #[must_use]
+    pub fn with_goals(&self, goals: &[Goal]) -> Self {
+        let pools = goals.iter().map(Goal::memory).sum::<Bytes>().max(self.planned);
+        let left = self.total.map(|total| total.saturating_sub(pools + self.rest()));
+        Self { pools, left, ..self.clone() }
+    }
 }
 
 /// Why there is no plan.
@@ -68,7 +79,8 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     let dealt = sessions_now(ask, plan);
     let mut budget = Budget {
         total: ask.memory(),
-        pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
+        pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum::<Bytes>() + staying(ask, pools),
+        planned: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
         sessions: ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one))),
         sessions_private: private_at(ask, plan, &dealt),
         page_tables: Some(tables_at(ask, plan, &dealt, None).expected),
@@ -100,8 +112,23 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
     budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
     let needed = budget.pools + budget.rest();
     budget.left = Some(total.saturating_sub(needed));
-    budget.short = needed.saturating_sub(total).max(budget.pools.saturating_sub(demand::largest_pools(total)));
+    let planned = budget.planned + budget.rest();
+    budget.short = planned.saturating_sub(total).max(budget.planned.saturating_sub(demand::largest_pools(total)));
     budget
+}
+
+/// Memory of pages that the pools have beyond what is planned of them: nobody gives them back unasked.
+fn staying(ask: &Ask<'_>, pools: &[PoolTarget]) -> Bytes {
+    if ask.elsewhere {
+        return Bytes::ZERO;
+    }
+    let there = ask.host.pools.known().into_iter().flatten();
+    let beyond = there.map(|pool| {
+        let planned: PageCount =
+            pools.iter().filter(|target| target.page_size == pool.page_size).map(|target| target.pages).sum();
+        pool.total.get().unwrap_or_default().saturating_sub(planned).of(pool.page_size)
+    });
+    beyond.sum()
 }
 
 /// Memory of everybody else: what the kernel counts as anonymous, as shared and as page tables, without the
@@ -151,22 +178,22 @@ fn kernel(ask: &Ask<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
 pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) -> Option<Refusal> {
     let mut reasons = Vec::new();
     let rest = budget.rest();
-    let mut largest_pools = budget.pools.saturating_sub(unplaced);
+    let mut largest_pools = budget.planned.saturating_sub(unplaced);
     if let Some(total) = budget.total {
         let most = demand::largest_pools(total);
         largest_pools = total.saturating_sub(rest).min(most);
-        if budget.pools + rest > total {
-            let together = budget.pools + rest;
+        if budget.planned + rest > total {
+            let together = budget.planned + rest;
             reasons.push(format!(
                 "the pools take {} and the rest needs {rest}: together {together} of {total}",
-                budget.pools
+                budget.planned
             ));
             reasons.push(parts(budget));
         }
-        if budget.pools > most {
+        if budget.planned > most {
             reasons.push(format!(
                 "the pools take {} of {total}: more than {} % leaves too little for everything else",
-                budget.pools,
+                budget.planned,
                 demand::LARGEST_POOL_PERCENT
             ));
         }

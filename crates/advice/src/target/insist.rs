@@ -7,9 +7,9 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
 
 use super::Ask;
-use crate::{chain, demand};
 use crate::situation::{Moment, Obstacle, starting};
 use crate::sizing::Sized;
+use crate::{chain, demand};
 
 /// Why a server is not told to insist.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use crate::standing::Standing;
 use crate::{Assessment, Facts, boot, demand, stranger};
 
 pub use insist::{Insist, NotYet};
+pub(crate) use pools::is_with_spare;
 pub use pools::{Goal, is_gigantic};
 
 /// What is asked of the target.
@@ -143,6 +144,7 @@ pub fn target(
     let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
+    let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_goals(&pools), ..sizing });
     Ok(Target { pools, sizing, unknown, insisting })
 }
 

@@ -7,7 +7,7 @@ use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount,
 
 use super::Ask;
 use super::commit::Commit;
-use crate::situation::starting;
+use crate::situation::{starting, to_come};
 use crate::{boot, demand};
 
 /// What a pool is to be.
@@ -40,6 +40,12 @@ impl Goal {
     /// Whether it is to have more pages than there are.
     pub fn grows(&self) -> bool {
         self.goal > self.now
+    }
+
+    /// Memory of the pool afterwards, surplus pages among it that servers hold.
+    pub fn memory(&self) -> Bytes {
+        let held = if self.goal < self.now { PageCount::ZERO } else { self.now + self.surplus };
+        self.goal.max(held).of(self.page_size)
     }
 
     /// Memory to be taken from the host now.
@@ -142,9 +148,11 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let passing = surplus > on_demand;
     let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
     let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
+    let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {
-        () if grows => (target, needed),
+        () if grows => (restored(target), needed),
         () if gives_back(ask, pool, least) => (least, least),
+        () if needed <= now + surplus => (restored(needed).max(now), needed),
         () => (now, needed),
     };
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
@@ -191,6 +199,7 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         let asks = starting(ask.host, instance).asks() || instance.asked == Asked::Unknown;
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
+    let to_come = |instance: &Instance| to_come(ask.host, instance, page);
     let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
     // One that no step sets to the pages that are planned for it goes on to ask for these.
     let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
@@ -202,8 +211,11 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
     };
     let known = ask.instances.iter().filter(|instance| !planned(instance));
     let strangers = strangers(ask);
-    let waiting = known.chain(&strangers).filter(|instance| asks(instance));
-    committed + waiting.filter_map(more).sum()
+    let waiting = known.chain(&strangers).map(|instance| {
+        let now = if asks(instance) { more(instance).unwrap_or_default() } else { PageCount::ZERO };
+        now.max(to_come(instance))
+    });
+    committed + waiting.sum()
 }
 
 /// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have
@@ -217,10 +229,12 @@ fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
 }
 
 /// Whether pages are to be given back: the pools starve the host, or somebody said so. Not while servers may be hidden, as
-/// what nobody seems to ask for may be theirs at their next start.
+/// what nobody seems to ask for may be theirs at their next start; and not for tidiness where a server's settings were not read.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    (ask.starves() || ask.wish.shrink) && spare > PageCount::ZERO && ask.host.unseen().is_none()
+    let is_told = || ask.assessment.situation.claim(pool.page_size).is_some_and(|claim| claim.unknown.is_empty());
+    let wanted = ask.starves() || (ask.wish.shrink && is_told());
+    wanted && spare > PageCount::ZERO && ask.host.unseen().is_none()
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.
@@ -231,6 +245,26 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
     let steps = boot::pool(ask.host, page).unwrap_or_default();
     let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
     if asked <= now { asked } else { PageCount::ZERO }
+}
+
+/// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
+/// came out short of it is filled up again. What is far more was perhaps given back on purpose.
+pub(crate) fn is_with_spare(asked: PageCount, claimed: PageCount) -> bool {
+    claimed > PageCount::ZERO && asked.get().saturating_mul(10) <= claimed.get().saturating_mul(11)
+}
+
+/// Pages that the boot's files ask for beyond those that are needed, where the running kernel can have them too: a pool that
+/// comes out short of its file is found short ever after.
+fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Option<PageCount> {
+    let page = pool.page_size;
+    let asked = PageCount(boot::pool(ask.host, page).ok()?.last()?.value);
+    if !ask.wish.now || ask.wish.shrink || asked <= pages.max(now) || !is_with_spare(asked, pages) || is_gigantic(page)
+    {
+        return None;
+    }
+    let surplus = pool.surplus.get().unwrap_or_default();
+    let extra = asked.saturating_sub(now + surplus).of(page);
+    (extra + kept_free(ask) <= obtainable_memory(ask)?).then_some(asked)
 }
 
 /// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.

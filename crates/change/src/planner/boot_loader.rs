@@ -1,6 +1,7 @@
 //! The kernel's command line, through what the host has: GRUB's drop-ins, grubby; else by hand. No line is edited in a
 //! file that somebody else owns.
 
+use hugewise_advice::boot;
 use hugewise_advice::words::boot_name;
 use hugewise_host::Source;
 use hugewise_host::config::cmdline::{self, HugePageWords};
@@ -34,7 +35,7 @@ pub(super) fn is_named(ask: &Ask<'_>, page: PageSize) -> bool {
 }
 
 fn names(ask: &Ask<'_>, words: &cmdline::HugePageWords, page: PageSize) -> bool {
-    let default = ask.host.default_huge_page.get();
+    let default = boot::default_size(ask.host);
     words.pools.iter().any(|pool| pool.page_size.or(default) == Some(page))
 }
 

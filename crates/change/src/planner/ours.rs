@@ -92,6 +92,14 @@ pub(super) fn sysctl(source: &dyn Source, path: &str, settings: &[(String, Strin
     with_lines(source, path, key_of, lines.collect())
 }
 
+/// A sysctl.d file of ours without this key; none where it is not ours or does not have it.
+pub(super) fn sysctl_without(source: &dyn Source, path: &str, key: &str) -> Option<String> {
+    let there = present(source, path).ok()??;
+    let sets_it = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
+    let (all, kept) = (kept_lines(Some(&there), |_| false), kept_lines(Some(&there), sets_it));
+    (kept.len() < all.len()).then(|| file(&kept))
+}
+
 /// tmpfiles.d with these values written and the other lines of the file kept.
 pub(super) fn tmpfiles(source: &dyn Source, path: &str, writes: &[(String, String)]) -> Result<String, String> {
     let path_of = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);

@@ -5,7 +5,7 @@ use hugewise_advice::words::{boot_name, pool_file};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
-use super::{Ask, ours};
+use super::{Ask, ours, pools_at_boot};
 use crate::plan::{Change, Risk, Step, ValueChange};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -23,7 +23,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         };
         let value = pages.get().to_string();
         let title = format!("up to {pages} pages of {page} on demand");
-        if ask.host.default_huge_page.get() == Some(*page) {
+        if pools_at_boot::is_default(ask, *page) {
             let setting = Setting { key: "vm.nr_overcommit_hugepages", value, holds_now: now == *pages };
             let step = Drafted::from(Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why));
             let step = set(ask, draft, step, ours::SYSCTL_OVERCOMMIT, &[setting]);

@@ -1,4 +1,4 @@
-//! Pools of the next boot: sysctl.d for the default page size, tmpfiles.d for other sizes and for nodes, and the
+//! Pools of the next boot: sysctl.d for the size that is the default now and then, tmpfiles.d for others and for nodes, and the
 //! kernel's command line where pages have to be reserved before memory is in use.
 
 use hugewise_advice::words::pool_file;
@@ -15,6 +15,9 @@ use super::pools::{self, Goal};
 use super::{Ask, ours};
 use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
+/// Pages of the default size.
+const SETTING: &str = "/proc/sys/vm/nr_hugepages";
+
 /// A pool that the next boot has to be told of.
 struct Due {
     goal: Goal,
@@ -23,6 +26,9 @@ struct Due {
 }
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if ask.options.boot {
+        without_misread(ask, draft);
+    }
     let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
     let crowds = |page| crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
     let mut due = Vec::new();
@@ -146,6 +152,28 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
     entry
 }
 
+/// Whether `vm.nr_hugepages` counts pages of one size now and at the next boot.
+fn default_stays(ask: &Ask<'_>) -> bool {
+    boot::default_size(ask.host) == ask.host.default_huge_page.get()
+}
+
+/// Whether settings of /proc/sys mean pages of this size now and at the next boot too. Otherwise its own files are written:
+/// they mean it whatever the default is.
+pub(super) fn is_default(ask: &Ask<'_>, page: PageSize) -> bool {
+    default_stays(ask) && ask.host.default_huge_page.get() == Some(page)
+}
+
+/// Takes `vm.nr_hugepages` out of a file of ours where the next boot counts pages of another size by it than the one that it
+/// was written for.
+fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let Some(page) = boot::default_size(ask.host).filter(|_| !default_stays(ask)) else { return };
+    let Some(text) = ours::sysctl_without(&draft.after, ours::SYSCTL_POOL, "vm.nr_hugepages") else { return };
+    let Some(change) = draft.write(ours::SYSCTL_POOL, &text) else { return };
+    let title = format!("no pages of {page} at each boot by a number that was meant for others");
+    let why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
+    draft.step(Drafted::from(Step::new("pools-default-size", title, Risk::Safe, why)).change(change));
+}
+
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
     for goal in draft.pools.iter_mut().filter(|goal| goal.page_size == page) {
         goal.at_boot = true;
@@ -240,23 +268,26 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         overridden.extend(before.iter().filter(of_others).map(|step| format!("{} ({})", step.place, step.value)));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
-        // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages.
-        if default_at_boot(ask, &draft.after, entry) == Some(page) {
+        let default = default_at_boot(ask, &draft.after, entry);
+        // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages. A number for a
+        // size that is the default then and not now would be wrong until then.
+        let by_setting = default == Some(page) && is_default(ask, page);
+        if by_setting {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
-            // tmpfiles.d comes after sysctl.d: a line there has to say the same.
-            let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
-            let of_pool = |path: &&str| there.iter().any(|write| write.path == **path);
-            let paths = [own_file.as_str(), "/proc/sys/vm/nr_hugepages"];
-            writes.extend(
-                paths.iter().copied().filter(|path| of_pool(path)).map(|path| (path.to_owned(), value.clone())),
-            );
-            // So do lines for single nodes: of lines about one file the first counts, and ours come first.
-            let nodes = parts(ask, due);
-            if nodes.iter().any(|(_, file, _)| of_pool(&file.as_str())) && uneven(&due.goal).is_empty() {
-                writes.extend(nodes.into_iter().map(|(_, file, pages)| (file, pages.get().to_string())));
-            }
-        } else {
-            writes.push((own_file, value));
+        }
+        // tmpfiles.d comes after sysctl.d: a line there has to say the same.
+        let there = tmpfiles::read(&mut Door::new(&draft.after)).into_known().unwrap_or_default();
+        let is_written = |path: &str| there.iter().any(|write| write.path == path);
+        if !by_setting || is_written(&own_file) {
+            writes.push((own_file, value.clone()));
+        }
+        if default == Some(page) && is_written(SETTING) {
+            writes.push((SETTING.to_owned(), value));
+        }
+        // So do lines for single nodes: of lines about one file the first counts, and ours come first.
+        let nodes = parts(ask, due);
+        if nodes.iter().any(|(_, file, _)| is_written(file)) && uneven(&due.goal).is_empty() {
+            writes.extend(nodes.into_iter().map(|(_, file, pages)| (file, pages.get().to_string())));
         }
         writes.extend(
             uneven(&due.goal).into_iter().map(|(node, pages)| (node_file(page, node), pages.get().to_string())),

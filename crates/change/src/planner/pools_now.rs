@@ -46,6 +46,9 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
         false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),
     };
     let why = match grows {
+        true if pages > goal.needed => {
+            format!("{} pages are needed, {pages} are configured, and {now} are there to stay", goal.needed)
+        }
         true if goal.surplus > PageCount::ZERO => {
             format!("{pages} pages are needed, {now} are there to stay, and {} until who has them ends", goal.surplus)
         }

@@ -130,7 +130,8 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
     let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
-    let page = ask.host.default_huge_page.get();
+    // System V segments are of the default size of that boot.
+    let page = boot::default_size(ask.host);
     if !page.is_none_or(|page| pools_at_boot::may_ask(draft, first, page)) {
         return;
     }

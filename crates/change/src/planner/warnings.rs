@@ -15,6 +15,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "there may be servers that could not be seen ({why}): nothing is planned for those, and no pages are given back"
         ));
     }
+    unread(ask, draft);
     shared(ask, draft);
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
@@ -67,6 +68,22 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
             limit.evidence
         ));
+    }
+}
+
+/// Whoever wants pages back is told why a pool keeps them.
+fn unread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if !ask.options.shrink {
+        return;
+    }
+    let kept = draft.pools.iter().filter(|goal| goal.goal >= goal.now && goal.needed < goal.now);
+    for page in kept.map(|goal| goal.page_size).collect::<Vec<_>>() {
+        let unknown = ask.assessment.situation.claim(page).map(|claim| claim.unknown.as_slice()).unwrap_or_default();
+        if let Some(id) = unknown.first() {
+            draft.warn(format!(
+                "no pages of {page} are given back: what {id} will ask for at its next start is not known"
+            ));
+        }
     }
 }
 

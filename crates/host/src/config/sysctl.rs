@@ -4,6 +4,8 @@
 //! a link in /etc/sysctl.d (`99-sysctl.conf` on Debian and Red Hat), and not at all where that link is
 //! missing (Debian 13). Without systemd an init script runs `sysctl --system` of procps, which reads
 //! /etc/sysctl.conf last.
+//!
+//! Files below /run count for neither: /run is empty when a host boots.
 
 mod procps;
 mod settle;
@@ -18,11 +20,10 @@ use crate::Door;
 pub use settle::{Kind, SETTINGS, settled};
 
 /// Folders, the strongest first (systemd 252). /lib is /usr/lib by another name or, in archives, its only copy.
-const FOLDERS: [&str; 5] =
-    ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
+const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
-/// systemd's service that applies the files: a link to /dev/null in one of these places takes it away.
-const SERVICE: [&str; 2] = ["/etc/systemd/system/systemd-sysctl.service", "/run/systemd/system/systemd-sysctl.service"];
+/// systemd's service that applies the files: a link to /dev/null in its place takes it away.
+const SERVICE: &str = "/etc/systemd/system/systemd-sysctl.service";
 
 /// A line that systemd-sysctl takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub enum Program {
 /// settings of [`SETTINGS`] that they match. Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
-    if program == Program::Systemd && is_masked(door, &SERVICE) {
+    if program == Program::Systemd && is_masked(door, SERVICE) {
         return Observed::Known(Vec::new());
     }
     let files = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: program == Program::Procps });
@@ -66,9 +67,9 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     joined(door, &paths, parse).map(|lines| settled(&lines, program))
 }
 
-/// Whether one of these unit files is a link to /dev/null.
-pub(super) fn is_masked(door: &Door<'_>, unit: &[&str]) -> bool {
-    unit.iter().any(|path| matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null"))
+/// Whether a unit file is a link to /dev/null.
+pub(super) fn is_masked(door: &Door<'_>, unit: &str) -> bool {
+    matches!(door.source.link(unit), Observed::Known(target) if target == "/dev/null")
 }
 
 fn started_by_systemd(door: &Door<'_>) -> bool {
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(winner(&source, "vm.nr_hugepages"), won("4", "/usr/lib/sysctl.d/99-zz.conf:1"));
         assert_eq!(winner(&source, "vm.swappiness"), won("1", "/etc/sysctl.d/10-db.conf:2"));
         assert_eq!(winner(&source, "vm.max_map_count"), None);
-        let masked = source.link("/run/sysctl.d/99-zz.conf", "/dev/null");
+        let masked = source.link("/usr/local/lib/sysctl.d/99-zz.conf", "/dev/null");
         assert_eq!(winner(&masked, "vm.nr_hugepages"), won("3", "/etc/sysctl.d/99-sysctl.conf:2"));
     }
 
@@ -206,6 +207,22 @@ mod tests {
         assert_eq!(winner(&systemd, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/99-zz.conf:1"));
         let nothing = MapSource::new();
         assert_eq!(read(&mut Door::new(&nothing)), Observed::Absent);
+    }
+
+    #[test]
+    fn nothing_below_run_outlives_the_boot() {
+        let source =
+            MapSource::new().file("/proc/1/comm", "systemd\n").file("/run/sysctl.d/70.conf", "vm.nr_hugepages=3\n");
+        assert_eq!(read(&mut Door::new(&source)), Observed::Absent);
+        let kept = source.file("/etc/sysctl.d/60.conf", "vm.nr_hugepages=4\n");
+        assert_eq!(winner(&kept, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/60.conf:1"));
+        // It hides nothing then either, and masks no service.
+        let hidden = kept
+            .link("/run/sysctl.d/60.conf", "/dev/null")
+            .link("/run/systemd/system/systemd-sysctl.service", "/dev/null");
+        assert_eq!(winner(&hidden, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/60.conf:1"));
+        let procps = hidden.file("/proc/1/comm", "init\n");
+        assert_eq!(winner(&procps, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/60.conf:1"));
     }
 
     #[test]

@@ -28,6 +28,11 @@ pub(super) const FOLDERS: [&str; 13] = [
     "/run/systemd/generator.late",
 ];
 
+/// Those whose files are gone at the next boot: what is set there (`systemctl edit --runtime`, `set-property --runtime`) is
+/// nothing to rely on. Generators run at each boot.
+const PASSING: [&str; 4] =
+    ["/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/system", "/run/systemd/system.attached"];
+
 /// The services that processes here run in, sorted by name, as their files describe them now.
 pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<Unit> {
     let names: BTreeSet<&str> = processes.into_iter().filter_map(service_of).collect();
@@ -42,7 +47,7 @@ pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &
 /// Units that others want or require by a link in a folder of theirs, each with its links.
 fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
     let mut wanted = BTreeMap::<String, Vec<String>>::new();
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder)) {
         let names = door.source.list(folder).into_known().unwrap_or_default();
         for whose in names.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires")) {
             let folder = format!("{folder}/{whose}");
@@ -100,20 +105,30 @@ fn read_unit(
     wanted: &BTreeMap<String, Vec<String>>,
 ) -> Option<Unit> {
     let parts = UnitName::parse(name)?;
-    let fragment = std::iter::once(name.to_owned())
-        .chain(parts.template())
-        .flat_map(|file| FOLDERS.iter().map(move |folder| format!("{folder}/{file}")))
-        .find(|path| is_null(door, path) || !door.source.read(path).is_absent());
+    let lasting: Vec<&str> = FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder)).collect();
+    let file_in = |folders: &[&str]| {
+        let files = std::iter::once(name.to_owned()).chain(parts.template());
+        let mut paths = files.flat_map(|file| folders.iter().map(move |folder| format!("{folder}/{file}")));
+        paths.find(|path| is_null(door, path) || !door.source.read(path).is_absent())
+    };
+    // A service that is in passing folders alone is gone at the next boot with all its settings.
+    let (fragment, folders) = match file_in(&lasting) {
+        Some(file) => (Some(file), lasting),
+        None => match file_in(&PASSING) {
+            Some(file) => (Some(file), FOLDERS.to_vec()),
+            None => (None, lasting),
+        },
+    };
     let masked = fragment.clone().filter(|path| is_null(door, path));
     let mut names = vec![parts];
     names.extend(aliases.iter().filter(|(file, _)| file == name).filter_map(|(_, alias)| UnitName::parse(alias)));
-    let own = FOLDERS.iter().flat_map(|folder| {
+    let own = folders.iter().flat_map(|folder| {
         let names = names.iter().flat_map(UnitName::drop_in_names);
         names.map(move |name| format!("{folder}/{name}.d"))
     });
     // Those of all services come last: they are the weakest.
-    let folders: Vec<String> = own.chain(FOLDERS.iter().map(|folder| format!("{folder}/service.d"))).collect();
-    let drop_ins = overlaid(door, &folders, ".conf").or_else_absent(|| Observed::Known(Vec::new()));
+    let drop_in_folders: Vec<String> = own.chain(folders.iter().map(|folder| format!("{folder}/service.d"))).collect();
+    let drop_ins = overlaid(door, &drop_in_folders, ".conf").or_else_absent(|| Observed::Known(Vec::new()));
     let mut files: Vec<String> = fragment.filter(|_| masked.is_none()).into_iter().collect();
     let assignments = drop_ins.and_then(|drop_ins| {
         files.extend(drop_ins);
@@ -181,14 +196,13 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
     service
 }
 
-/// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit.
+/// `DefaultLimitMEMLOCK` of system.conf and its drop-ins: its soft limit, as the next boot finds it.
 pub(crate) fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Place)> {
-    let main = ["/etc/systemd/system.conf", "/run/systemd/system.conf", "/usr/lib/systemd/system.conf"]
+    let main = ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"]
         .iter()
         .find(|path| !door.source.read(path).is_absent());
     let folders = [
         "/etc/systemd/system.conf.d",
-        "/run/systemd/system.conf.d",
         "/usr/local/lib/systemd/system.conf.d",
         "/usr/lib/systemd/system.conf.d",
         "/lib/systemd/system.conf.d",
@@ -314,6 +328,29 @@ mod tests {
         // Without [Install] it is for others to name it in their own files: static.
         let fixed = MapSource::new().file("/usr/lib/systemd/system/x.service", "[Service]\nUser=a\n");
         assert_eq!(told(&fixed), (None, false));
+    }
+
+    /// `systemctl edit --runtime` and `set-property --runtime` last until the boot.
+    #[test]
+    fn what_is_set_below_run_is_nothing_to_rely_on() {
+        let source = MapSource::new()
+            .file("/etc/systemd/system/dbora.service", "[Service]\nUser=oracle\n")
+            .file("/run/systemd/system/dbora.service.d/x.conf", "[Service]\nLimitMEMLOCK=infinity\n")
+            .file("/run/systemd/system.control/dbora.service.d/y.conf", "[Service]\nLimitMEMLOCK=infinity\n")
+            .file("/run/systemd/system/service.d/z.conf", "[Service]\nLimitMEMLOCK=infinity\n")
+            .file("/run/systemd/system.conf.d/z.conf", "[Manager]\nDefaultLimitMEMLOCK=infinity\n");
+        let found = unit(&source, "dbora.service");
+        assert_eq!(
+            (found.memlock, found.files),
+            (Observed::Absent, vec!["/etc/systemd/system/dbora.service".to_owned()])
+        );
+        assert_eq!(read_default_memlock(&mut Door::new(&source)), Observed::Absent);
+        // A generator makes its units anew at each boot.
+        let made = MapSource::new().file("/run/systemd/generator.late/ora.service", "[Service]\nLimitMEMLOCK=1M\n");
+        assert_eq!(unit(&made, "ora.service").memlock.known().map(|(soft, ..)| *soft), Some(AT(1 << 20)));
+        // A transient one has no settings but these.
+        let transient = MapSource::new().file("/run/systemd/transient/run-1.service", "[Service]\nLimitMEMLOCK=2M\n");
+        assert_eq!(unit(&transient, "run-1.service").memlock.known().map(|(soft, ..)| *soft), Some(AT(2 << 20)));
     }
 
     /// `systemd --test` of 252 says of the empty limit: failed to parse resource value, ignoring.

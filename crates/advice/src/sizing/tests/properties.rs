@@ -85,7 +85,8 @@ proptest! {
             Ok(sizing) => {
                 prop_assert!(sizing.refusal.is_none() || sizing.pools.is_empty());
                 if let (None, Some(total)) = (&sizing.refusal, sizing.budget.total) {
-                    prop_assert!(sizing.budget.pools + sizing.budget.rest() <= total);
+                    prop_assert!(sizing.budget.planned + sizing.budget.rest() <= total);
+                    prop_assert!(sizing.budget.pools >= sizing.budget.planned);
                 }
                 prop_assert!(sizing.forecast.is_sorted_by_key(|row| (row.sessions, row.page_size)));
             }

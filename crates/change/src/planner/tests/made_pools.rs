@@ -35,6 +35,77 @@ fn a_file_that_sorts_before_ours_is_overruled() {
     assert!(lines.ends_with("w /proc/sys/vm/nr_hugepages - - - - 537\n"), "{lines}");
 }
 
+/// `vm.nr_hugepages` counts pages of the default size, and `default_hugepagesz=` of the next boot changes that.
+#[test]
+fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() {
+    const GIB_BY_DEFAULT: &str = "default_hugepagesz=1G hugepagesz=1G hugepages=2";
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.put_grub(GIB_BY_DEFAULT);
+    let (options, request) = defaults();
+    let (plan, after) = holds("another default", &world, &options, &request);
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
+    assert!(lines.ends_with("\nw /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 540\n"), "{lines}");
+    assert!(!shown(&plan).contains("sysctl.d"), "{}", shown(&plan));
+    let pages = |world: &World<'_>| (world.pages_after_boot(PageSize::MIB_2), world.pages_after_boot(PageSize::GIB_1));
+    assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
+
+    // A file of ours of the days of the other default is not left to ask for 540 pages of 1 GiB.
+    let mut world = World::new(&*base);
+    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.put(
+        "/etc/sysctl.d/zz-hugewise-pool.conf",
+        "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 540\n",
+    );
+    world.put_grub(GIB_BY_DEFAULT);
+    let (_, after) = holds("a file of another default", &world, &options, &request);
+    assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
+}
+
+#[test]
+fn pages_on_demand_of_a_size_that_is_the_default_until_the_boot_stand_in_its_own_file() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("default_hugepagesz=1G");
+    let overcommit = vec![(PageSize::MIB_2, PageCount(64))];
+    let (plan, _) = holds("on demand", &world, &Options { overcommit, ..Options::default() }, &Request::default());
+    let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf");
+    assert!(lines.ends_with("hugepages-2048kB/nr_overcommit_hugepages - - - - 64\n"), "{lines}");
+}
+
+/// Set to nothing under a server that runs, whose file asks for 540.
+#[test]
+fn a_pool_that_was_emptied_under_a_server_is_filled_up_to_its_file() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.set_pool(PoolRef { page_size: PageSize::MIB_2, node: None }, 537);
+    let folders = ["/sys/kernel/mm", "/sys/devices/system/node/node0"];
+    for folder in folders {
+        world.put(&format!("{folder}/hugepages/hugepages-2048kB/surplus_hugepages"), "537\n");
+    }
+    let (options, request) = defaults();
+    let (plan, after) = holds("emptied", &world, &options, &request);
+    assert!(shown(&plan).contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 540"), "{}", shown(&plan));
+    assert_eq!(plan.budget.pools_bytes, 540 << 21);
+    assert!(!after.look().codes(hugewise_model::Level::Info).iter().any(|it| it.starts_with("HW207")));
+}
+
+/// Pages that nobody gives back are no memory that is left.
+#[test]
+fn pages_that_stay_count_in_the_memory_of_a_plan() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "3\n");
+    world.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "3\n");
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    assert_eq!(plan.budget.pools_bytes, (3 << 30) + (537 << 21), "{}", shown(&plan));
+    // Given back they are memory again.
+    let plan = world.plan(&Options { shrink: true, ..options }, &request);
+    assert_eq!(plan.budget.pools_bytes, 537 << 21, "{}", shown(&plan));
+}
+
 #[test]
 fn somebody_elses_file_of_our_name_is_left_alone() {
     let base = source("no-pool-postgresql");

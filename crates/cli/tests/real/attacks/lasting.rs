@@ -98,7 +98,7 @@ fn a_later_file_of_settings_is_named() {
     let rivals = [
         ("/etc/sysctl.d/zzz.conf", "# ours\nkernel.shmmax = 1\n", "/etc/sysctl.d/zzz.conf:2"),
         ("/usr/local/lib/sysctl.d/zzzz.conf", "-kernel.shmmax=1\n", "/usr/local/lib/sysctl.d/zzzz.conf:1"),
-        ("/run/sysctl.d/zzzz.conf", "kernel/shmmax = 1\n", "/run/sysctl.d/zzzz.conf:1"),
+        ("/usr/local/lib/sysctl.d/zzzzz.conf", "kernel/shmmax = 1\n", "/usr/local/lib/sysctl.d/zzzzz.conf:1"),
         ("/etc/tmpfiles.d/zz.conf", "w /proc/sys/kernel/shmmax - - - - 1\n", "/etc/tmpfiles.d/zz.conf:1"),
         ("/etc/tmpfiles.d/yy.conf", "w! /proc/sys/kernel/shmma* - - - - 1\n", "/etc/tmpfiles.d/yy.conf:1"),
     ];
@@ -107,6 +107,9 @@ fn a_later_file_of_settings_is_named() {
         scene.is_not_kept(&plan, place);
         fs::remove_file(path).unwrap();
     }
+    // Nor does one that is gone when the host boots.
+    write("/run/sysctl.d/zzzz.conf", "kernel/shmmax = 1\n");
+    scene.is_kept(&plan);
     // A rival that says the same does no harm.
     write("/etc/sysctl.d/zzz.conf", "kernel.shmmax = 18446744073692774399\n");
     scene.is_kept(&plan);
@@ -149,7 +152,7 @@ fn a_switch_of_the_boot_and_limits_of_log_ins_are_read_back_too() {
     // The first line of a path counts, and patterns come after all of them.
     for (path, rival) in [
         ("/etc/tmpfiles.d/00-aaa.conf", "w /sys/kernel/mm/transparent_hugepage/enabled - - - - always\n"),
-        ("/run/tmpfiles.d/zz.conf", "w /sys/kernel/mm/*/enabled - - - - always\n"),
+        ("/usr/local/lib/tmpfiles.d/zz.conf", "w /sys/kernel/mm/*/enabled - - - - always\n"),
     ] {
         write(path, rival);
         scene.is_not_kept(&switch, path);

@@ -68,9 +68,32 @@ impl Programs {
     }
 }
 
-/// Lines that a program refuses make it fail; what it wrote is what counts.
+/// Lines that a program refuses make it fail; what it wrote is what counts. A boot finds nothing below /run.
 fn run(program: &str, arguments: &[&str]) {
+    let below_run = FOLDERS.iter().filter(|folder| folder.starts_with("/run/"));
+    let put_aside: Vec<(&str, Vec<std::ffi::OsString>)> =
+        below_run.map(|folder| (*folder, names_in(folder))).filter(|(_, names)| !names.is_empty()).collect();
+    for (folder, names) in &put_aside {
+        fs::create_dir(Path::new(folder).join(ASIDE)).unwrap();
+        names.iter().for_each(|name| {
+            fs::rename(Path::new(folder).join(name), Path::new(folder).join(ASIDE).join(name)).unwrap();
+        });
+    }
     Command::new(program).args(arguments).output().unwrap();
+    for (folder, names) in &put_aside {
+        names.iter().for_each(|name| {
+            fs::rename(Path::new(folder).join(ASIDE).join(name), Path::new(folder).join(name)).unwrap();
+        });
+        fs::remove_dir(Path::new(folder).join(ASIDE)).unwrap();
+    }
+}
+
+/// A folder that no program takes for a file of settings.
+const ASIDE: &str = "aside";
+
+fn names_in(folder: &str) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// An empty folder of the test's own in place of each.

@@ -1,14 +1,12 @@
 //! The system's own sysctl files as TuneD writes them once more after its profile (`plugin_sysctl.py` of TuneD 2.20).
 
-use std::collections::BTreeMap;
-
 use hugewise_model::{Observed, configuration::SysctlAssignment};
 
 use crate::Door;
 use crate::config::files::{joined, lines, place};
 
-/// Folders, the strongest first; files of /usr/lib are not written again.
-const FOLDERS: [&str; 2] = ["/run/sysctl.d", "/etc/sysctl.d"];
+/// Files of /usr/lib are not written again. TuneD reads /run/sysctl.d before this one, which is empty when a host boots.
+const FOLDER: &str = "/etc/sysctl.d";
 
 /// The assignments in the order in which they are written.
 pub(super) fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
@@ -17,21 +15,16 @@ pub(super) fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
         Observed::Known(_) | Observed::Absent => {}
         unknown => return unknown.map(|_| Vec::new()),
     }
-    let mut by_name: BTreeMap<String, String> = BTreeMap::new();
-    for folder in FOLDERS {
-        match door.list(folder) {
-            Observed::Known(names) => {
-                for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
-                    let path = format!("{folder}/{name}");
-                    by_name.entry(name).or_insert(path);
-                }
-            }
-            Observed::Absent => {}
-            unknown => return unknown.map(|_| Vec::new()),
-        }
-    }
-    let folder = |path: &String| door.source.list(path).is_known();
-    let mut paths: Vec<String> = by_name.into_values().filter(|path| !folder(path)).collect();
+    let mut names = match door.list(FOLDER) {
+        Observed::Known(names) => names,
+        Observed::Absent => Vec::new(),
+        unknown => return unknown.map(|_| Vec::new()),
+    };
+    names.retain(|name| name.ends_with(".conf"));
+    names.sort();
+    let is_folder = |path: &String| door.source.list(path).is_known();
+    let paths = names.into_iter().map(|name| format!("{FOLDER}/{name}"));
+    let mut paths: Vec<String> = paths.filter(|path| !is_folder(path)).collect();
     paths.push("/etc/sysctl.conf".to_owned());
     joined(door, &paths, parse)
 }
@@ -74,8 +67,9 @@ mod tests {
             .file("/etc/sysctl.d/50.conf", "vm/nr_hugepages=1\n-vm.nr_hugepages=9\nvm.*=9\n")
             .file("/etc/sysctl.d/60.conf", "vm.nr_hugepages=2\n")
             .file("/run/sysctl.d/60.conf", "vm.nr_hugepages=3\n")
+            .file("/run/sysctl.d/70.conf", "vm.nr_hugepages=3\n")
             .file("/usr/lib/sysctl.d/99.conf", "vm.nr_hugepages=9\n");
-        let places = [("1", "/etc/sysctl.d/50.conf:1"), ("3", "/run/sysctl.d/60.conf:1"), ("4", "/etc/sysctl.conf:1")];
+        let places = [("1", "/etc/sysctl.d/50.conf:1"), ("2", "/etc/sysctl.d/60.conf:1"), ("4", "/etc/sysctl.conf:1")];
         assert_eq!(written(&source), places.map(|(value, place)| (value.to_owned(), place.to_owned())));
         let off = source.file("/etc/tuned/tuned-main.conf", "# reapply_sysctl = 1\nreapply_sysctl = 0\n");
         assert_eq!(written(&off), []);
