@@ -210,7 +210,7 @@ mod tests {
             told("needs 1,075,838,976 bytes of huge pages; the fault limit of its cgroup is 1,073,741,824 bytes"),
             "{all:?}"
         );
-        assert!(told("of those above it to 1,075,838,976 bytes"), "{all:?}");
+        assert!(told("limit of /system.slice to 1,075,838,976 bytes"), "{all:?}");
         assert!(told("max 1,073,741,824 bytes of cgroup /system.slice is below its 1,075,838,976 bytes"), "{all:?}");
         assert!(!told("1.0 GiB"), "{all:?}");
     }
