@@ -111,7 +111,7 @@ fn a_plan_that_does_not_fit_is_shown_and_written_by_force_alone() {
     let many = ["--sessions", "20000"];
     let said = plan("no-pool-postgresql", &many);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);
-    assert!(said.out.contains("refused") && said.out.contains("--force overrules"), "{}", said.out);
+    assert!(said.out.contains("refused") && said.out.contains("plan --force"), "{}", said.out);
     let script = |more: &[&str]| plan("no-pool-postgresql", &[&many, &["--format", "shell"], more].concat());
     let refused = script(&[]);
     assert_eq!((refused.code, refused.out.as_str()), (1, ""));

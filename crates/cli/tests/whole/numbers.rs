@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hugewise_advice::remedy::to_do;
 use hugewise_advice::sizing::{self, Request};
-use hugewise_advice::target::{Wish, to_size};
+use hugewise_advice::target::{Wish, goals, to_size};
 use hugewise_change::plan::{Change, Plan};
 use hugewise_model::{Level, Remedy};
 use hugewise_report::openmetrics::{Format, Metered};
@@ -67,13 +67,14 @@ fn sized(seen: &Seen) -> BTreeMap<u64, u64> {
     let of = to_size(&seen.host, &seen.instances, &seen.assessment, Wish::default());
     let request = Request::default();
     let Ok(sizing) = sizing::size(&seen.host, &of, &request) else { return BTreeMap::new() };
+    let planned = goals(&seen.host, &seen.instances, &seen.assessment, &sizing);
     let mut text = Vec::new();
     let report = SizeReport {
         host: &seen.host,
         instances: &seen.instances,
         request: &request,
         sizing: &sizing,
-        planned: &[],
+        planned: &planned,
         shrunk: &[],
         unread: &[],
     };
@@ -81,9 +82,14 @@ fn sized(seen: &Seen) -> BTreeMap<u64, u64> {
     let json: Value = serde_json::from_slice(&text).unwrap();
     let pools =
         json["pools"].as_array().filter(|pools| !pools.is_empty()).or_else(|| json["refusal"]["wanted"].as_array());
-    let mut pages = BTreeMap::new();
-    for pool in pools.into_iter().flatten() {
+    let mut pages = BTreeMap::<u64, u64>::new();
+    for pool in pools.iter().copied().flatten() {
         *pages.entry(pool["page_bytes"].as_u64().unwrap()).or_default() += pool["pages"].as_u64().unwrap();
+    }
+    // What a plan makes of all pools of a size: more, where its files ask for some beyond what is needed.
+    for pool in pools.iter().copied().flatten() {
+        let sum = pages.get_mut(&pool["page_bytes"].as_u64().unwrap()).unwrap();
+        *sum = pool["planned_pages"].as_u64().unwrap_or_default().max(*sum);
     }
     pages
 }

@@ -85,8 +85,14 @@ pub(crate) const POOLS: [Column; 8] = [
 
 /// What a plan leaves in a pool beyond what is needed.
 pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
+    let wanted = |page| report.sizing.pools.iter().filter(|pool| pool.page_size == page).map(|pool| pool.pages).sum();
     let beyond = report.planned.iter().filter_map(|goal| {
         let page = goal.page_size;
+        let needed: PageCount = wanted(page);
+        if goal.goal > goal.now && goal.goal > needed && needed > PageCount::ZERO {
+            let all = goal.goal;
+            return Some(format!("the pool of {page} is filled up to the {all} pages that its boot files ask for"));
+        }
         let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
         let spare = goal.goal.saturating_sub(left.goal);
         let stays = spare > PageCount::ZERO && goal.goal == goal.now;
