@@ -22,7 +22,7 @@ use hugewise_model::{Host, Observed, PageSize};
 use crate::{Missing, known};
 
 pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
-pub use feeds::{Feeds, feeds};
+pub use feeds::{Feeds, feeds, place_to_edit};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pools};

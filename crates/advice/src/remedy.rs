@@ -295,6 +295,18 @@ mod tests {
             case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", limit)];
         };
         is(lines(limited), "huge_pages=try");
+        // Nor are those of nodes that it may not use.
+        let kept = |case: &mut crate::testing::Case| {
+            let part = |node, pages| hugewise_model::host::NodePool {
+                node,
+                total: Observed::Known(PageCount(pages)),
+                free: Observed::Known(PageCount(0)),
+                surplus: Observed::Known(PageCount(0)),
+            };
+            case.pools()[0].nodes = vec![part(0, 984), part(1, 40)];
+            case.processes().iter_mut().for_each(|it| it.nodes_allowed = Observed::Known(vec![(1, 1)]));
+        };
+        is(lines(kept), "huge_pages=try");
     }
 
     /// A page size without a pool in /sys/kernel/mm/hugepages: mmap with MAP_HUGETLB fails (EINVAL), however large any pool.

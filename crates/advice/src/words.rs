@@ -18,15 +18,6 @@ pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
     (bytes(one), bytes(other))
 }
 
-/// Where a setting of the next boot is taken out: of the running kernel's command line where the boot loader keeps it.
-pub fn place_to_edit(place: &str) -> &str {
-    if place.starts_with("/proc/cmdline") {
-        "the kernel's command line in the boot loader's own settings (GRUB: /etc/default/grub)"
-    } else {
-        place
-    }
-}
-
 /// `9.4 %`.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)

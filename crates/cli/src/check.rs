@@ -99,6 +99,7 @@ fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
     if fail_on.level().is_some_and(fails) {
         Outcome::Found
     } else if host.unseen().is_some()
+        || !checked.open_moments().is_empty()
         || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.why.is_absent())
     {
         Outcome::Incomplete

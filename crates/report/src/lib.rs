@@ -80,6 +80,11 @@ impl Layout {
 }
 
 impl Checked<'_> {
+    /// Moments of servers that cannot be told, with the reason, where no rule has said so.
+    pub fn open_moments(&self) -> Vec<String> {
+        view::closing::open_moments(self)
+    }
+
     /// Writes the report that people read.
     ///
     /// # Errors

@@ -48,3 +48,32 @@ pub fn feeds(host: &Host) -> Feeds {
         },
     }
 }
+
+/// Where a setting of the next boot is changed: a word of the command line where the boot loader's file is made from.
+pub fn place_to_edit(host: &Host, place: &str) -> String {
+    let entry = host.configuration.boot.known().map(|entry| entry.place.file.as_str());
+    let is_loaders =
+        entry.is_some_and(|file| place == file || place.strip_prefix(file).is_some_and(|rest| rest.starts_with(':')));
+    if is_loaders || place.starts_with("/proc/cmdline") { feeds(host).file } else { place.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed;
+    use hugewise_model::configuration::{BootEntry, Place};
+
+    use super::*;
+
+    #[test]
+    fn a_generated_file_is_not_the_place_to_edit() {
+        let mut host = Host::default();
+        assert_eq!(place_to_edit(&host, "/proc/cmdline"), "the boot loader's configuration");
+        let place = Place { file: "/boot/grub/grub.cfg".into(), line: 3 };
+        let entry = BootEntry { loader: "grub".into(), command_line: Vec::new(), place };
+        host.configuration.boot = Observed::Known(entry);
+        for place in ["/boot/grub/grub.cfg:3", "/boot/grub/grub.cfg", "/proc/cmdline"] {
+            assert_eq!(place_to_edit(&host, place), "/etc/default/grub or /etc/default/grub.d");
+        }
+        assert_eq!(place_to_edit(&host, "/etc/sysctl.d/a.conf:1"), "/etc/sysctl.d/a.conf:1");
+    }
+}

@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Finding, Level, PageCount, Remedy};
 
 use super::idle_pool;
-use crate::words::{place_to_edit, pool_file};
+use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -64,7 +64,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             vec![Remedy::KeepAtBoot(page)]
         } else {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
-            losers.map(|step| Remedy::by_hand(format!("take it out of {}", place_to_edit(&step.place)))).collect()
+            losers
+                .map(|step| Remedy::by_hand(format!("take it out of {}", boot::place_to_edit(facts.host, &step.place))))
+                .collect()
         };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }

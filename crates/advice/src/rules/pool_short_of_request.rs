@@ -2,7 +2,7 @@ use hugewise_model::{Finding, Level, PageCount, PageSize, Remedy};
 
 use crate::rules::boot_starves_host;
 use crate::target::is_with_spare;
-use crate::words::{place_to_edit, pool_file};
+use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -67,7 +67,7 @@ fn fill_up(facts: &Facts<'_>, page: PageSize, has: PageCount, asked: PageCount, 
     let file = pool_file(page, "nr_hugepages");
     Remedy::by_hand(format!(
         "correct {}: servers ask for {servers} of its {asked} pages; or write {asked} to {file}",
-        place_to_edit(place)
+        boot::place_to_edit(facts.host, place)
     ))
 }
 

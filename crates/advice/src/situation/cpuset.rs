@@ -15,6 +15,11 @@ fn allowed(host: &Host, instance: &Instance, page: PageSize) -> Option<Vec<u32>>
     (nodes.len() < pool.nodes.len()).then_some(nodes)
 }
 
+/// Whether a server may use some of a pool's nodes alone.
+pub(crate) fn is_kept_to_some(host: &Host, instance: &Instance, page: PageSize) -> bool {
+    allowed(host, instance, page).is_some()
+}
+
 /// What a server finds at a restart, as far as its nodes have it; true where they have less than the pool.
 pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, supply: Supply) -> (Supply, bool) {
     let on_nodes = || {
@@ -110,6 +115,12 @@ mod tests {
         let findings = case.assess().findings;
         let found = findings.iter().find(|it| it.code.as_str() == "HW210").unwrap();
         assert!(found.fix.iter().any(|line| line.contains("AllowedMemoryNodes=")), "{:?}", found.fix);
+        // One that was told to insist would be down.
+        let mut tries = uneven(&[(1, 1)]);
+        tries.instances[0].asked = Asked::Try;
+        let insists = "refuse to start without huge pages";
+        let told = |case: &Case| case.assess().findings.iter().flat_map(|it| it.fix.clone()).collect::<Vec<_>>();
+        assert!(!told(&tries).iter().any(|line| line.contains(insists)), "{:?}", told(&tries));
         let mut larger = uneven(&[(1, 1)]);
         larger.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "304")]);
         assert_eq!(words(&larger), ["all", "does_not_start", "all"]);

@@ -5,7 +5,7 @@
 
 mod booted;
 mod claim;
-mod cpuset;
+pub(crate) mod cpuset;
 mod mount;
 mod segments;
 mod start;

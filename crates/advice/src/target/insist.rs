@@ -7,7 +7,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
 
 use super::Ask;
-use crate::situation::{Moment, Obstacle, starting};
+use crate::situation::{Moment, Obstacle, cpuset, starting};
 use crate::sizing::Sized;
 use crate::{chain, demand};
 
@@ -30,6 +30,8 @@ pub enum NotYet {
     CgroupUnknown,
     /// It may not have System V huge pages, or that is not known.
     Right,
+    /// Its mount, its nodes, or what starts it: not the pools are in its way.
+    Placed,
 }
 
 impl fmt::Display for NotYet {
@@ -44,6 +46,9 @@ impl fmt::Display for NotYet {
             Self::Others(title) => write!(f, "{title} takes from the same pool, and no pages are planned for it"),
             Self::Cgroup => f.write_str("the limit of its cgroup is too small"),
             Self::CgroupUnknown => f.write_str("whether its cgroup has a limit is not known"),
+            Self::Placed => {
+                f.write_str("its hugetlbfs, the nodes that it may use, or what starts it keep it from them at a start")
+            }
             Self::Right => f.write_str("it may not use System V huge pages yet, or that is not known"),
         }
     }
@@ -115,6 +120,9 @@ impl<'a> Insist<'a> {
         if foretold(Obstacle::Right) || (checked && chain::sysv(host, instance).0 != LinkState::Ok) {
             return Err(NotYet::Right);
         }
-        Ok(())
+        let in_the_way = [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::Start];
+        // Of one that does not ask yet nothing of the kind is foretold.
+        let unseen = !starting(host, instance).asks() && cpuset::is_kept_to_some(host, instance, page);
+        if unseen || in_the_way.into_iter().any(foretold) { Err(NotYet::Placed) } else { Ok(()) }
     }
 }

@@ -47,6 +47,12 @@ pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
         Some(instance) => format!("{} {} of {instance} ({})", verdict.code, verdict.name, verdict.missing),
         None => format!("{} {} ({})", verdict.code, verdict.name, verdict.missing),
     });
+    verdicts.chain(open_moments(checked)).collect()
+}
+
+/// Moments of instances that cannot be told, and on which no rule has said why.
+pub(crate) fn open_moments(checked: &Checked<'_>) -> Vec<String> {
+    let assessment = checked.assessment;
     let explained = |id: &InstanceId| assessment.unknown.iter().any(|verdict| verdict.instance.as_ref() == Some(id));
     let silent = checked.instances.iter().filter(|instance| !explained(&instance.id()));
     let moments = silent.filter_map(|instance| {
@@ -56,7 +62,7 @@ pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
         let why = moments.at(*moment).why.as_deref().unwrap_or("not told");
         Some(format!("{} of {} ({why})", moment.as_str(), instance.title()))
     });
-    verdicts.chain(moments).collect()
+    moments.collect()
 }
 
 /// The same file of many processes is one entry.
