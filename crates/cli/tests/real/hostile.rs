@@ -186,7 +186,7 @@ fn plans_that_were_changed_cut_or_made_elsewhere() {
     }
     let newer = text.replace("hugewise.plan/1", "hugewise.plan/9");
     assert_refused(&before, &apply(&scene.file("newer", newer.as_bytes())), &["hugewise.plan/9"]);
-    assert_refused(&before, &apply(Path::new("/nowhere/plan.json")), &["/nowhere/plan.json", "absent"]);
+    assert_refused(&before, &apply(Path::new("/nowhere/plan.json")), &["/nowhere/plan.json", "no such file"]);
     assert_refused(&before, &apply(Path::new("/dev/zero")), &["/dev/zero"]);
     assert_refused(&before, &apply(scene.folder.path()), &[scene.folder.path().to_str().unwrap()]);
 
