@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::situation::Obstacle;
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, demand};
 use hugewise_engines::Kind;
@@ -110,6 +112,9 @@ enum Gain {
 
 /// What a restart brings a server; an error where it brings nothing.
 fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, String> {
+    if let Some(why) = kept_from_starting(ask, instance) {
+        return Err(why);
+    }
     let id = instance.id();
     let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
     let waiting = pages_that_wait(ask, instance);
@@ -143,6 +148,18 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, S
     };
     let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
+}
+
+/// What no step takes out of the way of a start: what starts it refuses, its hugetlbfs is gone or of another kind, or the nodes
+/// that it may use have too few pages. It would be down, or without huge pages.
+fn kept_from_starting(ask: &Ask<'_>, instance: &Instance) -> Option<String> {
+    let restart = &ask.assessment.situation.of(instance)?.restart;
+    let bad = matches!(restart.standing, Standing::DoesNotStart | Standing::None);
+    let in_the_way = match restart.obstacle? {
+        Obstacle::Start | Obstacle::Mount | Obstacle::MountOptions | Obstacle::Nodes => true,
+        Obstacle::Settings | Obstacle::Right | Obstacle::Cgroup | Obstacle::Segments | Obstacle::Pages => false,
+    };
+    (bad && in_the_way).then(|| restart.why.clone().unwrap_or_default())
 }
 
 /// The size of the pages that a server asks for, where enough of them are there already.

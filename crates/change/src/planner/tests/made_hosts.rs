@@ -221,6 +221,24 @@ fn whoever_may_be_restarted_and_cannot_be_is_named() {
     assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
 }
 
+/// Debian's pg_ctlcluster starts no cluster that start.conf disables: whoever stops it has it down.
+#[test]
+fn a_server_that_nothing_would_start_again_is_not_stopped() {
+    let base = source("no-pool-postgresql");
+    for (word, restarted) in [("auto", true), ("disabled", false)] {
+        let mut world = World::new(&*base);
+        as_debian_has_it(&mut world, "huge_pages = try\n");
+        world.put("/etc/postgresql/15/main/start.conf", format!("{word}\n"));
+        let name = world.look().instances[0].name.clone();
+        let options = Options { restart: vec![name], ..Options::default() };
+        let plan = world.plan(&options, &Request::default());
+        let refused = plan.warnings.iter().any(|it| it.contains("is not restarted: start.conf=disabled"));
+        let any = plan.steps.iter().any(|step| step.id.starts_with("restart-"))
+            || plan.instructions.iter().any(|it| it.title.starts_with("restart postgresql"));
+        assert_eq!((any, refused), (restarted, !restarted), "{word}\n{}", shown(&plan));
+    }
+}
+
 #[test]
 fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
     let base = source("arm64-64k-pages");
