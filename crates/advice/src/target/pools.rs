@@ -147,7 +147,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     // Pages that the kernel would not give again, as after an undo under a server that runs: it has them until it ends.
     let passing = surplus > on_demand;
     let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
-    let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now));
+    let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now, needed));
     let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {
         () if grows => (restored(target), needed),
@@ -238,13 +238,15 @@ fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.
-fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount) -> PageCount {
-    if ask.wish.boot || ask.starves() {
+fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) -> PageCount {
+    if ask.wish.boot {
         return PageCount::ZERO;
     }
     let steps = boot::pool(ask.host, page).unwrap_or_default();
     let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
-    if asked <= now { asked } else { PageCount::ZERO }
+    // A few beyond what is needed starve nobody, and would be filled up again.
+    let stay = !ask.starves() || (!ask.wish.shrink && !is_gigantic(page) && is_with_spare(asked, needed));
+    if asked <= now && stay { asked } else { PageCount::ZERO }
 }
 
 /// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
