@@ -44,11 +44,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
     let remedies = match boot.obstacle {
-        Some(Obstacle::Right) => match permission::memlock(facts.host) {
-            Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
-            Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
-            Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
-        },
+        Some(Obstacle::Right) => rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
@@ -66,6 +62,15 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         _ => start.demands.iter().map(|demand| Remedy::KeepAtBoot(demand.page_size)).collect(),
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// What gives a server the right to System V huge pages, as this kernel checks it.
+pub(super) fn rights(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
+    match permission::memlock(facts.host) {
+        Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
+        Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
+        Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
+    }
 }
 
 /// What a person does about nodes that have too few pages for a server.

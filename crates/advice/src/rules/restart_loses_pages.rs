@@ -49,7 +49,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
     let remedies = match restart.obstacle {
         Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
-        Some(Obstacle::Right) => vec![Remedy::SetGroup(instance.id())],
+        Some(Obstacle::Right) => super::boot_loses_pages::rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => super::cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Nodes) => vec![super::boot_loses_pages::cpuset()],
@@ -95,3 +95,32 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::process::SoftHard;
+    use hugewise_model::{Bytes, KernelRelease, Limit, Observed};
+
+    use crate::testing::{all_huge, gib, quiet};
+
+    /// Before Linux 5.16 the memlock limit gives the right to System V huge pages; from then on only the group does.
+    #[test]
+    fn the_right_that_it_lacks_is_the_one_that_its_kernel_checks() {
+        for (text, major, minor, cure) in [("4.18.0", 4, 18, "raise the memlock"), ("6.1.0", 6, 1, "hugetlb_shm_group")]
+        {
+            let mut case = quiet();
+            case.host.kernel = Observed::Known(KernelRelease { text: text.into(), major, minor });
+            all_huge(case.oracle("PROD", gib(8), 20));
+            case.pool(4098, 0);
+            let low = Limit::At(Bytes::from_kib(64));
+            for process in case.processes() {
+                process.memlock = Observed::Known(SoftHard { soft: low, hard: low });
+            }
+            let assessment = case.assess();
+            let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW210");
+            let fix = &found.unwrap_or_else(|| panic!("{text}: {:?}", case.codes())).fix;
+            assert!(fix.iter().any(|line| line.contains(cure)), "{text}: {fix:?}");
+            assert_eq!(fix.len(), 1, "{text}: {fix:?}");
+        }
+    }
+}

@@ -185,6 +185,8 @@ mod tests {
             let earlier = Some(Earlier { processes: &first, others: &[], turn });
             read(&mut Door::new(&gone.clone().file("/proc/20", "")), FACTS, earlier).processes
         };
+        let stays = left(5).known().map(Vec::len);
+        assert_eq!(stays, Some(1), "it is listed, and without a turn it is not looked at");
         // Pid 20 has its turn at 4, and is read whole at 20.
         for turn in [4, 20] {
             assert!(left(turn).known().is_none_or(Vec::is_empty), "turn {turn}");
