@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
 use hugewise_advice::target::Wish;
 use hugewise_advice::{Assessment, target};
+use hugewise_host::config::Files;
 use hugewise_host::kernel::stat::{self, Stat};
 use hugewise_host::process::Earlier;
 use hugewise_host::source::Live;
@@ -23,8 +24,9 @@ use crate::history::{History, Span};
 /// No two readings are nearer than this.
 pub const LEAST_AGE: Duration = Duration::from_secs(1);
 
-/// From an older reading nothing is taken: as every process has its turn in one of [`Earlier::TURNS`] readings, no limit,
-/// cgroup or sum of memory gets older than some six minutes, and none that a process changes itself older than a reading.
+/// From an older reading nothing is taken: as every process has its turn in one of [`Earlier::TURNS`] readings, no sum of
+/// memory gets older than some six minutes, no limit or cgroup older than some twenty, and nothing that a process changes
+/// itself older than a reading.
 const RECENT: Duration = Duration::from_secs(20);
 
 /// A host at one moment, with everything that is said of it.
@@ -53,14 +55,14 @@ pub struct Reading {
 impl Reading {
     /// Reads the host behind a source, now.
     pub fn of(source: &dyn Source, number: u64) -> Self {
-        Self::after(None, source, number)
+        Self::after(None, &Files::default(), source, number)
     }
 
     /// The same, and takes from the reading before what cannot have changed, unless that is old.
-    fn after(before: Option<&Self>, source: &dyn Source, number: u64) -> Self {
+    fn after(before: Option<&Self>, files: &Files, source: &dyn Source, number: u64) -> Self {
         let mut clock = Clock::default();
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
-        let earlier = Earlier::of(before.map(|before| &before.host), number);
+        let earlier = Earlier { files: Some(files), ..Earlier::of(before.map(|before| &before.host), number) };
         let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
         let mut found = clock.time("engines", || hugewise_engines::find(&host, source), |found| found.unread.len());
         let assessment =
@@ -159,9 +161,17 @@ type Listener = Box<dyn Fn(&Arc<Reading>, Option<&Arc<Point>>) + Send + Sync>;
 pub struct Collector {
     open: Open,
     listeners: Vec<Listener>,
-    /// Held while the host is read; how many readings there have been.
-    turn: Mutex<u64>,
+    /// Held while the host is read.
+    turn: Mutex<Turn>,
     kept: Mutex<Kept>,
+}
+
+/// What each reading takes from those before it.
+#[derive(Default)]
+struct Turn {
+    /// How many there have been.
+    count: u64,
+    files: Files,
 }
 
 struct Kept {
@@ -178,7 +188,7 @@ impl Collector {
     /// Of whatever a source shows; it is opened anew for each reading.
     pub fn new(open: impl Fn() -> Box<dyn Source> + Send + Sync + 'static, span: Span) -> Self {
         let kept = Mutex::new(Kept { latest: None, history: History::new(span) });
-        Self { open: Box::new(open), listeners: Vec::new(), turn: Mutex::new(0), kept }
+        Self { open: Box::new(open), listeners: Vec::new(), turn: Mutex::default(), kept }
     }
 
     /// Tells somebody of each reading, in the thread that has made it.
@@ -206,16 +216,16 @@ impl Collector {
         if let Some(reading) = self.fresh(asked, age) {
             return reading;
         }
-        let mut count = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody else may have read it while this one waited for its turn.
         if let Some(reading) = self.fresh(asked, age) {
             return reading;
         }
-        let number = count.saturating_add(1);
+        let number = turn.count.saturating_add(1);
         let before = self.latest();
-        let reading = Arc::new(Reading::after(before.as_deref(), (self.open)().as_ref(), number));
+        let reading = Arc::new(Reading::after(before.as_deref(), &turn.files, (self.open)().as_ref(), number));
         drop(before);
-        *count = number;
+        turn.count = number;
         let point = {
             let mut kept = self.kept();
             kept.latest = Some(Arc::clone(&reading));

@@ -79,7 +79,7 @@ pub(super) fn reserved(host: &Host, words: &[String], page: PageSize) -> Option<
     // Pages that stand before any size are of the default size, whatever is said of it later.
     let implicit = if default == Some(page) { of(&|size| size.is_none()) } else { None };
     let found = implicit.or_else(|| of(&|size| size == Some(page)))?;
-    let cma = cmdline::assignments(words).iter().any(|(name, value, _)| name == "hugetlb_cma" && value != "0");
+    let cma = cmdline::assignments_of(words, |name| name == "hugetlb_cma").iter().any(|(_, value, _)| value != "0");
     // The kernel leaves gigantic pages to the contiguous allocator then.
     if cma && is_gigantic(host, page) { Some(Reserved { total: 0, nodes: Vec::new() }) } else { Some(found) }
 }

@@ -34,8 +34,8 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
         _ => None,
     };
     if let (Ok((words, place)), Some(word)) = (&line, word) {
-        let mut named = cmdline::assignments(words).into_iter().rev().filter(|(name, ..)| name == word);
-        let last = named.find_map(|(_, value, _)| taken(file, &value));
+        let named = cmdline::assignments_of(words, |name| name == word);
+        let last = named.iter().rev().find_map(|(_, value, _)| taken(file, value));
         steps.extend(last.map(|value| Step { value, place: place.clone() }));
     }
     let targets = Targets::new(vec![(format!("{FOLDER}/{file}"), ())]);

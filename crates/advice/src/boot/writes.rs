@@ -98,7 +98,8 @@ pub(super) fn hits<'a, T>(host: &'a Host, targets: &'a Targets<T>) -> Result<Vec
 /// Settings on the kernel's command line, `sysctl.vm.nr_hugepages=512` (since Linux 5.8): path, value and place.
 fn on_command_line(host: &Host) -> Vec<(String, String, String)> {
     let Ok((words, place)) = command_line(host) else { return Vec::new() };
-    let settings = cmdline::assignments(words).into_iter().filter_map(|(name, value, _)| {
+    let is_setting = |name: &str| name.starts_with("sysctl");
+    let settings = cmdline::assignments_of(words, is_setting).into_iter().filter_map(|(name, value, _)| {
         let key = name.strip_prefix("sysctl.").or_else(|| name.strip_prefix("sysctl/"))?;
         (!value.is_empty()).then(|| (format!("/proc/sys/{}", key.replace('.', "/")), value, place.clone()))
     });

@@ -1,5 +1,6 @@
 //! Huge pages that a kernel command line asks for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hugewise_model::{PageCount, PageSize};
@@ -176,7 +177,8 @@ pub fn huge_page_words_of<S: AsRef<str>>(words: &[S], kernel: Kernel<'_>) -> Hug
         last: None,
     };
     let (mut ignored, mut taken_words) = (Vec::new(), 0);
-    for (name, value, word) in assignments(words) {
+    let about_pages = |name: &str| matches!(name, "hugepagesz" | "default_hugepagesz" | "hugepages");
+    for (name, value, word) in assignments_of(words, about_pages) {
         let read = match name.as_str() {
             "hugepagesz" => Reading::size,
             "default_hugepagesz" => Reading::default_size,
@@ -196,16 +198,23 @@ pub fn huge_page_words_of<S: AsRef<str>>(words: &[S], kernel: Kernel<'_>) -> Hug
 /// The words `name=value` with their names in the kernel's spelling, up to `--`, from where on they are init's. Dashes
 /// and underscores are the same in names. Double quotes go away, whoever split the words.
 pub fn assignments<S: AsRef<str>>(words: &[S]) -> Vec<(String, String, String)> {
-    let plain: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    let split = if plain.iter().any(|word| word.contains('"')) {
-        crate::kernel::cmdline::parse(plain.join(" ").as_bytes()).unwrap_or_default()
+    assignments_of(words, |_| true)
+}
+
+/// Those of them whose names are wanted: a line has many words, and is read for few of them.
+pub fn assignments_of<S: AsRef<str>>(words: &[S], wanted: impl Fn(&str) -> bool) -> Vec<(String, String, String)> {
+    let plain = words.iter().map(AsRef::as_ref);
+    let split: Vec<Cow<'_, str>> = if plain.clone().any(|word| word.contains('"')) {
+        let joined = plain.collect::<Vec<_>>().join(" ");
+        crate::kernel::cmdline::parse(joined.as_bytes()).unwrap_or_default().into_iter().map(Cow::Owned).collect()
     } else {
-        plain.into_iter().map(str::to_owned).collect()
+        plain.map(Cow::Borrowed).collect()
     };
-    let own = split.into_iter().take_while(|word| word != "--");
-    let pair = |word: String| {
+    let own = split.iter().take_while(|word| *word != "--");
+    let pair = |word: &Cow<'_, str>| {
         let (name, value) = word.split_once('=')?;
-        Some((name.replace('-', "_"), value.to_owned(), word.clone()))
+        let name = if name.contains('-') { Cow::Owned(name.replace('-', "_")) } else { Cow::Borrowed(name) };
+        wanted(&name).then(|| (name.into_owned(), value.to_owned(), word.clone().into_owned()))
     };
     own.filter_map(pair).collect()
 }

@@ -22,22 +22,70 @@ pub mod tuned;
 pub mod unit;
 pub(crate) mod unit_values;
 
-use hugewise_model::Host;
+use std::collections::BTreeSet;
+
+use hugewise_model::configuration::{Configuration, Unit};
+use hugewise_model::host::{Accounts, HugetlbfsMount};
+use hugewise_model::{Host, Observed, Process};
 
 use crate::Door;
+use crate::source::Remembered;
+
+/// What an earlier reading made of the files, for who reads one machine again and again.
+#[derive(Debug, Default)]
+pub struct Files {
+    host: Remembered<Observed<Vec<HugetlbfsMount>>, OfHost>,
+    units: Remembered<BTreeSet<String>, Vec<Unit>>,
+}
+
+/// What files say of a host as a whole.
+#[derive(Clone, Debug)]
+struct OfHost {
+    name: Observed<String>,
+    os: Observed<String>,
+    accounts: Accounts,
+    configuration: Configuration,
+}
 
 /// Fills the host's name, system and accounts, and its configuration, but for the units:
-/// which of them count is known only with the processes, see [`systemd::read_units`].
-pub fn read(door: &mut Door<'_>, host: &mut Host) {
-    host.name = identity::read_name(door);
-    host.os = identity::read_os(door);
-    host.accounts = accounts::read(door);
-    let configuration = &mut host.configuration;
-    configuration.sysctl = sysctl::read(door);
-    configuration.limits = limits::read(door);
-    configuration.default_memlock = systemd::read_default_memlock(door);
-    configuration.boot = boot::read(door);
-    configuration.tuned = tuned::read(door);
-    configuration.tmpfiles = tmpfiles::read(door);
-    configuration.hugetlbfs = fstab::read(door, &host.hugetlbfs_mounts);
+/// which of them count is known only with the processes, see [`read_units`].
+pub(crate) fn read(door: &mut Door<'_>, host: &mut Host, files: Option<&Files>) {
+    let mounted = &host.hugetlbfs_mounts;
+    let found = match files {
+        Some(files) => files.host.read(door, mounted.clone(), |door| read_anew(door, mounted)),
+        None => read_anew(door, mounted),
+    };
+    (host.name, host.os, host.accounts, host.configuration) =
+        (found.name, found.os, found.accounts, found.configuration);
+}
+
+fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> OfHost {
+    OfHost {
+        name: identity::read_name(door),
+        os: identity::read_os(door),
+        accounts: accounts::read(door),
+        configuration: Configuration {
+            sysctl: sysctl::read(door),
+            limits: limits::read(door),
+            units: Vec::new(),
+            default_memlock: systemd::read_default_memlock(door),
+            boot: boot::read(door),
+            tuned: tuned::read(door),
+            tmpfiles: tmpfiles::read(door),
+            hugetlbfs: fstab::read(door, mounted),
+        },
+    }
+}
+
+/// The services that processes here run in, sorted by name, as their files describe them now.
+pub(crate) fn read_units<'a>(
+    door: &mut Door<'_>,
+    processes: impl IntoIterator<Item = &'a Process>,
+    files: Option<&Files>,
+) -> Vec<Unit> {
+    let names = systemd::names(processes);
+    match files {
+        Some(files) => files.units.read(door, names.clone(), |door| systemd::read_named(door, &names)),
+        None => systemd::read_named(door, &names),
+    }
 }

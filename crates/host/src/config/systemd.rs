@@ -35,13 +35,22 @@ const PASSING: [&str; 4] =
 
 /// The services that processes here run in, sorted by name, as their files describe them now.
 pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<Unit> {
-    let names: BTreeSet<&str> = processes.into_iter().filter_map(service_of).collect();
+    read_named(door, &names(processes))
+}
+
+/// Names of the services that these processes run in.
+pub(super) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> BTreeSet<String> {
+    processes.into_iter().filter_map(service_of).map(str::to_owned).collect()
+}
+
+/// The services of these names.
+pub(super) fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<Unit> {
     if names.is_empty() {
         return Vec::new();
     }
     let aliases = read_aliases(door);
     let wanted = read_wanted(door);
-    names.into_iter().filter_map(|name| read_unit(door, name, &aliases, &wanted)).collect()
+    names.iter().filter_map(|name| read_unit(door, name, &aliases, &wanted)).collect()
 }
 
 /// Units that others want or require by a link in a folder of theirs, each with its links.

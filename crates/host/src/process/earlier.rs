@@ -6,12 +6,14 @@
 //! which takes many times as long, tells nothing new.
 //!
 //! What others do to it is not counted. Therefore a part of all processes has its turn at each reading, each of them once in
-//! [`Earlier::TURNS`]: its limits (prlimit(2)), its cgroup and its sums of memory (reclaim) are read. That its program or a
-//! segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in [`Earlier::WHOLE`] it is read whole.
+//! [`Earlier::TURNS`]: its sums of memory (reclaim) and its parent are read. That it got other limits (prlimit(2)) or another
+//! cgroup, that its program or a segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in
+//! [`Earlier::WHOLE`] it is read whole.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::Files;
 use hugewise_model::{Host, Observed, PageSize, Process};
 
 /// The processes of an earlier reading, through a source to the same machine.
@@ -23,13 +25,15 @@ pub struct Earlier<'a> {
     pub others: &'a [(u32, Duration)],
     /// One more at each reading.
     pub turn: u64,
+    /// What readings made of the machine's files so far.
+    pub files: Option<&'a Files>,
 }
 
 impl<'a> Earlier<'a> {
     /// What a host knows of it.
     pub fn of(host: Option<&'a Host>, turn: u64) -> Self {
         let processes = host.and_then(|host| host.processes.known()).map_or(&[][..], Vec::as_slice);
-        Self { processes, others: host.map_or(&[], |host| &host.others), turn }
+        Self { processes, others: host.map_or(&[], |host| &host.others), turn, files: None }
     }
 
     /// In so many readings each process has a turn.
@@ -118,7 +122,7 @@ mod tests {
     }
 
     /// Who will read again.
-    const BEGIN: Option<Earlier<'_>> = Some(Earlier { processes: &[], others: &[], turn: 0 });
+    const BEGIN: Option<Earlier<'_>> = Some(Earlier { processes: &[], others: &[], turn: 0, files: None });
 
     fn reading(source: &MapSource, earlier: Option<Earlier<'_>>) -> Vec<Arc<Process>> {
         read(&mut Door::new(source), FACTS, earlier).processes.into_known().unwrap()
@@ -132,7 +136,7 @@ mod tests {
     fn next(then: &MapSource, turn: u64) -> Vec<Arc<Process>> {
         let first = reading(&source(7, 40, "idle", 1), BEGIN);
         assert!(whole(&first[0]), "{first:?}");
-        reading(then, Some(Earlier { processes: &first, others: &[], turn }))
+        reading(then, Some(Earlier { processes: &first, others: &[], turn, files: None }))
     }
 
     #[test]
@@ -152,14 +156,14 @@ mod tests {
     fn who_cannot_be_asked_about_is_read() {
         let unasked = |title: &str| {
             let before = reading(&source(7, 40, "idle", 1), None);
-            reading(&source(7, 40, title, 1), Some(Earlier { processes: &before, others: &[], turn: 1 }))
+            reading(&source(7, 40, title, 1), Some(Earlier { processes: &before, others: &[], turn: 1, files: None }))
         };
         assert_eq!(title(&unasked("busy")), "busy");
     }
 
     #[test]
-    fn everybody_has_a_turn() {
-        let whole = (0..Earlier::TURNS).filter(|turn| {
+    fn another_limit_is_seen_when_it_is_read_whole() {
+        let whole = (0..Earlier::TURNS * Earlier::WHOLE).filter(|turn| {
             let processes = next(&source(7, 40, "idle", 2), *turn);
             processes[0].memlock != reading(&source(7, 40, "idle", 1), None)[0].memlock
         });
@@ -182,7 +186,7 @@ mod tests {
             .file("/proc/1/status", "Name:\tx\nUid:\t0\t5\t5\t5\n");
         let left = |turn| {
             let first = reading(&source(7, 40, "idle", 1), BEGIN);
-            let earlier = Some(Earlier { processes: &first, others: &[], turn });
+            let earlier = Some(Earlier { processes: &first, others: &[], turn, files: None });
             read(&mut Door::new(&gone.clone().file("/proc/20", "")), FACTS, earlier).processes
         };
         let stays = left(5).known().map(Vec::len);
@@ -203,7 +207,11 @@ mod tests {
         assert_eq!(others, [(20, Duration::from_nanos(7))]);
         // Its number belongs to a user process now.
         let count = |source: &MapSource, turn| {
-            let found = read(&mut Door::new(source), FACTS, Some(Earlier { processes: &[], others: &others, turn }));
+            let found = read(
+                &mut Door::new(source),
+                FACTS,
+                Some(Earlier { processes: &[], others: &others, turn, files: None }),
+            );
             (found.processes.into_known().unwrap().len(), found.others.len())
         };
         assert_eq!(count(&source(8, 40, "new", 1), 1), (1, 0));
@@ -218,7 +226,7 @@ mod tests {
         let first = reading(&hidden(), BEGIN);
         let again = hidden();
         let mut door = Door::new(&again);
-        read(&mut door, FACTS, Some(Earlier { processes: &first, others: &[], turn: 1 }));
+        read(&mut door, FACTS, Some(Earlier { processes: &first, others: &[], turn: 1, files: None }));
         assert_eq!(door.unread.len(), 1);
     }
 
@@ -242,7 +250,7 @@ mod tests {
             assert!(begun.elapsed().as_secs() < 60, "{process:?}");
         };
         let turn = u64::from(child.id()) + 1;
-        let again = of(Some(Earlier { processes: std::slice::from_ref(&first), others: &[], turn }));
+        let again = of(Some(Earlier { processes: std::slice::from_ref(&first), others: &[], turn, files: None }));
         let anew = of(None);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -269,32 +269,20 @@ impl Reader<'_> {
         Some(Arc::new(process))
     }
 
-    /// A process that has not run since it was read, with what others may have changed of it; `None` where it has ended.
+    /// A process that has not run since it was read, with what reclaim may have changed of it; `None` where it has ended.
     fn seen_again(&mut self, before: Arc<Process>) -> Option<Arc<Process>> {
         let pid = before.pid;
         let status = self.status(pid)?;
         if (&status.name, status.uid, &status.namespace_pids) != (&before.name, before.uid, &before.namespace_pids) {
             return self.process(pid, before.cpu_time);
         }
-        let memlock = self.file(pid, "limits", limits::parse);
-        let cgroups = self.cgroups(pid);
-        if status.size.is_absent() || memlock.is_absent() {
+        if status.size.is_absent() {
             return None;
         }
         let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
         let (rss_shmem, rss_anon, parent) = (status.rss_shmem, status.rss_anon, status.parent);
-        let of_others = Process {
-            parent,
-            page_tables,
-            hugetlb,
-            swap,
-            locked,
-            rss_shmem,
-            rss_anon,
-            memlock,
-            cgroups,
-            ..Process::clone(&before)
-        };
+        let of_others =
+            Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..Process::clone(&before) };
         // Where nothing changed, which is nearly always, there is no second copy.
         Some(if *before == of_others { before } else { Arc::new(of_others) })
     }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use hugewise_model::Observed;
-use rustix::fs::{FsWord, fstatfs};
+use rustix::fs::{FsWord, fstatfs, statfs};
 use rustix::io::Errno;
 
 /// A file system of the kernel's own: reading a file in it may spend something, and its links lead anywhere.
@@ -33,6 +33,11 @@ const KERNELS: [FsWord; 17] = [
 /// Whether a file lies in one of them.
 pub(super) fn is_kernels(file: &OwnedFd) -> Result<bool, Errno> {
     Ok(KERNELS.contains(&fstatfs(file)?.f_type))
+}
+
+/// The same of what a path leads to.
+pub(super) fn is_kernels_path(path: &str) -> Result<bool, Errno> {
+    Ok(KERNELS.contains(&statfs(path)?.f_type))
 }
 
 /// What is said of a path into one of them.

@@ -2,23 +2,25 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use hugewise_model::host::TlbLevel;
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, Result};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ahead::Ahead;
 use super::beneath::{
     Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, open_to_read,
-    read_link, read_located, read_located_up_to, read_open, read_part_located, walk,
+    read_kernels_open, read_link, read_located, read_located_up_to, read_part_located, walk,
 };
 use super::errno::{kernels_not_known, not_known, observed};
-use super::kernel_systems::{is_kernels, kernels};
+use super::kernel_systems::{is_kernels, is_kernels_path, kernels};
 use super::owner::{Found, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
-use super::{Machine, Owner, Part, Source, split_process_root};
+use super::{Machine, Owner, Part, Source, Stamp, split_process_root};
 use crate::process::status::{self, Matters};
 use crate::sys;
 
@@ -53,9 +55,56 @@ fn since_epoch(stat: &[u8]) -> Option<Duration> {
     booted.checked_add(TICK.checked_mul(ticks.checked_add(1)?)?)
 }
 
+/// A file that was changed less than that ago may be changed again without a sign: clocks of files go by ticks.
+const SETTLED: Duration = Duration::from_secs(2);
+
+fn stamp(path: &str, follow: bool) -> Option<Stamp> {
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    let stat = match statat(CWD, path, flags) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Some(Stamp::Nothing),
+        Err(_) => return None,
+    };
+    // Only file systems that are on no device can be the kernel's own.
+    if rustix::fs::major(stat.st_dev) == 0 && is_kernels_path(path) != Ok(false) {
+        return None;
+    }
+    let time = |seconds: i64, nanoseconds: u64| {
+        Some(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?))
+    };
+    let now = clock_gettime(ClockId::Realtime);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    let changed = time(stat.st_ctime, stat.st_ctime_nsec)?;
+    if now.checked_sub(changed)? < SETTLED {
+        return None;
+    }
+    Some(Stamp::Something {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: u64::try_from(stat.st_size).ok()?,
+        modified: time(stat.st_mtime, stat.st_mtime_nsec)?,
+        changed,
+    })
+}
+
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
-    open_to_read(CWD, path).and_then(|file| read_open(&file)).unwrap_or_else(|error| kernels_not_known(path, error))
+    let in_parts = !is_one_value(path);
+    let read = open_to_read(CWD, path).and_then(|file| read_kernels_open(&file, in_parts));
+    read.unwrap_or_else(|error| kernels_not_known(path, error))
+}
+
+/// Files that the kernel fills in one go: an answer that is shorter than was asked for is all of it.
+fn is_one_value(path: &str) -> bool {
+    let of_process = || path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/'));
+    ["/proc/sys/", "/sys/kernel/mm/", "/sys/devices/system/"].iter().any(|folder| path.starts_with(folder))
+        || of_process().is_some_and(|(_, name)| matches!(name, "status" | "limits" | "cgroup"))
+}
+
+/// A virtual machine is halted for each question about its processor, and the answers stay the same.
+fn tlb() -> Observed<Vec<TlbLevel>> {
+    static TOLD: OnceLock<Observed<Vec<TlbLevel>>> = OnceLock::new();
+    TOLD.get_or_init(|| crate::tlb::decode(&sys::cpuid)).clone()
 }
 
 impl Live {
@@ -191,6 +240,14 @@ impl Source for Live {
         way(owner, path).and_then(|(root, rest)| link_as(root.as_fd(), rest, owner))
     }
 
+    fn stamp(&self, path: &str, follow: bool) -> Option<Stamp> {
+        // Of a process's root another process decides what is mounted there.
+        if split_process_root(path).is_some() {
+            return None;
+        }
+        stamp(path, follow)
+    }
+
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         match self.query(pid, start) {
             Ok(bytes) => Observed::Known(bytes).parse(PageSize::try_from),
@@ -237,7 +294,7 @@ impl Source for Live {
             own_root: super::own_root::read(),
             hidden: None,
             architecture: Observed::Known(rustix::system::uname().machine().to_string_lossy().into_owned()),
-            tlb: crate::tlb::decode(&sys::cpuid),
+            tlb: tlb(),
         }
     }
 }

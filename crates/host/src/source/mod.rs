@@ -61,6 +61,7 @@ pub mod owned;
 pub mod owner;
 mod patient;
 pub mod recording;
+pub mod remembered;
 mod sosreport;
 pub mod tarred;
 pub(crate) mod tree;
@@ -82,6 +83,7 @@ pub use overlay::Overlay;
 pub use owned::{Budgets, Limits, Owned};
 pub use owner::Owner;
 pub use recording::Recording;
+pub use remembered::{Remembered, Stamp};
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
 ///
@@ -139,6 +141,13 @@ pub trait Source {
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
         let _ = pid;
         Observed::Absent
+    }
+
+    /// What stands at a path, links followed or not, and when that was last changed; `None` where no such answer can be
+    /// relied on: of the kernel's own files, of what was changed a moment ago, in a capture.
+    fn stamp(&self, path: &str, follow: bool) -> Option<Stamp> {
+        let _ = (path, follow);
+        None
     }
 
     /// Whether what lies at a path was changed, or put there, after a process began, as far as its owner has a way to it; absent
