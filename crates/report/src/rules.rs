@@ -69,8 +69,7 @@ pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
         sources: rule.docs.sources,
     };
     let rules = Rules { schema: "hugewise.rules/1", rules: rules.iter().map(page).collect() };
-    serde_json::to_writer_pretty(&mut *out, &rules)?;
-    writeln!(out)
+    crate::json::document(&rules, out)
 }
 
 /// Writes one rule's page.

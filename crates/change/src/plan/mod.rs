@@ -9,7 +9,7 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use hugewise_model::PageSize;
+use hugewise_model::{PageSize, escape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -343,7 +343,7 @@ impl Plan {
 
     /// The plan as a file's bytes. [`Plan::seal`] it first.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text = escape::json::escaped(&serde_json::to_string_pretty(self).unwrap_or_default());
         text.push('\n');
         text
     }

@@ -50,7 +50,7 @@ pub(super) fn spelled(text: &str, which: impl Fn(char) -> bool) -> Cow<'_, str> 
 }
 
 /// What acts on a terminal or an editor, what no line may have, and what shows as nothing or as a blank.
-fn is_active(character: char) -> bool {
+pub(super) fn is_active(character: char) -> bool {
     character.is_control()
         || (character.is_whitespace() && character != ' ')
         || is_hidden(character)

@@ -132,6 +132,14 @@ fn json_has_every_text_as_it_is() {
     for (text, other) in &pairs {
         lines.push(tainted(text, other).json().to_string());
     }
+    let checked = |sample: &Sample| {
+        let mut out = Vec::new();
+        sample.checked().write_json(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    for (text, other) in &pairs {
+        assert!(checked(&tainted(text, other)).lines().all(plain::is_clean), "{text:?}");
+    }
     let names = "
 import sys, json
 json.dump([json.loads(line)['instances'][0]['name'] for line in sys.stdin.buffer.read().split(b'\\n')], sys.stdout)

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hugewise_model::escape;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -47,8 +48,7 @@ pub struct Event<'a> {
 /// # Errors
 /// Where `out` cannot be written.
 pub fn write_error(error: &str, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &Failed { schema: ERROR_SCHEMA, error })?;
-    writeln!(out)
+    super::line(&Failed { schema: ERROR_SCHEMA, error }, out)
 }
 
 /// Writes a reading as one line.
@@ -62,7 +62,7 @@ pub fn write_event(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let event = Event { schema: EVENT_SCHEMA, reading, check: Check::from(checked), point };
-    Ok(serde_json::to_writer(&mut *out, &event)?)
+    Ok(serde_json::to_writer(escape::json::Writer::new(out), &event)?)
 }
 
 /// The API's documents as an OpenAPI 3.1 description names them.

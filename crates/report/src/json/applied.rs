@@ -290,17 +290,12 @@ pub fn journals_schema() -> String {
     super::schema_of::<Journals>()
 }
 
-fn document(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)
-}
-
 pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    document(&Applied::from(report), out)
+    super::document(&Applied::from(report), out)
 }
 
 pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write) -> io::Result<()> {
-    document(&UndoneDocument::from(undone), out)
+    super::document(&UndoneDocument::from(undone), out)
 }
 
 pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write) -> io::Result<()> {
@@ -317,7 +312,7 @@ pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write) -> io::Result
         advice: it.advice(),
     });
     let (journals, unreadable) = (journals.collect(), unreadable.collect());
-    document(&Journals { schema: JOURNALS_SCHEMA, journals, unreadable }, out)
+    super::document(&Journals { schema: JOURNALS_SCHEMA, journals, unreadable }, out)
 }
 
 #[cfg(test)]

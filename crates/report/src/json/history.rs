@@ -91,8 +91,7 @@ impl<'a> History<'a> {
     /// # Errors
     /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
+        super::line(self, out)
     }
 }
 

@@ -265,8 +265,7 @@ pub fn investigate_schema() -> String {
 /// # Errors
 /// Where `out` cannot be written.
 pub fn write(investigation: &incident::Investigation, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Investigate::from(investigation))?;
-    writeln!(out)
+    super::document(&Investigate::from(investigation), out)
 }
 
 #[cfg(test)]

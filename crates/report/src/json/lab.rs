@@ -99,8 +99,7 @@ fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         seconds: *seconds,
         lowest_available_bytes: *lowest_available_bytes,
     };
-    serde_json::to_writer_pretty(&mut *out, &lab)?;
-    writeln!(out)
+    super::document(&lab, out)
 }
 
 /// Writes what an experiment is going to do: the `plan` of a report by itself.
@@ -108,8 +107,7 @@ fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
 /// # Errors
 /// Where `out` cannot be written.
 pub fn write_plan(plan: &Outline, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, plan)?;
-    writeln!(out)
+    super::document(plan, out)
 }
 
 #[cfg(test)]

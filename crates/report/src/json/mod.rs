@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use hugewise_model::{Level, Observed, Unread};
+use hugewise_model::{Level, Observed, Unread, escape};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -137,7 +137,18 @@ fn schema_of<T: JsonSchema>() -> String {
 }
 
 pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Check::from(checked))?;
+    document(&Check::from(checked), out)
+}
+
+/// A document over many lines, for programs and for who looks at it in a terminal.
+pub(crate) fn document(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(escape::json::Writer::new(&mut *out), value)?;
+    writeln!(out)
+}
+
+/// The same on one line.
+pub(crate) fn line(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer(escape::json::Writer::new(&mut *out), value)?;
     writeln!(out)
 }
 

@@ -127,8 +127,7 @@ fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
         set_aside: report.set_aside.iter().map(OneRun::from).collect(),
         gain: report.gain(),
     };
-    serde_json::to_writer_pretty(&mut *out, &run)?;
-    writeln!(out)
+    super::document(&run, out)
 }
 
 #[cfg(test)]

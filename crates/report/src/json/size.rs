@@ -402,8 +402,7 @@ pub fn size_schema() -> String {
 }
 
 pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Size::from(report))?;
-    writeln!(out)
+    super::document(&Size::from(report), out)
 }
 
 #[cfg(test)]

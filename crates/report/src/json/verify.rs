@@ -171,8 +171,7 @@ pub fn verify_schema() -> String {
 }
 
 pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Verify::from(verified))?;
-    writeln!(out)
+    super::document(&Verify::from(verified), out)
 }
 
 #[cfg(test)]
