@@ -15,9 +15,9 @@ mod tests;
 mod thp;
 mod writes;
 
-use hugewise_host::config::{sysctl, tmpfiles, tuned};
+use hugewise_host::config::{cmdline, sysctl, tmpfiles, tuned};
 use hugewise_host::{Door, Source};
-use hugewise_model::{Host, Observed, PageSize};
+use hugewise_model::{Bytes, Host, Observed, PageSize};
 
 use crate::{Missing, known};
 
@@ -65,6 +65,16 @@ pub fn command_line(host: &Host) -> Result<(&[String], String), Missing> {
         return Ok((&entry.command_line, entry.place.to_string()));
     }
     Ok((known(&host.command_line, "/proc/cmdline")?, "/proc/cmdline".into()))
+}
+
+/// The memory that the next kernel has: that of the running one, or what its command line limits it to.
+///
+/// # Errors
+/// It is not known.
+pub fn memory(host: &Host) -> Result<Bytes, Missing> {
+    let all = *known(&host.memory.total, "/proc/meminfo MemTotal")?;
+    let limit = command_line(host).ok().and_then(|(words, _)| cmdline::memory_limit(words));
+    Ok(limit.map_or(all, |limit| limit.min(all)))
 }
 
 /// What of a host the boot depends on, with its files read anew from a source: the host as other files would leave it.

@@ -6,7 +6,7 @@
 
 use hugewise_model::{Bytes, Host, PageCount, PageSize};
 
-use super::{command_line, line, pool_at_boot};
+use super::{command_line, line, memory, pool_at_boot};
 use crate::{Missing, demand, known};
 
 /// Beyond this part of memory for pools a host may not come up at all.
@@ -65,9 +65,10 @@ pub fn crowding(host: &Host) -> Result<Option<Crowding>, Missing> {
     if asked == Bytes::ZERO {
         return Ok(None);
     }
-    let memory = *known(&host.memory.total, "/proc/meminfo MemTotal")?;
+    let memory = memory(host)?;
     // Pools beyond memory are nothing that a host lives with.
     let lives_with = pools.iter().filter_map(hugewise_model::Pool::memory).sum::<Bytes>().min(memory);
+    let lives_with = if host.memory.total.get() == Some(memory) { lives_with } else { Bytes::ZERO };
     if asked <= demand::largest_pools(memory) || asked <= lives_with {
         return Ok(None);
     }

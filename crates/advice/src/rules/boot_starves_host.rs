@@ -1,4 +1,4 @@
-use hugewise_model::{Finding, Level, Remedy};
+use hugewise_model::{Bytes, Finding, Level, Remedy};
 
 use crate::words::{boot_name, percent};
 use crate::{Docs, Facts, Missing, Rule, boot};
@@ -9,7 +9,7 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "Pools that the next boot is asked for, of all page sizes together, beyond 80 % of memory and beyond what the \
-               host lives with now: a warning. An error from 90 % on, or where less than 256 MiB would be left: the host may \
+               host lives with now: a warning; `mem=` on the command line leaves that much of memory. An error from 90 % on, or where less than 256 MiB would be left: the host may \
                not come up. What the kernel's command line reserves counts even where a file gives some of it back later.",
         why: "Pages on the command line are taken before the first program starts. Where nothing is left the kernel panics, or \
               the first services are killed; where it comes up, it gives fewer pages than the line says, and a server that \
@@ -39,9 +39,25 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let short = format!("the next boot is to take {part} of memory for huge pages");
     let of_part = |part: &boot::Part| format!("{}: {} pages of {}", part.place, part.pages, part.page_size);
     let mut evidence: Vec<String> = crowding.parts.iter().map(of_part).collect();
-    evidence.push(format!("/proc/meminfo MemTotal: {}", crowding.memory));
-    let remedies = crowding.parts.iter().map(|part| lower(facts, part)).collect();
+    let limited = facts.host.memory.total.get().filter(|total| *total > crowding.memory);
+    let remedies = match limited {
+        Some(total) => {
+            evidence.push(format!("mem= on the command line: {} of {total}", crowding.memory));
+            vec![unlimited(facts, crowding.memory)]
+        }
+        None => {
+            evidence.push(format!("/proc/meminfo MemTotal: {}", crowding.memory));
+            crowding.parts.iter().map(|part| lower(facts, part)).collect()
+        }
+    };
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
+}
+
+/// All memory again: pools that fit into it are not what is wrong.
+fn unlimited(facts: &Facts<'_>, memory: Bytes) -> Remedy {
+    let feeds = boot::feeds(facts.host);
+    let what = format!("take mem= out of {}: it leaves the next boot {memory} of memory", feeds.file);
+    Remedy::by_commands(what, feeds.how)
 }
 
 /// Fewer pages, where the place that asks is: a plan writes files, and nobody but a person changes words of the command line
@@ -79,7 +95,7 @@ fn case(pages: u64) -> crate::testing::Case {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Bytes, Observed};
+    use hugewise_model::Observed;
 
     use super::*;
     use crate::testing::{Case, quiet, sysctl};
@@ -124,6 +140,21 @@ mod tests {
         assert_eq!(level(&case), None);
         // The kernel gave fewer than it was asked for.
         case.pools()[0].total = Observed::Known(hugewise_model::PageCount(29_000));
+        assert_eq!(level(&case), Some(Level::Error));
+    }
+
+    #[test]
+    fn a_limit_of_memory_counts_as_the_memory_of_the_boot() {
+        // 20,000 pages are 39 of 64 GiB.
+        assert_eq!(level(&case(20_000)), None);
+        let mut case = line("mem=40G");
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "20000")]);
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|it| it.code == RULE.code).unwrap();
+        assert_eq!(found.level, Level::Error);
+        assert!(found.fix[0].starts_with("take mem= out of "), "{found:?}");
+        // What the host lives with now it lives with in all of its memory.
+        case.pool(20_000, 0);
         assert_eq!(level(&case), Some(Level::Error));
     }
 

@@ -556,7 +556,8 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), String> {
         None => (PageCount::ZERO, "no file sets any".into()),
     };
     let on_demand = on_demand_at_boot(host, page);
-    let carried = host.memory.total.get().map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
+    let memory = boot::memory(host).ok();
+    let carried = memory.map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
     Ok((carried + on_demand, place))
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hugewise_model::{PageCount, PageSize};
+use hugewise_model::{Bytes, PageCount, PageSize};
 
 /// What `hugepages=`, `hugepagesz=` and `default_hugepagesz=` ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -219,9 +219,21 @@ pub fn assignments_of<S: AsRef<str>>(words: &[S], wanted: impl Fn(&str) -> bool)
     own.filter_map(pair).collect()
 }
 
-/// A size in the kernel's way (`memparse`): decimal, `0x` or octal, then one letter at most; what follows does not count.
-/// `2M`, `1G`, `2048kB`, `0x200000`.
+/// The memory that a kernel with these words uses at most: the least that a `mem=` names, `mem=nopentium` apart; `None` where
+/// none does (kernel-parameters.txt; arch/x86/kernel/e820.c takes each of them).
+pub fn memory_limit<S: AsRef<str>>(words: &[S]) -> Option<Bytes> {
+    let said = assignments_of(words, |name| name == "mem");
+    said.iter().filter_map(|(_, value, _)| parse_bytes(value)).filter(|bytes| *bytes > 0).min().map(Bytes)
+}
+
+/// The size of a page in the kernel's way, see [`parse_bytes`].
 pub fn parse_size(text: &str) -> Option<PageSize> {
+    PageSize::new(parse_bytes(text)?)
+}
+
+/// Bytes in the kernel's way (`memparse`): decimal, `0x` or octal, then one letter at most; what follows does not count.
+/// `2M`, `1G`, `2048kB`, `0x200000`.
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let hexadecimal = hexadecimal.filter(|digits| digits.starts_with(|first: char| first.is_ascii_hexdigit()));
     let (digits, radix) = match hexadecimal {
@@ -240,7 +252,7 @@ pub fn parse_size(text: &str) -> Option<PageSize> {
         Some('E') => 60,
         _ => 0,
     };
-    PageSize::new(u64::from_str_radix(number, radix).ok()?.checked_mul(1 << shift)?)
+    u64::from_str_radix(number, radix).ok()?.checked_mul(1 << shift)
 }
 
 /// `512`, or by node `0:512,1:512`. `None` where the kernel calls it invalid and forgets the pages of that size.
@@ -306,6 +318,15 @@ mod tests {
         assert_eq!(pools("hugepagesz=2M hugepages=5 hugepagesz=2M hugepages=6"), [(Some(2), None, 5)]);
         assert_eq!(pools("hugepages=x -- hugepages=7"), []);
         assert_eq!(huge_page_words(&["hugepagesz=lots", "hugepages=5"]).ignored, ["hugepagesz=lots", "hugepages=5"]);
+    }
+
+    #[test]
+    fn memory_can_be_limited() {
+        let limit = |line: &str| memory_limit(&line.split(' ').collect::<Vec<_>>()).map(Bytes::get);
+        assert_eq!(limit("quiet mem=1G mem=512M"), Some(512 << 20));
+        assert_eq!(limit("mem=nopentium"), None);
+        assert_eq!(limit("mem=0x40000000 -- mem=1M"), Some(1 << 30));
+        assert_eq!(limit("quiet"), None);
     }
 
     #[test]
