@@ -290,19 +290,14 @@ fn title(instance: &Option<InstanceId>) -> Option<String> {
 }
 
 /// A fact that a rule cannot do without and does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// A fact of the host: every instance misses it alike.
+    #[error("{0}")]
     Host(Lack),
     /// A fact of one instance.
+    #[error("{0}")]
     Instance(Lack),
-}
-
-impl std::fmt::Display for Missing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Host(what) | Self::Instance(what)) = self;
-        what.fmt(f)
-    }
 }
 
 impl Missing {
