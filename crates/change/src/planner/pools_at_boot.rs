@@ -2,7 +2,7 @@
 //! kernel's command line where pages have to be reserved before memory is in use.
 
 use hugewise_advice::words::pool_file;
-use hugewise_advice::{boot, demand};
+use hugewise_advice::{Missing, boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
@@ -194,12 +194,12 @@ fn steps(
     files: &Overlay<'_>,
     entry: Option<&BootEntry>,
     page: PageSize,
-) -> Result<Vec<boot::Step<u64>>, String> {
+) -> Result<Vec<boot::Step<u64>>, Missing> {
     let mut host = boot::with_files(ask.host, files);
     if let Some(entry) = entry {
         host.configuration.boot = Observed::Known(entry.clone());
     }
-    boot::pool(&host, page).map_err(|missing| missing.to_string())
+    boot::pool(&host, page)
 }
 
 /// Reserves on the kernel's command line what is surest there; gives the entry that the next boot then has.
