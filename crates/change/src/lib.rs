@@ -14,7 +14,6 @@ mod error;
 pub mod journal;
 mod kept;
 pub mod outcome;
-mod packages;
 pub mod plan;
 pub mod planner;
 mod restore;

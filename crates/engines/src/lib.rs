@@ -22,6 +22,7 @@ pub mod postgresql;
 pub mod qemu;
 pub mod redis;
 pub mod segments;
+pub mod settable;
 pub mod settings;
 mod start;
 #[cfg(test)]
@@ -41,7 +42,8 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
 pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
-pub use start::{Start, Starter, Takes};
+pub use settable::Settable;
+pub use start::{Restarter, Start, Starter, Takes};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[
@@ -123,6 +125,19 @@ impl Found {
 /// Every engine that is looked for.
 pub fn kinds() -> &'static [&'static Kind] {
     KINDS
+}
+
+/// What else than services restarts servers, of all kinds.
+pub fn restarters() -> impl Iterator<Item = &'static Restarter> {
+    KINDS.iter().filter_map(|kind| kind.restarter.as_ref())
+}
+
+/// What a plan sets, of all kinds.
+pub fn settables() -> impl Iterator<Item = &'static Settable> {
+    KINDS.iter().filter_map(|kind| match kind.settings_by {
+        SettingsBy::Plan(settable) => Some(settable),
+        SettingsBy::Person | SettingsBy::Nobody => None,
+    })
 }
 
 /// The running instances of a host, by engine and name; no two of an engine have the same name.

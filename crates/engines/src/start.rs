@@ -50,6 +50,16 @@ impl Start {
     };
 }
 
+/// A program of root's that restarts one server of a kind and nothing else, where no unit of its own does.
+pub struct Restarter {
+    /// Its name.
+    pub program: &'static str,
+    /// Its arguments for a server that it knows; none for any other.
+    pub arguments: fn(&Instance) -> Option<Vec<String>>,
+    /// Whether a plan may run it with these.
+    pub allows: fn(&[&str]) -> bool,
+}
+
 /// Who restarts a server, where it is not the service that it runs in.
 pub struct Starter {
     /// Whose affair it is, in words: `Oracle's own tools have to do it`.

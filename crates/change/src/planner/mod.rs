@@ -12,7 +12,6 @@ mod draft;
 mod ends;
 mod image;
 mod memlock;
-mod mysql;
 mod options;
 mod order;
 pub mod ours;
@@ -21,7 +20,6 @@ pub(crate) mod overlay;
 mod pools;
 mod pools_at_boot;
 mod pools_now;
-mod postgresql;
 pub mod restart;
 mod settings;
 mod shm;
@@ -207,8 +205,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     thp::plan(ask, &mut draft);
     // Before a server is set to rely on what the next boot brings, and after its own files.
     image::plan(ask, &mut draft);
-    postgresql::plan(ask, &mut draft);
-    mysql::plan(ask, &mut draft);
+    settings::plan(ask, &mut draft);
     image::plan(ask, &mut draft);
     restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);

@@ -1,5 +1,6 @@
 //! The files that hugewise makes: where they lie, how they begin, and how a later plan adds to them.
 
+use hugewise_engines::settable::Settable;
 use hugewise_host::Source;
 use hugewise_model::Observed;
 use hugewise_model::escape::plain;
@@ -30,14 +31,17 @@ pub const LIMITS: &str = "/etc/security/limits.d/zz-hugewise.conf";
 pub const GRUB: &str = "/etc/default/grub.d/zz-hugewise.cfg";
 /// The TuneD profile that includes the one that was active.
 pub const TUNED_PROFILE: &str = "hugewise";
-/// Bare name of drop-ins of systemd's units and of PostgreSQL's include folders.
-pub const DROP_IN_CONF: &str = "zz-hugewise.conf";
-/// Bare name of drop-ins of MySQL's and MariaDB's include folders.
-pub const DROP_IN_CNF: &str = "zz-hugewise.cnf";
+/// Bare name of drop-ins, without their ending.
+const DROP_IN: &str = "zz-hugewise";
 
 /// The drop-in of a systemd unit.
 pub fn unit_drop_in(unit: &str) -> String {
-    format!("/etc/systemd/system/{unit}.d/{DROP_IN_CONF}")
+    format!("/etc/systemd/system/{unit}.d/{DROP_IN}.conf")
+}
+
+/// Bare name of drop-ins for servers of a kind.
+pub(crate) fn of_server(settable: &Settable) -> String {
+    format!("{DROP_IN}.{}", settable.ending)
 }
 
 /// One of these files as others than apply write it: there is nothing then for `hugewise undo` to undo, and `how` says

@@ -7,11 +7,11 @@ use hugewise_advice::situation::Obstacle;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, demand};
-use hugewise_engines::Kind;
 use hugewise_engines::options::file_name;
+use hugewise_engines::{Kind, restarters};
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Carried, Draft, Drafted};
@@ -226,7 +226,11 @@ pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result
     for (step, change) in plan.changes() {
         let Change::Command(change) = change else { continue };
         let words: Vec<&str> = change.command.iter().map(String::as_str).collect();
-        let restarts = matches!(words.as_slice(), [_, "restart", _] | [_, _, _, "restart"]);
+        let restarts = match words.as_slice() {
+            [_, "restart", _] => true,
+            [_, arguments @ ..] => restarters().any(|restarter| (restarter.allows)(arguments)),
+            [] => false,
+        };
         // The same program may have several paths.
         let same = |known: &&Vec<String>| {
             let name = |words: &[String]| words.first().map(|path| file_name(path).to_owned());
@@ -251,18 +255,11 @@ fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
         let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
-    let (version, cluster) = debian_cluster(instance)?;
-    let program = find_program(source, &["pg_ctlcluster"])?;
-    Some(CommandChange::new([program.as_str(), version, cluster, "restart"], why))
-}
-
-/// The cluster that Debian's tools know a server by: its configuration is the one that they start it with.
-fn debian_cluster(instance: &Instance) -> Option<(&str, &str)> {
-    let known = instance.engine == Engine::PostgreSql && instance.is_known_to_the_host() && !instance.containered;
-    let file = super::postgresql::config_file(instance).filter(|_| known)?;
-    let (version, cluster) = instance.name.split_once('/')?;
-    let own = file == format!("/etc/postgresql/{version}/{cluster}/postgresql.conf");
-    own.then_some((version, cluster))
+    let restarter = Kind::of(instance.engine).restarter.as_ref();
+    let restarter = restarter.filter(|_| instance.is_known_to_the_host() && !instance.containered)?;
+    let arguments = (restarter.arguments)(instance)?;
+    let program = find_program(source, &[restarter.program])?;
+    Some(CommandChange::new(std::iter::once(program).chain(arguments), why))
 }
 
 fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
@@ -313,7 +310,7 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
     draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));
 }
 
-/// The lines that restart a server: Debian's own tool where no unit has it.
+/// The lines that restart a server: its kind's own tool where no unit has it.
 fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
     let lines = commands::restart(instance);
     match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
