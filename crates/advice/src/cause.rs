@@ -8,7 +8,7 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT};
 use crate::permission::{self, Memlock, Right};
-use crate::{Facts, Missing, Rule, demand, forecast, rules};
+use crate::{Facts, Missing, demand, forecast};
 
 /// The leading cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +35,6 @@ pub(crate) enum Cause {
     Cgroup,
     /// Nothing is in its way now.
     Restart,
-}
-
-impl Cause {
-    /// The rule that speaks of it, and whose fix cures it.
-    pub(crate) fn rule(self) -> &'static Rule {
-        match self {
-            Self::Amm => &rules::amm::RULE,
-            Self::NotAsked => &rules::not_asked::RULE,
-            Self::GibUnsupported => &rules::gib_pages_unsupported::RULE,
-            Self::WrongSize => &rules::wrong_page_size::RULE,
-            Self::NoPool => &rules::no_pool::RULE,
-            Self::Partly => &rules::partly_used::RULE,
-            Self::DoesNotFit => &rules::does_not_fit::RULE,
-            Self::Memlock => &rules::memlock_below_segment::RULE,
-            Self::Group => &rules::shm_group_missing::RULE,
-            Self::Cgroup => &rules::cgroup_limit::RULE,
-            Self::Restart => &rules::restart_needed::RULE,
-        }
-    }
 }
 
 /// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.

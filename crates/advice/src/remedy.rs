@@ -3,7 +3,7 @@
 use hugewise_engines::Kind;
 use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
-use crate::situation::starting;
+use crate::demand::starting;
 use crate::target::{Goal, Target};
 use crate::{Assessment, boot, chain, demand, login, thp};
 

@@ -5,9 +5,9 @@ use hugewise_host::capture::shape::Shape;
 use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
-use crate::connect::{Answer, Ask};
 use crate::description::{DescribeError, Described, Description};
 use crate::logs::Format;
+use crate::question::{Answer, Ask};
 use crate::settable::Settable;
 use crate::start::{Restarter, Start, Starter};
 use crate::{Found, Scene};
@@ -199,12 +199,6 @@ impl Kind {
         starter: None,
         restarter: None,
     };
-
-    /// The kind that an engine is of.
-    pub fn of(engine: Engine) -> &'static Self {
-        let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
-        crate::kinds().iter().find(named).copied().unwrap_or(&crate::unrecognised::KIND)
-    }
 
     /// What people call one of its engines.
     pub fn name_of(&self, engine: Engine) -> &'static str {

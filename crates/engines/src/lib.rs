@@ -4,6 +4,7 @@
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
 mod bare_segment;
+pub mod client;
 pub mod connect;
 pub mod describe;
 mod described;
@@ -20,6 +21,7 @@ pub mod options;
 pub mod oracle;
 pub mod postgresql;
 pub mod qemu;
+mod question;
 pub mod redis;
 pub mod segments;
 pub mod settable;
@@ -125,6 +127,14 @@ impl Found {
 /// Every engine that is looked for.
 pub fn kinds() -> &'static [&'static Kind] {
     KINDS
+}
+
+impl Kind {
+    /// The kind that an engine is of.
+    pub fn of(engine: Engine) -> &'static Self {
+        let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
+        KINDS.iter().find(named).copied().unwrap_or(&unrecognised::KIND)
+    }
 }
 
 /// What else than services restarts servers, of all kinds.

@@ -17,15 +17,15 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
 
 use crate::cgroup::{Limits, Shortage};
+use crate::demand::is_gigantic;
 use crate::standing::{Standing, standing};
-use crate::target::is_gigantic;
 use crate::{Missing, boot, demand, mounts, stranger};
 
+pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
 use mount::Fit;
 use segments::Segments;
 use start::Supply;
-pub use start::starting;
 
 /// A time that a host is looked at for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

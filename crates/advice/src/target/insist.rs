@@ -6,7 +6,8 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
 
 use super::Ask;
-use crate::situation::{Moment, Obstacle, cpuset, starting};
+use crate::demand::starting;
+use crate::situation::{Moment, Obstacle, cpuset};
 use crate::sizing::Sized;
 use crate::{chain, demand};
 

@@ -8,7 +8,8 @@ use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount,
 
 use super::Ask;
 use super::commit::Commit;
-use crate::situation::{starting, to_come};
+use crate::demand::{is_gigantic, starting};
+use crate::situation::to_come;
 use crate::{Missing, boot, demand, known};
 
 /// What a pool is to be.
@@ -56,9 +57,9 @@ impl Goal {
     }
 }
 
-/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
-pub fn is_gigantic(page: PageSize) -> bool {
-    page >= PageSize::GIB_1
+/// Memory of all pools afterwards.
+pub fn memory<'a>(goals: impl IntoIterator<Item = &'a Goal>) -> Bytes {
+    goals.into_iter().map(Goal::memory).sum()
 }
 
 pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {

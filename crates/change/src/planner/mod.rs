@@ -146,8 +146,8 @@ pub fn plan(
     by_hand::left_over(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
     let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
-    let goals: Vec<target::Goal> = draft.pools.iter().map(|goal| (**goal).clone()).collect();
-    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_goals(&goals))).unwrap_or_default();
+    let pools = target::memory(draft.pools.iter().map(|goal| &**goal));
+    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_pools(pools))).unwrap_or_default();
     plan.refusal = draft.refusal;
     plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
     (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
