@@ -1,6 +1,6 @@
 //! The one cause that keeps an instance off huge pages, so that one root cause gives one leading finding.
 
-use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::instance::{Mechanism, SessionModel, Trait};
 use hugewise_model::{
     Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Reason, Remedy,
 };
@@ -151,12 +151,12 @@ fn right_to_pages(host: &Host, instance: &Instance) -> Vec<Remedy> {
 /// An ASM instance with MEMORY_TARGET: Oracle itself turns large pages off there, and it is small.
 pub(crate) fn is_asm_with_amm(instance: &Instance) -> bool {
     let target = instance.setting_value("memory_target").is_some_and(|value| value.trim() != "0");
-    instance.traits.contains(&"asm") && (is_amm(instance) || target)
+    instance.traits.contains(&Trait::Asm) && (is_amm(instance) || target)
 }
 
 /// A JVM that takes transparent huge pages for its heap by choice: hugetlb pages are none of its business.
 pub(crate) fn wants_thp(instance: &Instance) -> bool {
-    instance.traits.contains(&"thp")
+    instance.traits.contains(&Trait::TransparentPages)
 }
 
 /// Whether so much of an instance is on base pages that it is worth a finding.

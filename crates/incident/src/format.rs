@@ -72,7 +72,7 @@ impl Format {
 
     /// How near a format is to sysstat's own files, which count before what was printed of them: 0 are they themselves; none
     /// for another collector's.
-    pub(crate) const fn from_sysstat(self) -> Option<u8> {
+    pub(crate) const fn sysstat_rank(self) -> Option<u8> {
         match self {
             Self::Sysstat => Some(0),
             Self::Sadf => Some(1),
@@ -83,7 +83,7 @@ impl Format {
 
     /// The format of the files that the collector itself writes.
     pub(crate) const fn collected(self) -> Self {
-        if self.from_sysstat().is_some() { Self::Sysstat } else { self }
+        if self.sysstat_rank().is_some() { Self::Sysstat } else { self }
     }
 }
 

@@ -32,8 +32,7 @@ pub(super) enum Supply {
 
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    // Oracle's AUTO starts with what there is where the pool could not be raised; AUTO_ONLY does not start then.
-    let only = start.setting.as_ref().is_some_and(|setting| setting.value.eq_ignore_ascii_case("AUTO_ONLY"));
+    let only = start.setting.as_ref().is_some_and(kind(instance).raises_or_fails);
     (start.asked == Asked::Try || (start.asked == Asked::Raises && !only)) && kind(instance).takes != Takes::All
 }
 

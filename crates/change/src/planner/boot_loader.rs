@@ -5,11 +5,11 @@ use hugewise_advice::boot;
 use hugewise_advice::words::boot_name;
 use hugewise_host::Source;
 use hugewise_host::config::cmdline::{self, HugePageWords};
-use hugewise_model::configuration::{BootEntry, Place};
+use hugewise_model::configuration::{BootEntry, Loader, Place};
 use hugewise_model::observed::Lack;
 use hugewise_model::{Observed, PageCount, PageSize};
 
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, Drafted, Part};
 use super::{Ask, image, ours};
 use crate::plan::{Change, CommandChange, Risk, Step};
 
@@ -55,7 +55,7 @@ enum NotOurs {
     #[error("grubby is not here")]
     NoGrubby,
     #[error("{loader} takes its command line from {file}, which is not hugewise's to write")]
-    Loader { loader: String, file: String },
+    Loader { loader: Loader, file: String },
     #[error("{0} is read after {ours} and sets GRUB_CMDLINE_LINUX anew", ours = ours::GRUB)]
     Later(String),
 }
@@ -122,7 +122,7 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
         }
         Way::Grubby(_) => return Err(by_hand(NotOurs::OneWord)),
     };
-    draft.step(Drafted::from(step));
+    draft.step(Drafted::part(Part::PoolsAtBoot, step));
     let after = BootEntry { command_line: all, ..entry.clone() };
     draft.entry = Some(after.clone());
     Ok(after)
@@ -168,8 +168,8 @@ fn without(words: &[String], run: &[String]) -> Vec<String> {
 
 fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, NotOurs> {
     let program = |names: &[&str]| find_program(ask.source, names);
-    match entry.loader.as_str() {
-        "grub" => {
+    match entry.loader {
+        Loader::Grub => {
             let script = program(&["grub-mkconfig", "grub2-mkconfig"]);
             let reads_drop_ins = script.as_ref().is_some_and(|script| {
                 let text = ask.source.read(script).into_known().unwrap_or_default();
@@ -185,8 +185,8 @@ fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, NotOurs> {
                 (None, ..) => Err(NotOurs::NoProgram),
             }
         }
-        "bls" => program(&["grubby"]).map(Way::Grubby).ok_or(NotOurs::NoGrubby),
-        loader => Err(NotOurs::Loader { loader: loader.to_owned(), file: entry.place.file.clone() }),
+        Loader::Bls => program(&["grubby"]).map(Way::Grubby).ok_or(NotOurs::NoGrubby),
+        loader @ Loader::SystemdBoot => Err(NotOurs::Loader { loader, file: entry.place.file.clone() }),
     }
 }
 
@@ -243,7 +243,7 @@ fn grubby(ask: &Ask<'_>, entry: &BootEntry, kept: &[String], program: &str) -> S
     )
     .undone_by([program.to_owned(), all, format!("--remove-args={words}")]);
     let mut files: Vec<String> = Vec::new();
-    if entry.loader == "bls" {
+    if entry.loader == Loader::Bls {
         let folder = entry.place.file.rsplit_once('/').map_or("/boot/loader/entries", |(folder, _)| folder);
         let names = ask.source.list(folder).into_known().unwrap_or_default();
         files.extend(names.iter().filter(|name| name.ends_with(".conf")).map(|name| format!("{folder}/{name}")));

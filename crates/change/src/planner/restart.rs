@@ -14,7 +14,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
-use super::draft::{Carried, Draft, Drafted};
+use super::draft::{Carried, Draft, Drafted, Part};
 use super::{Ask, commands, is_named, pools_now};
 use crate::Error;
 use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
@@ -274,7 +274,7 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
     let why = "its memory is mapped at its start: the sessions that it has now end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
-    let mut step = Drafted::from(step).of(instance);
+    let mut step = Drafted::part(Part::Restart, step).of(instance);
     step.carry(Remedy::Restart(id), When::Now);
     step.relies_on.extend(pool);
     draft.step(step.change(command));

@@ -302,11 +302,11 @@ fn copies(pieces: &mut [Placed]) {
         .iter()
         .filter_map(|placed| {
             let piece = &placed.piece;
-            Some((piece.hull.format.from_sysstat()?, placed.span?, piece.samples, piece.hull.source.clone()))
+            Some((piece.hull.format.sysstat_rank()?, placed.span?, piece.samples, piece.hull.source.clone()))
         })
         .collect();
     for placed in pieces {
-        let (Some(own), Some((first, last))) = (placed.piece.hull.format.from_sysstat(), placed.span) else { continue };
+        let (Some(own), Some((first, last))) = (placed.piece.hull.format.sysstat_rank(), placed.span) else { continue };
         let same = originals.iter().find(|(rank, (from, to), samples, _)| {
             *rank < own
                 && from.0.saturating_sub(ABOUT) <= first.0
