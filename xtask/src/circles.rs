@@ -10,8 +10,9 @@ use crate::{Failure, shell};
 /// Circles that are there on purpose.
 const ALLOWED: &[(&str, &[&str])] = &[
     // What was captured answers as the kernel does, out of the files of processes, and sources are told which processes matter:
-    // they read these files with the parsers that readers use, which are given a source.
-    ("host", &["door", "kernel", "process", "source"]),
+    // they read these files with the parsers that readers use, which are given a source. What configuration was remembered
+    // lies beside the sources whose stamps tell that it still holds.
+    ("host", &["config", "door", "kernel", "process", "source"]),
 ];
 
 /// A module by its names from the crate's root.
