@@ -1,6 +1,7 @@
 #![no_main]
 
-use hugewise_engines::logs::{LogText, read_log};
+use hugewise_engines::log_files::read_log;
+use hugewise_engines::logs::LogText;
 use hugewise_model::Engine;
 
 hugewise_fuzz::target!(read);

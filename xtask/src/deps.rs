@@ -1,7 +1,8 @@
-//! `cargo xtask deps`: a crate depends only on those below it.
+//! `cargo xtask deps`: a crate depends only on those below it, and no modules use each other in a circle.
 
 use serde_json::Value;
 
+use crate::circles::circles;
 use crate::{Failure, shell};
 
 /// The rooms, from the front door down: each may use only those below it.
@@ -23,7 +24,8 @@ const ORDER: [&str; 11] = [
 const OUTSIDE: &str = "xtask";
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let violations = violations(&metadata()?)?;
+    let mut violations = violations(&metadata()?)?;
+    violations.append(&mut circles()?);
     if violations.is_empty() { Ok(()) } else { Err(violations.join("\n       ").into()) }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod circles;
 mod debian;
 mod deps;
 mod docs;
@@ -48,7 +49,7 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Check that crates depend only on those below them.
+    /// Check that crates depend only on those below them, and that no modules use each other in a circle.
     Deps,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
     Unused,

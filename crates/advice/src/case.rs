@@ -3,7 +3,7 @@
 use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
 
 use crate::rules::{boot_loses_pages, page_tables_at_max, restart_loses_pages, silent_fallback};
-use crate::{Assessment, Facts, cause, docs};
+use crate::{Assessment, Facts, cause, docs, rules};
 
 /// One cause, and what follows from it.
 #[derive(Clone, Debug)]
@@ -42,7 +42,9 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
     let facts = assessment.facts(host, instances);
     let causes: std::collections::BTreeMap<InstanceId, RuleId> = instances
         .iter()
-        .filter_map(|instance| Some((instance.id(), cause::cause(&facts, instance).ok().flatten()?.rule().code)))
+        .filter_map(|instance| {
+            Some((instance.id(), cause::cause(&facts, instance).ok().flatten().map(rules::of_cause)?.code))
+        })
         .collect();
     let foretold = why_foretold(assessment);
     let mut cases: Vec<(Option<&InstanceId>, Vec<&'a Finding>)> = Vec::new();

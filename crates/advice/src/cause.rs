@@ -1,6 +1,6 @@
 //! The one cause that keeps an instance off huge pages, so that one root cause gives one leading finding.
 
-use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::instance::{Mechanism, SessionModel, Trait};
 use hugewise_model::{
     Asked, Bytes, Host, HugePageUse, Instance, Lack, Level, LinkName, LinkState, PageCount, PageSize, Reason, Remedy,
 };
@@ -8,7 +8,7 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT};
 use crate::permission::{self, Memlock, Right};
-use crate::{Facts, Missing, Rule, demand, forecast, rules};
+use crate::{Facts, Missing, demand, forecast};
 
 /// The leading cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +35,6 @@ pub(crate) enum Cause {
     Cgroup,
     /// Nothing is in its way now.
     Restart,
-}
-
-impl Cause {
-    /// The rule that speaks of it, and whose fix cures it.
-    pub(crate) fn rule(self) -> &'static Rule {
-        match self {
-            Self::Amm => &rules::amm::RULE,
-            Self::NotAsked => &rules::not_asked::RULE,
-            Self::GibUnsupported => &rules::gib_pages_unsupported::RULE,
-            Self::WrongSize => &rules::wrong_page_size::RULE,
-            Self::NoPool => &rules::no_pool::RULE,
-            Self::Partly => &rules::partly_used::RULE,
-            Self::DoesNotFit => &rules::does_not_fit::RULE,
-            Self::Memlock => &rules::memlock_below_segment::RULE,
-            Self::Group => &rules::shm_group_missing::RULE,
-            Self::Cgroup => &rules::cgroup_limit::RULE,
-            Self::Restart => &rules::restart_needed::RULE,
-        }
-    }
 }
 
 /// Page tables beyond this part of memory make a base-page segment an error: that is what HW101 warns at.
@@ -170,12 +151,12 @@ fn right_to_pages(host: &Host, instance: &Instance) -> Vec<Remedy> {
 /// An ASM instance with MEMORY_TARGET: Oracle itself turns large pages off there, and it is small.
 pub(crate) fn is_asm_with_amm(instance: &Instance) -> bool {
     let target = instance.setting_value("memory_target").is_some_and(|value| value.trim() != "0");
-    instance.traits.contains(&"asm") && (is_amm(instance) || target)
+    instance.traits.contains(&Trait::Asm) && (is_amm(instance) || target)
 }
 
 /// A JVM that takes transparent huge pages for its heap by choice: hugetlb pages are none of its business.
 pub(crate) fn wants_thp(instance: &Instance) -> bool {
-    instance.traits.contains(&"thp")
+    instance.traits.contains(&Trait::TransparentPages)
 }
 
 /// Whether so much of an instance is on base pages that it is worth a finding.

@@ -7,7 +7,7 @@ use hugewise_model::{
     Bytes, Demand, Host, HugePageUse, Instance, InstanceId, Lack, Limit, Observed, PageCount, PageSize, Reason,
 };
 
-use crate::situation::starting;
+use crate::demand::starting;
 use crate::words::apart;
 use crate::{Missing, demand};
 

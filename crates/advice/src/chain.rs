@@ -3,7 +3,7 @@
 //! The first broken link is the cause. What held when the server started cannot be seen any more:
 //! where a link holds now but may not have then, it is unknown and says so.
 
-use hugewise_model::instance::Mechanism;
+use hugewise_model::instance::{Mechanism, Trait};
 use hugewise_model::{
     Asked, Bytes, Chain, Host, HugePageUse, Instance, Limit, Link, LinkName, LinkState, PageCount, PageSize, Pool,
 };
@@ -36,7 +36,7 @@ pub fn chain(host: &Host, limits: &Limits, instance: &Instance) -> Option<Chain>
 
 /// Whether Oracle's automatic memory management holds the SGA in /dev/shm.
 pub fn is_amm(instance: &Instance) -> bool {
-    instance.traits.contains(&"amm")
+    instance.traits.contains(&Trait::Amm)
 }
 
 /// Whether an instance runs on base pages with settings that refuse just that: they are newer than its start.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hugewise_engines::Kind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
-    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Lack, Observed, PageCount,
-    PageSize, Pool, Reason,
+    Asked, Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, InstanceId, Lack, NextStart, Observed,
+    PageCount, PageSize, Pool, Reason,
 };
 
 use crate::Missing;
@@ -267,4 +267,19 @@ pub(crate) fn counts(pool: &Pool) -> Result<Option<Counts>, Missing> {
     }
     let (free, reserved) = (count(&pool.free, "free_hugepages")?, count(&pool.reserved, "resv_hugepages")?);
     Ok(Some(Counts { total, free, reserved }))
+}
+/// What a server asks for at its next start.
+pub fn starting(host: &Host, instance: &Instance) -> NextStart {
+    if let Some(next) = instance.next.known() {
+        return next.clone();
+    }
+    // What it says itself, a demand a page size; where it does not count at its word, what it has touched.
+    let said = instance.demand.is_some() && only_touched(instance).is_none();
+    let demands = if said { instance.demands().cloned().collect() } else { of(host, instance).into_iter().collect() };
+    NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
+}
+
+/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
+pub fn is_gigantic(page: PageSize) -> bool {
+    page >= PageSize::GIB_1
 }

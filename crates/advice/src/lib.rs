@@ -20,6 +20,7 @@ mod rules;
 pub mod situation;
 pub mod sizing;
 pub mod standing;
+mod starving;
 pub mod stranger;
 pub mod target;
 #[cfg(test)]
@@ -156,7 +157,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let follows = |finding: &Finding| {
         let instance = instances.iter().find(|instance| finding.instance == Some(instance.id()));
         let cause = instance.and_then(|instance| cause::cause(&facts, instance).ok().flatten());
-        cause.is_none_or(|cause| cause.rule().code != finding.code)
+        cause.is_none_or(|cause| rules::of_cause(cause).code != finding.code)
     };
     findings.sort_by_cached_key(|finding| {
         (std::cmp::Reverse(finding.level), follows(finding), finding.code, title(&finding.instance))
@@ -290,19 +291,14 @@ fn title(instance: &Option<InstanceId>) -> Option<String> {
 }
 
 /// A fact that a rule cannot do without and does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// A fact of the host: every instance misses it alike.
+    #[error("{0}")]
     Host(Lack),
     /// A fact of one instance.
+    #[error("{0}")]
     Instance(Lack),
-}
-
-impl std::fmt::Display for Missing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Host(what) | Self::Instance(what)) = self;
-        what.fmt(f)
-    }
 }
 
 impl Missing {

@@ -1,19 +1,17 @@
 //! Mounts of a hugetlbfs that servers have their memory in, and that a boot may not make again.
 
 use hugewise_model::host::HugetlbfsMount;
-use hugewise_model::{Host, Instance, Observed};
+use hugewise_model::{Host, Instance};
 
 use crate::words::{boot_name, shell_word};
+use crate::{Missing, known};
 
 /// The mount that a server has files in, and that no file has the boot make; none where all of them are made again.
 ///
 /// # Errors
 /// What of the boot could not be read.
-pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a HugetlbfsMount>, String> {
-    let kept = match &host.configuration.hugetlbfs {
-        Observed::Known(kept) => Ok(kept.as_slice()),
-        other => Err(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
-    };
+pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a HugetlbfsMount>, Missing> {
+    let kept = known(&host.configuration.hugetlbfs, "/etc/fstab");
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
     let mut at_stake =
         mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.iter().any(|it| it.path == mount.path))).peekable();
@@ -69,7 +67,7 @@ fn escaped(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::PageSize;
+    use hugewise_model::{Observed, PageSize};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use hugewise_engines::Kind;
 use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
-use crate::situation::starting;
+use crate::demand::starting;
 use crate::target::{Goal, Target};
 use crate::{Assessment, boot, chain, demand, login, thp};
 
@@ -217,7 +217,7 @@ mod tests {
     use hugewise_model::{Bytes, Engine, KernelRelease, Observed};
 
     use super::*;
-    use crate::testing::{all_huge, gib, quiet};
+    use crate::testing::{all_huge, gib, part, quiet};
 
     fn do_lines(case: &crate::testing::Case) -> Vec<String> {
         let assessment = case.assess();
@@ -297,13 +297,7 @@ mod tests {
         is(lines(limited), "huge_pages=try");
         // Nor are those of nodes that it may not use.
         let kept = |case: &mut crate::testing::Case| {
-            let part = |node, pages| hugewise_model::host::NodePool {
-                node,
-                total: Observed::Known(PageCount(pages)),
-                free: Observed::Known(PageCount(0)),
-                surplus: Observed::Known(PageCount(0)),
-            };
-            case.pools()[0].nodes = vec![part(0, 984), part(1, 40)];
+            case.pools()[0].nodes = vec![part(0, 984, 0), part(1, 40, 0)];
             case.processes().iter_mut().for_each(|it| it.nodes_allowed = Observed::Known(vec![(1, 1)]));
         };
         is(lines(kept), "huge_pages=try");

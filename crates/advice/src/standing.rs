@@ -79,7 +79,7 @@ fn lacks(host: &Host, instance: &Instance) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Demand, PageCount, PageSize};
+    use hugewise_model::{Demand, PageCount, PageSize, Trait};
 
     use super::*;
     use crate::testing;
@@ -98,9 +98,9 @@ mod tests {
     fn automatic_memory_management_counts_in_a_database_and_not_in_asm() {
         let mut case = testing::quiet();
         let mut instance = case.oracle("PROD", testing::gib(8), 10).clone();
-        (instance.traits, instance.huge_pages) = (vec!["amm"], HugePageUse::None);
+        (instance.traits, instance.huge_pages) = (vec![Trait::Amm], HugePageUse::None);
         assert_eq!(standing(&case.host, &instance, false), Standing::None);
-        instance.traits.push("asm");
+        instance.traits.push(Trait::Asm);
         assert!(matches!(standing(&case.host, &instance, false), Standing::NotCounted(_)));
     }
 

@@ -64,7 +64,7 @@ pub(crate) fn quiet() -> Case {
     host.configuration.limits = Known(Vec::new());
     host.configuration.tmpfiles = Known(Vec::new());
     host.configuration.boot = Known(BootEntry {
-        loader: "grub".into(),
+        loader: hugewise_model::configuration::Loader::Grub,
         command_line: vec!["quiet".into()],
         place: place("/boot/grub/grub.cfg"),
     });
@@ -89,13 +89,13 @@ pub(crate) fn pool(page_size: PageSize, total: u64, free: u64) -> Pool {
         reserved: Known(PageCount(0)),
         surplus: Known(PageCount(0)),
         overcommit: Known(PageCount(0)),
-        nodes: vec![NodePool {
-            node: 0,
-            total: Known(PageCount(total)),
-            free: Known(PageCount(free)),
-            surplus: Known(PageCount(0)),
-        }],
+        nodes: vec![part(0, total, free)],
     }
+}
+
+/// A node's part of a pool.
+pub(crate) const fn part(node: u32, total: u64, free: u64) -> NodePool {
+    NodePool { node, total: Known(PageCount(total)), free: Known(PageCount(free)), surplus: Known(PageCount(0)) }
 }
 
 impl Case {

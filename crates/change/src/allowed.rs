@@ -7,10 +7,13 @@
 mod commands;
 mod lines;
 
+use hugewise_engines::settable::is_plain;
+use hugewise_engines::settables;
+
 use crate::Error;
-use crate::packages::{mysql_folder, plain, postgresql_folder};
 use crate::plan::{Change, CommandChange, Content, FileChange, FileState, NewFile, Plan, ValueChange};
 use crate::planner::ours;
+use lines::Language;
 
 /// What is wrong with a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +81,7 @@ fn value(change: &ValueChange) -> Result<(), Forbidden> {
 
 fn file(change: &FileChange) -> Result<(), Forbidden> {
     let (folder, name) = change.path.rsplit_once('/').unwrap_or(("", &change.path));
-    let kind = kind(folder, name).ok_or(Forbidden::NotOurs)?;
+    let language = language(folder, name).ok_or(Forbidden::NotOurs)?;
     let Some(after) = &change.after else { return Ok(()) };
     if !safe_owner(after, change.before.as_ref()) {
         return Err(Forbidden::Loose);
@@ -87,7 +90,7 @@ fn file(change: &FileChange) -> Result<(), Forbidden> {
     if text.chars().any(|it| it == '\\' || (it.is_control() && it != '\n')) {
         return Err(Forbidden::Signs);
     }
-    lines::check(kind, text)
+    lines::check(language, text)
 }
 
 /// Of root and writable for nobody else, or as it is already.
@@ -97,22 +100,22 @@ fn safe_owner(after: &NewFile, before: Option<&FileState>) -> bool {
 }
 
 /// What a drop-in may hold, by where it lies: the folders and names that the planner has, and no others.
-fn kind(folder: &str, name: &str) -> Option<lines::Kind> {
-    use lines::Kind;
-    let ours = |text: &str| text.contains("hugewise") && plain(text);
+fn language(folder: &str, name: &str) -> Option<Language> {
+    let ours = |text: &str| text.contains("hugewise") && is_plain(text);
     match (folder, name) {
-        ("/etc/tuned/hugewise" | "/etc/tuned/profiles/hugewise", "tuned.conf") => return Some(Kind::Tuned),
+        ("/etc/tuned/hugewise" | "/etc/tuned/profiles/hugewise", "tuned.conf") => return Some(Language::Tuned),
         _ if !ours(name) => return None,
-        ("/etc/sysctl.d", _) if name.ends_with(".conf") => return Some(Kind::Sysctl),
-        ("/etc/tmpfiles.d", _) if name.ends_with(".conf") => return Some(Kind::Tmpfiles),
-        ("/etc/security/limits.d", _) if name.ends_with(".conf") => return Some(Kind::Limits),
-        ("/etc/default/grub.d", _) if name.ends_with(".cfg") => return Some(Kind::Grub),
-        (_, ours::DROP_IN_CNF) if mysql_folder(folder) => return Some(Kind::MySql),
-        (_, ours::DROP_IN_CONF) if postgresql_folder(folder) => return Some(Kind::PostgreSql),
+        ("/etc/sysctl.d", _) if name.ends_with(".conf") => return Some(Language::Sysctl),
+        ("/etc/tmpfiles.d", _) if name.ends_with(".conf") => return Some(Language::Tmpfiles),
+        ("/etc/security/limits.d", _) if name.ends_with(".conf") => return Some(Language::Limits),
+        ("/etc/default/grub.d", _) if name.ends_with(".cfg") => return Some(Language::Grub),
         _ => {}
     }
+    if let Some(settable) = settables().find(|it| name == ours::of_server(it) && (it.is_packaged)(folder)) {
+        return Some(Language::Server(settable));
+    }
     let unit = folder.strip_prefix("/etc/systemd/system/")?.strip_suffix(".d")?;
-    (commands::is_service(unit) && name.ends_with(".conf")).then_some(Kind::Unit)
+    (commands::is_service(unit) && name.ends_with(".conf")).then_some(Language::Unit)
 }
 
 fn command(change: &CommandChange) -> Result<(), Forbidden> {

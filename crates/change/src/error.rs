@@ -64,7 +64,7 @@ pub enum Error {
     /// That journal was undone already, or its apply took everything back.
     AlreadyUndone(String),
     /// A journal makes no sense, or a newer version wrote it.
-    Unreadable(crate::journal::Unreadable),
+    Unreadable(Unreadable),
     /// Something could not be read or done.
     Failed(Failure),
 }
@@ -118,7 +118,7 @@ impl fmt::Display for Error {
                 differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
             }
             Self::NothingToUndo => f.write_str("nothing to undo: nothing was applied here that is not undone"),
-            Self::NoSuchJournal(id) => write!(f, "there is no apply {id} in {}", crate::journal::FOLDER),
+            Self::NoSuchJournal(id) => write!(f, "there is no apply {id} in {}", crate::JOURNALS),
             Self::AlreadyUndone(id) => write!(f, "apply {id} is undone already"),
             Self::Unreadable(journal) => journal.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
@@ -127,3 +127,31 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What lies among the journals and cannot be read as one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path} cannot be read: {why}; {}", self.advice())]
+pub struct Unreadable {
+    /// Its number, where its name has one.
+    pub id: Option<u64>,
+    /// Its file.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// A newer version of hugewise wrote it.
+    pub newer: bool,
+}
+
+impl Unreadable {
+    /// What to do about it.
+    pub fn advice(&self) -> String {
+        let aside = format!("mv {} /root/ has hugewise forget it", self.path);
+        match (self.newer, self.id) {
+            (true, Some(id)) => {
+                format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}")
+            }
+            (_, Some(_)) => format!("whether that apply ended, and what it changed, is not known: look at it; {aside}"),
+            (_, None) => format!("it is ignored; {aside}"),
+        }
+    }
+}

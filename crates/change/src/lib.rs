@@ -14,7 +14,6 @@ mod error;
 pub mod journal;
 mod kept;
 pub mod outcome;
-mod packages;
 pub mod plan;
 pub mod planner;
 mod restore;
@@ -33,3 +32,6 @@ pub use kept::{Unkept, unkept};
 pub use outcome::{Applied, End, Event, Progress, Undone};
 pub use plan::{Change, Plan, Risk, Step, When};
 pub use undo::{recover, undo, unfinished};
+
+/// Where journals are.
+pub const JOURNALS: &str = "/var/lib/hugewise/journal";

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use hugewise_engines::By;
 use hugewise_engines::describe::Description;
-use hugewise_model::{Bytes, Engine};
+use hugewise_model::{Bytes, Engine, Trait};
 
 use crate::argument::Wrong;
 
@@ -154,7 +154,7 @@ enum Misdescribed {
 pub(crate) struct Server {
     pub(crate) description: Description,
     /// `+ASM`, `-MGMTDB` with the trait that marks it.
-    pub(crate) known_as: Option<(&'static str, &'static str)>,
+    pub(crate) known_as: Option<(&'static str, Trait)>,
 }
 
 /// All of them, in the order of the command line, segments last.
@@ -290,9 +290,10 @@ fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<
         return Err(Misdescribed::MaxBelow { max, sga: *sga });
     }
     let mut servers = vec![Server { description: main, known_as: None }];
-    for (id, all, known_as) in
-        [("asm", &raw.asm, ("+ASM", "asm")), ("management_database", &raw.management_database, ("-MGMTDB", "gimr"))]
-    {
+    for (id, all, known_as) in [
+        ("asm", &raw.asm, ("+ASM", Trait::Asm)),
+        ("management_database", &raw.management_database, ("-MGMTDB", Trait::Gimr)),
+    ] {
         if let Some(sga) = group.value(id, all)? {
             let description = Description::Sizes { engine, sga, sga_max: None, processes: None };
             servers.push(Server { description, known_as: Some(known_as) });
@@ -380,7 +381,8 @@ mod tests {
             processes: None,
         };
         let seen: Vec<_> = servers.into_iter().map(|server| (server.description, server.known_as)).collect();
-        let expected = [(oracle(34), None), (oracle(1), Some(("+ASM", "asm"))), (oracle(2), Some(("-MGMTDB", "gimr")))];
+        let expected =
+            [(oracle(34), None), (oracle(1), Some(("+ASM", Trait::Asm))), (oracle(2), Some(("-MGMTDB", Trait::Gimr)))];
         assert_eq!(seen, expected);
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::{Assessment, assess, target};
-use hugewise_change::journal::{self, State, Summary, Unreadable};
+use hugewise_change::journal::{State, Summary, Unreadable};
 use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
@@ -242,7 +242,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
         }
         Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
         Err(_) if matches!(system.fit(), Err(Unfit::NotRoot)) => Ok(vec![Unread {
-            what: journal::FOLDER.into(),
+            what: hugewise_change::JOURNALS.into(),
             why: Reason::untold("only root may read it: whether an apply was interrupted is not known"),
         }]),
         Err(error) => Err(Failure::new(error.to_string())),

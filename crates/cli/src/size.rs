@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let sizing = if planned.is_empty() {
         sizing
     } else {
-        sizing::Sizing { budget: sizing.budget.with_goals(&planned), ..sizing }
+        sizing::Sizing { budget: sizing.budget.with_pools(target::memory(&planned)), ..sizing }
     };
     let sized = SizeReport {
         host: &host,

@@ -72,7 +72,8 @@ pub(crate) fn verdict(standings: &[Standing], logs: &[LogReport], matched: &[Opt
 #[cfg(test)]
 mod tests {
     use hugewise_engines::Scene;
-    use hugewise_engines::logs::{LogText, read_log};
+    use hugewise_engines::log_files::read_log;
+    use hugewise_engines::logs::LogText;
     use hugewise_host::source::MapSource;
     use hugewise_model::{Host, Observed, Process};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hugewise_advice::demand;
 use hugewise_advice::standing::{Standing, standing};
-use hugewise_engines::logs::{self, LogError, LogFile, LogReport};
+use hugewise_engines::logs::{LogError, LogFile, LogReport};
 use hugewise_engines::{Found, log_files, named};
 use hugewise_host::Source;
 use hugewise_host::source::{Budgets, Limits};
@@ -198,7 +198,7 @@ impl Scene {
             if given.iter().any(|log| log.path == path) {
                 continue;
             }
-            match logs::read_log(&LogFile::new(&files, &path), Some(instance.engine)) {
+            match log_files::read_log(&LogFile::new(&files, &path), Some(instance.engine)) {
                 Ok(log) => given.push(log),
                 Err(LogError { path, what }) => self.found.unread.push(Unread::new(path, Reason::untold(what))),
             }
@@ -287,8 +287,9 @@ fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogRepor
     let here = absolute.to_str().ok_or_else(not_utf8)?;
     let there = path.to_str().ok_or_else(not_utf8)?;
     if captured && there.starts_with('/') && !source.read_part(there, None, 1).is_absent() {
-        return logs::read_log(&LogFile::new(source, there), None).map_err(|error| Failure::new(error.to_string()));
+        return log_files::read_log(&LogFile::new(source, there), None)
+            .map_err(|error| Failure::new(error.to_string()));
     }
     let live = outcome::open(None)?;
-    logs::read_log(&LogFile::new(live.as_ref(), here), None).map_err(|error| Failure::new(error.to_string()))
+    log_files::read_log(&LogFile::new(live.as_ref(), here), None).map_err(|error| Failure::new(error.to_string()))
 }

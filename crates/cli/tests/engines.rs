@@ -113,6 +113,6 @@ fn each_that_has_a_word_on_thp_is_named_by_its_rule() {
 fn what_a_plan_sets_has_a_word_for_it() {
     for (kind, engine, _) in named() {
         let in_a_word = kind.asks_by != "in its own settings";
-        assert_eq!(in_a_word, kind.settings_by != SettingsBy::Nobody, "{engine}");
+        assert_eq!(in_a_word, !matches!(kind.settings_by, SettingsBy::Nobody), "{engine}");
     }
 }

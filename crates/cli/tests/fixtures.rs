@@ -12,24 +12,14 @@
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
+mod support;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-
-fn hosts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-    let entries = std::fs::read_dir(&folder).expect("fixtures/hosts");
-    let mut hosts: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| !is_note(path)).collect();
-    hosts.sort();
-    assert!(hosts.len() >= 12, "the fixtures are gone");
-    hosts
-}
-
-fn is_note(path: &Path) -> bool {
-    path.to_string_lossy().ends_with(".expected.txt")
-}
+use support::{Said, hosts};
 
 /// Beside the host, as a capture is not to be touched: `NAME.expected.txt`.
 fn note_of(host: &Path) -> PathBuf {
@@ -37,14 +27,8 @@ fn note_of(host: &Path) -> PathBuf {
 }
 
 fn check(root: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
-        .args(["check", "--root"])
-        .arg(root)
-        .args(arguments)
-        .output()
-        .expect("hugewise runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+    let Said { code, out, err } = support::on("check", root, arguments);
+    (code, out, err)
 }
 
 fn verdicts(root: &Path) -> String {

@@ -9,49 +9,30 @@
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
+mod support;
+
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
+use support::{Said, fixtures};
 use tempfile::TempDir;
-
-fn fixtures(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name).canonicalize().unwrap()
-}
-
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Said {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
-    }
-}
 
 /// Runs it in a folder, which is where it may put what it needs for itself, and must leave nothing.
 fn within(folder: &Path, words: &[&str]) -> Said {
     let scratch = folder.join("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
-        .arg("investigate")
-        .args(words)
-        .current_dir(folder)
-        .env("TMPDIR", &scratch)
-        .env("COLUMNS", "80")
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+    command.arg("investigate").args(words).current_dir(folder).env("TMPDIR", &scratch).env("COLUMNS", "80");
+    let said = Said::by(&mut command);
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "something was left behind");
     std::fs::remove_dir(&scratch).unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    said
 }
 
 fn json(folder: &Path, words: &[&str]) -> Value {

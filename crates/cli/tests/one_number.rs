@@ -7,30 +7,17 @@
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-
-fn hosts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-    let mut hosts: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    hosts.retain(|path| path.extension().is_none_or(|extension| extension != "txt"));
-    hosts.sort();
-    assert!(hosts.len() >= 12, "{hosts:?}");
-    hosts
-}
+use support::{Said, hosts};
 
 fn said(host: &Path, words: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
-        .arg(words[0])
-        .arg("--root")
-        .arg(host)
-        .args(&words[1..])
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    let Said { code, out, err } = support::on(words[0], host, &words[1..]);
+    (code, out, err)
 }
 
 fn json(host: &Path, words: &[&str]) -> Option<Value> {

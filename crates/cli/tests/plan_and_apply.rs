@@ -7,39 +7,22 @@
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
+mod support;
+
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use hugewise_change::Plan;
+use support::{Said, fixtures, hugewise};
 
 fn hosts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts")
-}
-
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn hugewise(words: &[&str]) -> Said {
-    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
-        .args(words)
-        .env_remove("COLUMNS")
-        .env_remove("NO_COLOR")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    fixtures("hosts")
 }
 
 fn plan(host: &str, more: &[&str]) -> Said {
-    let root = hosts().join(host);
-    let words = [&["plan", "--root", root.to_str().unwrap()], more].concat();
-    hugewise(&words)
+    support::on("plan", &hosts().join(host), more)
 }
 
 #[test]

@@ -7,43 +7,21 @@
     reason = "a test stops where its files are not as expected, and reads them past the code under test"
 )]
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use support::{Said, fixtures, hugewise};
 use tempfile::TempDir;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name)
-}
-
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Said {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap()
-    }
-}
-
-fn hugewise(words: &[&str]) -> Said {
-    let output = Command::new(env!("CARGO_BIN_EXE_hugewise"))
-        .args(words)
-        .env_remove("COLUMNS")
-        .env_remove("NO_COLOR")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    fixtures("hosts").join(name)
 }
 
 fn on(command: &str, host: &str, more: &[&str]) -> Said {
-    let root = fixture(host);
-    let words = [command, "--root", root.to_str().unwrap()];
-    hugewise(&words.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+    support::on(command, &fixture(host), more)
 }
 
 /// Files in a folder of their own.

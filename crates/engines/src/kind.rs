@@ -5,10 +5,11 @@ use hugewise_host::capture::shape::Shape;
 use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
-use crate::connect::{Answer, Ask};
 use crate::description::{DescribeError, Described, Description};
 use crate::logs::Format;
-use crate::start::{Start, Starter};
+use crate::question::{Answer, Ask};
+use crate::settable::Settable;
+use crate::start::{Restarter, Start, Starter};
 use crate::{Found, Scene};
 
 /// An engine, or several that are one but for their names.
@@ -105,13 +106,15 @@ pub struct Kind {
     pub settings_by: SettingsBy,
     /// Who restarts it, where its service may not.
     pub starter: Option<Starter>,
+    /// What else than its service restarts one, where hugewise may.
+    pub restarter: Option<Restarter>,
 }
 
 /// Who makes a server ask for huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum SettingsBy {
     /// A step of a plan.
-    Plan,
+    Plan(&'static Settable),
     /// A person: what to do is said.
     Person,
     /// Nobody: it has no such setting.
@@ -146,19 +149,12 @@ pub enum ThpAdvice {
 }
 
 /// The advice hangs on a version that is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("version: {why}")]
 pub struct VersionUnknown {
     /// Why it is not.
     pub why: String,
 }
-
-impl std::fmt::Display for VersionUnknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "version: {}", self.why)
-    }
-}
-
-impl std::error::Error for VersionUnknown {}
 
 impl Kind {
     /// What a kind has that says nothing of its own.
@@ -201,13 +197,8 @@ impl Kind {
         insists_by: None,
         settings_by: SettingsBy::Person,
         starter: None,
+        restarter: None,
     };
-
-    /// The kind that an engine is of.
-    pub fn of(engine: Engine) -> &'static Self {
-        let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
-        crate::kinds().iter().find(named).copied().unwrap_or(&crate::unrecognised::KIND)
-    }
 
     /// What people call one of its engines.
     pub fn name_of(&self, engine: Engine) -> &'static str {
@@ -341,8 +332,22 @@ mod tests {
                 let told = (kind.ask)(&instance, true).join(" ");
                 assert!(told.contains(name) && told.contains(value), "{engine}: {told}");
             }
-            let in_a_word = kind.asks_by != Kind::PLAIN.asks_by;
-            assert!(in_a_word || kind.settings_by != SettingsBy::Plan, "{engine}: a plan sets what has a name");
+            // What a plan sets is what is said in a word.
+            if let SettingsBy::Plan(settable) = kind.settings_by {
+                let same = |(name, value): (&str, &str), told: &str| {
+                    let (said, to) = told.split_once('=').unwrap();
+                    assert!(
+                        crate::options::same_name(name, said) && value == to,
+                        "{engine}: {name}={value}, and {told}"
+                    );
+                };
+                same(settable.asks, kind.asks_by);
+                assert_eq!(settable.insists.is_some(), kind.insists_by.is_some(), "{engine}");
+                assert_eq!(settable.can.is_some(), kind.can_by.is_some(), "{engine}");
+                assert_eq!(settable.page_size.map(|setting| setting.name), kind.page_size_by, "{engine}");
+                settable.insists.zip(kind.insists_by).into_iter().for_each(|(set, told)| same(set, told));
+                settable.can.zip(kind.can_by).into_iter().for_each(|(set, told)| same(set, told));
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
 mod bare_segment;
+pub mod client;
 pub mod connect;
 pub mod describe;
 mod described;
@@ -20,8 +21,10 @@ pub mod options;
 pub mod oracle;
 pub mod postgresql;
 pub mod qemu;
+mod question;
 pub mod redis;
 pub mod segments;
+pub mod settable;
 pub mod settings;
 mod start;
 #[cfg(test)]
@@ -41,7 +44,8 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
 pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
-pub use start::{Start, Starter, Takes};
+pub use settable::Settable;
+pub use start::{Restarter, Start, Starter, Takes};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[
@@ -123,6 +127,27 @@ impl Found {
 /// Every engine that is looked for.
 pub fn kinds() -> &'static [&'static Kind] {
     KINDS
+}
+
+impl Kind {
+    /// The kind that an engine is of.
+    pub fn of(engine: Engine) -> &'static Self {
+        let named = |kind: &&&Self| kind.engine == engine || kind.names.iter().any(|(one, _)| *one == engine);
+        KINDS.iter().find(named).copied().unwrap_or(&unrecognised::KIND)
+    }
+}
+
+/// What else than services restarts servers, of all kinds.
+pub fn restarters() -> impl Iterator<Item = &'static Restarter> {
+    KINDS.iter().filter_map(|kind| kind.restarter.as_ref())
+}
+
+/// What a plan sets, of all kinds.
+pub fn settables() -> impl Iterator<Item = &'static Settable> {
+    KINDS.iter().filter_map(|kind| match kind.settings_by {
+        SettingsBy::Plan(settable) => Some(settable),
+        SettingsBy::Person | SettingsBy::Nobody => None,
+    })
 }
 
 /// The running instances of a host, by engine and name; no two of an engine have the same name.

@@ -1,5 +1,6 @@
 //! What comes of a start of a server, as far as that hangs on its kind.
 
+use hugewise_model::instance::Setting;
 use hugewise_model::{Asked, Bytes, Host, Instance, PageCount};
 
 /// How servers of a kind start.
@@ -20,6 +21,9 @@ pub struct Start {
     pub minds_memlock: bool,
     /// Its memory is System V's whatever pages it is on: without segments it does not start.
     pub only_shm: bool,
+    /// Whether this setting of one that raises the pool itself has it refuse a start where that fails; it takes what there is
+    /// otherwise.
+    pub raises_or_fails: fn(&Setting) -> bool,
     /// It cannot do with this page size where it is the host's default.
     pub not_with_default: Option<hugewise_model::PageSize>,
 }
@@ -46,8 +50,19 @@ impl Start {
         by_chance: |_| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
+        raises_or_fails: |_| false,
         not_with_default: None,
     };
+}
+
+/// A program of root's that restarts one server of a kind and nothing else, where no unit of its own does.
+pub struct Restarter {
+    /// Its name.
+    pub program: &'static str,
+    /// Its arguments for a server that it knows; none for any other.
+    pub arguments: fn(&Instance) -> Option<Vec<String>>,
+    /// Whether a plan may run it with these.
+    pub allows: fn(&[&str]) -> bool,
 }
 
 /// Who restarts a server, where it is not the service that it runs in.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 pub use crate::asked::{Error, Options, Progress};
 use crate::gather::{self, Gathered};
 use crate::windows::{self, Rows};
-use crate::{History, Investigation, Source, join};
+use crate::{Format, History, Investigation, Source, join};
 
 /// Reads what is at the paths (files, folders, tars, sosreports; where collectors of this host usually write, without
 /// any), and tells what happened.
@@ -38,7 +38,7 @@ pub fn with_rows(
 
 /// Names in each row of evidence the file that it is in, where its series is of several.
 fn files(host: &mut History, sources: &[Source]) {
-    let formats: BTreeMap<String, &'static str> =
+    let formats: BTreeMap<String, Format> =
         host.series.iter().map(|series| (series.source.clone(), series.format)).collect();
     let of_host = sources.iter().filter(|source| source.host == host.host && source.clock == host.clock);
     let of_host: Vec<&Source> = of_host.collect();

@@ -5,6 +5,7 @@
 
 mod asked;
 mod baseline;
+pub mod format;
 mod gather;
 pub mod investigate;
 pub mod join;
@@ -18,6 +19,7 @@ pub mod verdict;
 mod windows;
 
 pub use asked::{Error, Options, Progress};
+pub use format::{Format, Tool};
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;

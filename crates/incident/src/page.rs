@@ -123,17 +123,20 @@ mod tests {
 
     #[test]
     fn what_a_source_says_of_itself_comes_before_what_the_host_was_captured_with() {
-        let mut history = History { series: vec![Series::new("a", "sysstat")], ..History::default() };
+        let mut history = History { series: vec![Series::new("a", crate::Format::Sysstat)], ..History::default() };
         assert_eq!(Page::of_host(&history), Page(None));
         history.facts = Some(Facts { base_page: kib(64), ..Facts::default() });
         let host = Page::of_host(&history);
-        let mut counted = Series::new("vmstat.log", "vmstat");
+        let mut counted = Series::new("vmstat.log", crate::Format::Loop(crate::Tool::Vmstat));
         counted.counted_in = kib(4);
         assert_eq!((Page::of(&history.series[0], host), Page::of(&counted, host)), (Page(kib(64)), Page(kib(4))));
         // A second source of the same host does not have to say it again.
-        let mut named = Series::new("b", "sysstat");
+        let mut named = Series::new("b", crate::Format::Sysstat);
         named.architecture = Some("x86_64".into());
-        let both = History { series: vec![Series::new("a", "proc"), named], ..History::default() };
+        let both = History {
+            series: vec![Series::new("a", crate::Format::Loop(crate::Tool::Meminfo)), named],
+            ..History::default()
+        };
         assert_eq!(Page::of(&both.series[0], Page::of_host(&both)), Page(kib(4)));
     }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::series::Sample;
-use crate::{Clock, Moment, Series};
+use crate::{Clock, Format, Moment, Series};
 
 /// What files of one collector have in common: host, format, and which clock they are of.
-type Collector = (Option<String>, &'static str, Option<Option<String>>);
+type Collector = (Option<String>, Format, Option<Option<String>>);
 
 /// Puts the files of each collector one behind the other, in the order of their moments. A gap between them stays one.
 /// Files of one time that tell different things, as of two runs beside one another, are series of their own: none hides
@@ -119,7 +119,7 @@ mod tests {
     use crate::{Mark, MarkKind, Metric};
 
     fn part(host: &str, source: &str, moments: &[i64]) -> Series {
-        let mut series = Series::new(source, "oswatcher ps");
+        let mut series = Series::new(source, crate::Format::OsWatcher(crate::Tool::Ps));
         series.host = Some(host.to_owned());
         for at in moments {
             series.push(Moment::from_seconds(*at), Some(Duration::from_secs(10)));

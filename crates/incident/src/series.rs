@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
 
-use crate::Metric;
+use crate::{Format, Metric};
 
 mod reshape;
 
@@ -165,8 +165,8 @@ pub struct Series {
     pub architecture: Option<String>,
     /// The file or folder, as it was given or found.
     pub source: String,
-    /// What kind of file: `sysstat`, `oswatcher`.
-    pub format: &'static str,
+    /// What kind of file.
+    pub format: Format,
     /// Of the tool that wrote it: `12.6.1`.
     pub version: Option<String>,
     /// Which clock its moments are of.
@@ -202,7 +202,7 @@ const MOST_COMMANDS: usize = 256;
 
 impl Series {
     /// A series without samples.
-    pub fn new(source: impl Into<String>, format: &'static str) -> Self {
+    pub fn new(source: impl Into<String>, format: Format) -> Self {
         Self { source: source.into(), format, ..Self::default() }
     }
 
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn absent_is_not_zero() {
-        let mut series = Series::new("/var/log/sa/sa01", "sysstat");
+        let mut series = Series::new("/var/log/sa/sa01", crate::Format::Sysstat);
         series.set(Metric::MemFree, 1.0);
         assert_eq!(series.column(Metric::MemFree), None);
         for row in 0..130 {
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn rows_without_end_are_cut_and_told() {
-        let mut series = Series::new("bomb", "meminfo");
+        let mut series = Series::new("bomb", crate::Format::Loop(crate::Tool::Meminfo));
         for row in 0..i64::try_from(MOST_SAMPLES).unwrap() + 3 {
             series.push(Moment(row), None);
         }
@@ -426,7 +426,7 @@ mod tests {
     /// A row is a few bytes of a compressed log; a command that is new in the last one takes a value a row.
     #[test]
     fn values_without_end_are_cut_and_told() {
-        let mut series = Series::new("bomb", "oswatcher");
+        let mut series = Series::new("bomb", Format::Sysstat);
         let rows = MOST_VALUES / 64;
         for row in 0..i64::try_from(rows).unwrap() {
             series.push(Moment(row), None);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hugewise_model::{Bytes, Engine, PageSize};
 
-use crate::{Clock, Moment, Series};
+use crate::{Clock, Format, Moment, Series};
 
 /// One kind of trouble, each found by the file of its name in `signatures`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,7 +200,7 @@ pub struct Source {
     /// Its path, inside a tar behind the tar's own: `sos.tar.xz:var/log/sa/sa21`.
     pub path: String,
     /// The format; `None` where it could not be read.
-    pub format: Option<&'static str>,
+    pub format: Option<Format>,
     /// Of the tool that wrote it.
     pub version: Option<String>,
     /// The host, where the source says it.

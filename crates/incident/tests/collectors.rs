@@ -114,7 +114,7 @@ fn all_say_what_the_kernel_said() {
 #[test]
 fn pmreps_own_rates_are_ours() {
     let series = pmrep();
-    assert_eq!((series.format, series.kernel.as_deref()), ("pcp", Some("6.18.44-fc-v769")));
+    assert_eq!((series.format.as_str(), series.kernel.as_deref()), ("pcp", Some("6.18.44-fc-v769")));
     assert_eq!(series.huge_page, Some(hugewise_model::Bytes::from_mib(2)));
     let text = text("pmrep.rates.csv");
     let mut lines = text.lines().map(|line| line.split(',').map(|word| word.trim_matches('"')).collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn pmreps_own_rates_are_ours() {
 #[test]
 fn atops_text_is_read_field_by_field() {
     let series = series("atop.txt");
-    assert_eq!((series.format, series.host.as_deref(), series.samples().len()), ("atop", Some("db1"), 9));
+    assert_eq!((series.format.as_str(), series.host.as_deref(), series.samples().len()), ("atop", Some("db1"), 9));
     assert!(matches!(series.clock, Clock::Utc { .. }));
     assert_eq!(series.samples()[1].at, Moment::from_seconds(1_795_306_508));
     // The first is since the boot: moments are kept, rates are not.
@@ -263,7 +263,10 @@ fn pmrep_reads_an_archive() {
 #[test]
 fn nmons_file_is_read_sorted_or_not() {
     let series = series("db1.nmon.xz");
-    assert_eq!((series.format, series.host.as_deref(), series.version.as_deref()), ("nmon", Some("db1"), Some("16n")));
+    assert_eq!(
+        (series.format.as_str(), series.host.as_deref(), series.version.as_deref()),
+        ("nmon", Some("db1"), Some("16n"))
+    );
     assert_eq!((series.samples().len(), &series.clock), (4, &Clock::Wall { zone: None }));
     let text = text("db1.nmon.xz");
     let line = |start: &str| -> Vec<f64> {

@@ -55,7 +55,7 @@ fn every_tool_has_a_sample_a_stamp_and_the_gap_is_kept() {
         ("oswslabinfo", "oswatcher slabinfo", None),
     ] {
         let series = series(folder);
-        assert_eq!((series.format, series.host.as_deref()), (format, Some(HOST)));
+        assert_eq!((series.format.as_str(), series.host.as_deref()), (format, Some(HOST)));
         assert_eq!(series.version.as_deref(), version, "{folder}");
         assert_eq!(seconds(&series), STAMPS, "{folder}");
         assert!(matches!(series.clock, Clock::Utc { .. }));
@@ -138,7 +138,7 @@ fn slabs_of_a_part_of_the_file_are_less_than_meminfo_says() {
 fn exawatchers_top_runs_on_behind_one_stamp() {
     let (_, text) = file("Top.ExaWatcher");
     let series = series("Top.ExaWatcher");
-    assert_eq!((series.format, series.host.as_deref()), ("exawatcher top", Some("cell01.example.com")));
+    assert_eq!((series.format.as_str(), series.host.as_deref()), ("exawatcher top", Some("cell01.example.com")));
     assert_eq!(series.clock, Clock::Wall { zone: None });
     let times: Vec<i64> =
         text.lines().filter_map(|line| line.strip_prefix("top - 00:12:")?.get(..2)?.parse().ok()).collect();
@@ -150,7 +150,7 @@ fn exawatchers_top_runs_on_behind_one_stamp() {
 #[test]
 fn exawatchers_vmstat_is_of_its_interval() {
     let series = series("Vmstat.ExaWatcher");
-    assert_eq!((series.format, series.samples().len()), ("exawatcher vmstat", 4));
+    assert_eq!((series.format.as_str(), series.samples().len()), ("exawatcher vmstat", 4));
     assert_eq!(series.samples()[3].interval.unwrap().as_secs(), 1);
     assert!(values(&series, Metric::CpuSystem).iter().all(Option::is_some));
 }
@@ -211,7 +211,7 @@ fn tools_and_the_kernels_files_behind_one_date_are_two_series() {
     let script = "for i in 1 2 3; do date; cat /proc/meminfo /proc/vmstat; vmstat 1 2; ps -ef; done";
     let output = std::process::Command::new("sh").args(["-c", script]).env("LC_ALL", "C").output().unwrap();
     let all = readers::read(output.stdout.as_slice(), "collected.log").unwrap();
-    assert_eq!(all.iter().map(|series| series.format).collect::<Vec<_>>(), ["vmstat", "meminfo"]);
+    assert_eq!(all.iter().map(|series| series.format.as_str()).collect::<Vec<_>>(), ["vmstat", "meminfo"]);
     assert_eq!(all[0].samples().len(), 3);
     assert_eq!(seconds(&all[0]), seconds(&all[1]));
     for (series, metric) in [

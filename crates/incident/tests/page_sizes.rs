@@ -8,7 +8,7 @@ use hugewise_model::{Bytes, PageSize};
 
 /// 40 minutes of a host of 64 GiB, in five of which each of these counters ran at that rate.
 fn storm(counters: &[Metric], rate: f64) -> Series {
-    let mut series = Series::new("sa21", "sysstat");
+    let mut series = Series::new("sa21", hugewise_incident::Format::Sysstat);
     for row in 0..40_u32 {
         let stormy = (20..25).contains(&row);
         series.push(Moment::from_seconds(1_795_219_200 + i64::from(row) * 60), Some(Duration::from_secs(60)));

@@ -1,5 +1,7 @@
 //! What configuration files say: the next boot, the next log-in, the next start of a service.
 
+use std::fmt;
+
 use crate::{Limit, Observed};
 
 /// A value in a file, and where it stands.
@@ -116,11 +118,39 @@ pub struct Unit {
     pub disabled: bool,
 }
 
+/// What reads the command line of the next boot, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loader {
+    /// GRUB, from its generated menu.
+    Grub,
+    /// GRUB or another, from entries of the Boot Loader Specification that grubby keeps.
+    Bls,
+    /// systemd-boot, from its entries or a unified kernel image.
+    SystemdBoot,
+}
+
+impl Loader {
+    /// Name in text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Grub => "grub",
+            Self::Bls => "bls",
+            Self::SystemdBoot => "systemd-boot",
+        }
+    }
+}
+
+impl fmt::Display for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// What the boot loader will pass at the next boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
-    /// `grub`, `bls`, `systemd-boot`.
-    pub loader: String,
+    /// Who passes it.
+    pub loader: Loader,
     /// Words of the default entry's command line.
     pub command_line: Vec<String>,
     /// Where it stands.

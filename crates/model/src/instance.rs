@@ -72,8 +72,23 @@ pub struct Instance {
     pub containered: bool,
     /// Settings that rules look at, by name in lower case.
     pub settings: BTreeMap<String, Setting>,
-    /// What else a rule may need to know of this engine: `amm`, `asm`, `gimr`.
-    pub traits: Vec<&'static str>,
+    /// What else a rule may need to know of it.
+    pub traits: Vec<Trait>,
+}
+
+/// What not every server is or does, of any engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trait {
+    /// Oracle's automatic memory management: its memory is in files that no huge page can hold.
+    Amm,
+    /// It manages Oracle's disks, and is no database.
+    Asm,
+    /// The repository of Oracle's Grid Infrastructure.
+    Gimr,
+    /// It takes transparent huge pages by its own settings.
+    TransparentPages,
+    /// Its settings ask for huge pages for a part of its memory alone.
+    AsksInPart,
 }
 
 impl Instance {
@@ -110,7 +125,7 @@ impl Instance {
     /// Whether its settings ask for huge pages for a part of its memory alone: its start brings no more, however many there
     /// are.
     pub fn asks_in_part(&self) -> bool {
-        self.traits.contains(&"asks-in-part")
+        self.traits.contains(&Trait::AsksInPart)
     }
 
     /// Whether something speaks for it that a user without rights cannot arrange. The host is changed for no other.

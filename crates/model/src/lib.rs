@@ -21,7 +21,7 @@ pub use configuration::Configuration;
 pub use engine::Engine;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, RuleId, UnknownVerdict};
 pub use host::{Host, KernelRelease, Pool};
-pub use instance::{Asked, Demand, DemandSource, HugePageUse, Instance, NextStart, Segment};
+pub use instance::{Asked, Demand, DemandSource, HugePageUse, Instance, NextStart, Segment, Trait};
 pub use observed::{Lack, Observed, Reason, Unread};
 pub use process::{Limit, Mapping, Process};
 pub use remedy::{ByHand, InstanceId, Remedy};

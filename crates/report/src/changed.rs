@@ -1,14 +1,10 @@
 //! A plan, what became of it, and what was taken back: what the renderers show.
 
-use std::io;
-
 use hugewise_advice::standing::Standing;
 use hugewise_change::journal::{Summary, Unreadable};
 use hugewise_change::plan::{Expected, Plan};
 use hugewise_change::{Applied, Undone, Unkept};
 use hugewise_model::{Host, Unread};
-
-use crate::{Layout, json, text};
 
 /// A plan.
 pub struct Planned<'a> {
@@ -22,16 +18,6 @@ pub struct Planned<'a> {
     pub asking: bool,
     /// Everything that is there and could not be read, sorted.
     pub unread: &'a [Unread],
-}
-
-impl Planned<'_> {
-    /// Writes the plan that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::plan::write(self, out, layout)
-    }
 }
 
 /// What became of a finding that a step was to end.
@@ -100,44 +86,8 @@ pub struct AppliedReport<'a> {
     pub unread: &'a [Unread],
 }
 
-impl AppliedReport<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::applied::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.applied/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::applied::write(self, out)
-    }
-}
-
 /// A plan that was taken back, or not.
 pub struct UndoneReport<'a>(pub &'a Undone);
-
-impl UndoneReport<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::applied::write_undone(self.0, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.undone/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::applied::write_undone(self.0, out)
-    }
-}
 
 /// What was applied on a host so far.
 pub struct Kept<'a> {
@@ -145,22 +95,4 @@ pub struct Kept<'a> {
     pub journals: &'a [Summary],
     /// What lies among their journals and cannot be read as one.
     pub unreadable: &'a [Unreadable],
-}
-
-impl Kept<'_> {
-    /// Writes the list that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::applied::write_kept(self, out, layout)
-    }
-
-    /// Writes the list that programs read, schema `hugewise.journals/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::applied::write_kept(self, out)
-    }
 }

@@ -15,6 +15,7 @@ mod changed;
 pub mod chart;
 pub mod date;
 pub mod formats;
+mod forms;
 pub mod html;
 pub mod json;
 pub mod lab;

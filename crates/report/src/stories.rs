@@ -30,7 +30,7 @@ fn work(second: i64) -> f64 {
 
 /// A database host of 20 GiB from a midnight on, with a reclaim storm after second `storm` for as many as `lasts`.
 pub(crate) fn series(midnight: i64, (rows, step): (i64, i64), storm: i64, lasts: i64) -> Series {
-    let mut series = Series::new("/var/log/sa/sa02", "sysstat");
+    let mut series = Series::new("/var/log/sa/sa02", hugewise_incident::Format::Sysstat);
     series.host = Some("db7".into());
     series.version = Some("12.5.4".into());
     series.architecture = Some("x86_64".into());

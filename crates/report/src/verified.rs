@@ -1,13 +1,9 @@
 //! What the renderers of `verify` show.
 
-use std::io;
-
 use hugewise_advice::Assessment;
 use hugewise_advice::standing::Standing;
 use hugewise_engines::logs::{LogReport, LogVerdict};
 use hugewise_model::{Host, Instance, Unread};
-
-use crate::{Layout, html, json, nagios, text};
 
 /// Instances whose huge pages have been looked for.
 pub struct Verified<'a> {
@@ -45,38 +41,6 @@ pub struct Disagreement {
 }
 
 impl Verified<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::verify::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.verify/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::verify::write(self, out)
-    }
-
-    /// Writes the report as a page.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(html::verify::page(self).as_bytes())
-    }
-
-    /// Writes the line that a monitoring system reads.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_nagios(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(nagios::line(self).as_bytes())
-    }
-
     /// Instances that count.
     pub(crate) fn counted(&self) -> usize {
         self.standings.iter().filter(|standing| !matches!(standing, Standing::NotCounted(_))).count()

@@ -6,6 +6,7 @@
 
 pub mod collect;
 pub mod history;
+mod reading;
 pub mod textfile;
 
 #[cfg(feature = "http")]
@@ -20,5 +21,6 @@ pub mod web_config;
 #[cfg(test)]
 mod testing;
 
-pub use collect::{Collector, Reading};
+pub use collect::Collector;
 pub use history::{History, Span};
+pub use reading::Reading;

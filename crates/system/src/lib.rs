@@ -6,6 +6,7 @@
 mod failure;
 mod file;
 mod files;
+mod holder;
 mod live;
 mod lock;
 mod place;
@@ -17,8 +18,10 @@ use std::time::Duration;
 
 pub use failure::{Failure, Unfit};
 pub use file::{Base64, Content, FileMode, FileState, Label};
+pub use holder::{Held, Holder};
 pub use live::Live;
-pub use lock::{Busy, Held, Holder, LOCK, NotTaken, OURS, take};
+pub use lock::{Busy, LOCK, NotTaken, take};
+pub use place::OURS;
 
 /// How a command ended, and the beginning of what it said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

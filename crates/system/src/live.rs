@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use hugewise_engines::connect::client::{Account, Client};
+use hugewise_engines::client::{Account, Client};
 use hugewise_host::Source;
 use hugewise_host::sys::checkpoint;
 use rustix::fs::{
@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::place::{self, At, failure, find};
-use super::{Held, Holder, Lock, Ran, System, Unfit, files, lock};
+use super::{Held, Holder, Lock, Ran, System, Unfit, files, holder};
 use crate::{Failure, FileState};
 
 /// How long a command may take: making boot loader's files anew asks every disk on some hosts.
@@ -290,7 +290,7 @@ impl System for Live {
     }
 
     fn holders(&self, path: &str) -> Vec<Holder> {
-        self.ours(path, OFlags::RDWR).map(|file| lock::holders(&file)).unwrap_or_default()
+        self.ours(path, OFlags::RDWR).map(|file| holder::holders(&file)).unwrap_or_default()
     }
 
     fn pause(&self, time: Duration) {

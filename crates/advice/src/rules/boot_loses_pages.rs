@@ -1,8 +1,9 @@
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
+use crate::demand::starting;
 use crate::permission::{self, Memlock};
 use crate::rules::cgroup_limit;
-use crate::situation::{Obstacle, starting};
+use crate::situation::Obstacle;
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, demand, mounts};
 

@@ -4,7 +4,7 @@ use hugewise_model::{
 
 use crate::cause::cure;
 use crate::chain::is_amm;
-use crate::situation::starting;
+use crate::demand::starting;
 use crate::target::is_kept_off;
 use crate::words::{percent, pool_file};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};

@@ -1,6 +1,7 @@
 //! The rules, one a file.
 
 use crate::Rule;
+use crate::cause::Cause;
 
 pub(crate) mod amm;
 pub(crate) mod boot_loses_pages;
@@ -34,9 +35,21 @@ pub(crate) mod thp_policy;
 pub(crate) mod too_many_sessions;
 pub(crate) mod wrong_page_size;
 
-/// Whether the pools leave the host too little memory, as HW206 has it.
-pub(crate) fn starves(facts: &crate::Facts<'_>) -> bool {
-    pool_starves_host::look(facts).is_ok_and(|findings| !findings.is_empty())
+/// The rule that speaks of a cause, and whose fix cures it.
+pub(crate) fn of_cause(cause: Cause) -> &'static Rule {
+    match cause {
+        Cause::Amm => &amm::RULE,
+        Cause::NotAsked => &not_asked::RULE,
+        Cause::GibUnsupported => &gib_pages_unsupported::RULE,
+        Cause::WrongSize => &wrong_page_size::RULE,
+        Cause::NoPool => &no_pool::RULE,
+        Cause::Partly => &partly_used::RULE,
+        Cause::DoesNotFit => &does_not_fit::RULE,
+        Cause::Memlock => &memlock_below_segment::RULE,
+        Cause::Group => &shm_group_missing::RULE,
+        Cause::Cgroup => &cgroup_limit::RULE,
+        Cause::Restart => &restart_needed::RULE,
+    }
 }
 
 /// Lists the rules by code: a rule without its three cases does not compile in tests.

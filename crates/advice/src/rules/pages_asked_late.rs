@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Instance, Level, PageCount, Remedy};
 
 use crate::words::percent;
-use crate::{Docs, Facts, Missing, Rule, boot, demand, target};
+use crate::{Docs, Facts, Missing, Rule, boot, demand, starving};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW605"),
@@ -36,7 +36,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let evidence = vec![format!("{}: {asked}", step.place)];
-        if target::is_gigantic(page) {
+        if demand::is_gigantic(page) {
             let uses =
                 |it: &Instance| demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page);
             if !facts.instances.iter().any(uses) {
@@ -50,7 +50,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         }
         let Some(part) = host.memory.total.get().and_then(|total| late.of(page).part_of(total)) else { continue };
         // Where the pools starve the host, that is what is to be said of it.
-        if part >= boot::LARGE_PART && !super::starves(facts) {
+        if part >= boot::LARGE_PART && !starving::starves(facts.host) {
             let summary =
                 format!("{late} pages of {page}, {} of memory, are asked for late in the boot", percent(part));
             let short = summary.clone();

@@ -1,16 +1,8 @@
-use hugewise_model::{Bytes, Finding, Level, PageCount, PageSize, Remedy};
+use hugewise_model::{Finding, Level, PageCount, Remedy};
 
-use crate::words::{percent, pool_file};
-use crate::{Docs, Facts, Missing, Rule, demand};
-
-/// Beyond this part of memory all pools together leave too little: sizing guides stop at 70 to 80 %.
-const LARGEST: f64 = demand::LARGEST_POOL;
-/// From this part on a host that has no memory left is short because of its pools.
-const HALF: f64 = 0.5;
-/// A host that can give out less than this part of its memory is at its end.
-const NOTHING_LEFT: f64 = 0.02;
-/// With this part still to be had, pools beyond 80 % are no more than a warning.
-const PLENTY: f64 = 0.05;
+use crate::starving::{Starving, starving};
+use crate::words::percent;
+use crate::{Docs, Facts, Missing, Rule};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW206"),
@@ -32,44 +24,13 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
-pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
-    let host = facts.host;
-    let total = *crate::known(&host.memory.total, "/proc/meminfo MemTotal")?;
-    let pools = crate::known(&host.pools, "/sys/kernel/mm/hugepages")?;
-    let mut taken = Bytes::ZERO;
-    let mut evidence = Vec::new();
-    for pool in pools {
-        let pages = *crate::known(&pool.total, &pool_file(pool.page_size, "nr_hugepages"))?;
-        let memory = pages.of(pool.page_size);
-        taken += memory;
-        if memory > Bytes::ZERO {
-            evidence.push(format!("{}: {pages}, {memory}", pool_file(pool.page_size, "nr_hugepages")));
-        }
-    }
-    let part = taken.part_of(total).unwrap_or_default();
-    if part < HALF {
-        return Ok(Vec::new());
-    }
-    let field = if host.memory.available.is_absent() { &host.memory.free } else { &host.memory.available };
-    let name = if host.memory.available.is_absent() { "MemFree" } else { "MemAvailable" };
-    let left = *crate::known(field, &format!("/proc/meminfo {name}"))?;
-    evidence.push(format!("/proc/meminfo {name}: {left} of MemTotal {total}"));
-    let left_part = left.part_of(total).unwrap_or_default();
-    let watermark = high_watermarks(facts);
-    let exhausted = left_part < NOTHING_LEFT || left < watermark.times(2);
-    if watermark > Bytes::ZERO && left < watermark.times(2) {
-        evidence.push(format!("/proc/zoneinfo: high watermarks {watermark}"));
-    }
-    let level = match () {
-        () if exhausted => Level::Error,
-        () if part > LARGEST && left_part < PLENTY => Level::Error,
-        () if part > LARGEST => Level::Warn,
-        () => return Ok(Vec::new()),
-    };
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let Some(Starving { level, taken, part, left, evidence }) = starving(facts.host)? else { return Ok(Vec::new()) };
     let share = percent(part);
     let summary = format!("huge pages take {taken}, {share} of memory; {left} are left for the rest");
     let short = format!("huge pages take {share} of memory; {left} are left for the rest");
-    let idle = pools.iter().filter(|pool| pool.available().is_some_and(|available| available > PageCount::ZERO));
+    let pools = facts.host.pools.known().into_iter().flatten();
+    let idle = pools.filter(|pool| pool.available().is_some_and(|available| available > PageCount::ZERO));
     let mut remedies: Vec<Remedy> = idle.map(|pool| Remedy::GiveBack(pool.page_size)).collect();
     if remedies.is_empty() {
         let what = "every page is in use: make the servers' segments smaller, or give the host more memory";
@@ -78,18 +39,12 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 
-fn high_watermarks(facts: &Facts<'_>) -> Bytes {
-    let base = facts.host.base_page.get().unwrap_or(PageSize::KIB_4);
-    let zones = facts.host.memory.watermarks.known().into_iter().flatten();
-    zones.map(|zone| base.bytes().times(zone.high)).sum()
-}
-
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     speaks: || {
         let mut case = crate::testing::quiet();
         case.pool(28_000, 28_000);
-        case.host.memory.available = hugewise_model::Observed::Known(Bytes::from_mib(400));
+        case.host.memory.available = hugewise_model::Observed::Known(hugewise_model::Bytes::from_mib(400));
         case
     },
     silent: || {
@@ -117,7 +72,7 @@ mod tests {
         let mut case = quiet();
         case.pool(28_000, 0);
         case.host.memory.available = Observed::Absent;
-        case.host.memory.free = Observed::Known(Bytes::from_mib(98));
+        case.host.memory.free = Observed::Known(hugewise_model::Bytes::from_mib(98));
         let level = |case: &crate::testing::Case| {
             case.assess().findings.iter().find(|finding| finding.code.as_str() == "HW206").map(|finding| finding.level)
         };

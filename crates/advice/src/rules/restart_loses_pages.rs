@@ -1,7 +1,8 @@
 use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
 
+use crate::demand::starting;
 use crate::rules::shm_limits;
-use crate::situation::{Obstacle, starting};
+use crate::situation::Obstacle;
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, cause, demand};
 

@@ -214,7 +214,9 @@ mod tests {
     #[test]
     fn a_jvm_that_asks_for_thp_gets_none_under_never() {
         let mut case = crate::testing::quiet();
-        case.instance(Engine::Jvm, "app", crate::testing::gib(8), 0, |instance| instance.traits = vec!["thp"]);
+        case.instance(Engine::Jvm, "app", crate::testing::gib(8), 0, |instance| {
+            instance.traits = vec![hugewise_model::Trait::TransparentPages]
+        });
         assert!(case.codes().is_empty(), "{:?}", case.codes());
         case.host.thp.enabled = Known("never".into());
         assert_eq!(case.codes(), ["HW501"]);

@@ -7,8 +7,8 @@ use hugewise_engines::Kind;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Demand, Engine, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize};
 
-use super::starting;
 use crate::demand;
+use crate::demand::starting;
 
 /// What is claimed of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -72,23 +72,16 @@ fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, b
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::host::NodePool;
     use hugewise_model::{Asked, Observed};
 
     use crate::situation::{Moment, Obstacle, situation};
-    use crate::testing::{Case, all_huge, quiet, sysctl};
+    use crate::testing::{Case, all_huge, part, quiet, sysctl};
 
     /// 160 pages on node 0, of which 48 are free, and 40 on node 1, none of them free: the server holds 152 of them.
     fn uneven(allowed: &[(u32, u32)]) -> Case {
         let mut case = quiet();
         all_huge(case.postgresql("15/main", hugewise_model::Bytes::from_mib(304))).asked = Asked::Must;
         case.pool(200, 48);
-        let part = |node, total, free| NodePool {
-            node,
-            total: Observed::Known(hugewise_model::PageCount(total)),
-            free: Observed::Known(hugewise_model::PageCount(free)),
-            surplus: Observed::Known(hugewise_model::PageCount(0)),
-        };
         case.pools()[0].nodes = vec![part(0, 160, 48), part(1, 40, 0)];
         for process in case.processes() {
             process.nodes_allowed = Observed::Known(allowed.to_vec());

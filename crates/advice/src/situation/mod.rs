@@ -14,18 +14,18 @@ mod startup;
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
 
 use crate::cgroup::{Limits, Shortage};
+use crate::demand::is_gigantic;
 use crate::standing::{Standing, standing};
-use crate::target::is_gigantic;
 use crate::{Missing, boot, demand, mounts, stranger};
 
+pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
 use mount::Fit;
 use segments::Segments;
 use start::Supply;
-pub use start::starting;
 
 /// A time that a host is looked at for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -375,11 +375,21 @@ struct Boot {
     /// The host as its settings will be.
     host: Host,
     /// What the files and the command line bring, with where that stands.
-    pools: BTreeMap<PageSize, Result<(PageCount, String), String>>,
+    pools: BTreeMap<PageSize, Result<(PageCount, String), Unforetold>>,
     /// What servers will ask for, by page size.
     asking: BTreeMap<PageSize, Vec<Asking>>,
     /// Base pages that servers will ask shmget for.
     segments: Vec<Asking>,
+}
+
+/// Why it is not foretold what a pool has after the next boot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Unforetold {
+    /// The boot is asked for so many that it may not come up.
+    #[error("the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up")]
+    Crowded { asked: Bytes, memory: Bytes },
+    #[error(transparent)]
+    Missing(Missing),
 }
 
 /// One server's demand of a page size.
@@ -399,13 +409,11 @@ const EVERY_ORDER: usize = 16;
 impl Boot {
     fn of(host: &Host, instances: &[Instance]) -> Self {
         let there = host.pools.known().into_iter().flatten();
-        let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
-            let (asked, memory) = (crowding.asked, crowding.memory);
-            format!(
-                "the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up"
-            )
-        });
-        let pool = |page| crowded.clone().map_or_else(|| at_boot(host, page), Err);
+        let deadly = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly);
+        let pool = |page| match &deadly {
+            Some(crowding) => Err(Unforetold::Crowded { asked: crowding.asked, memory: crowding.memory }),
+            None => at_boot(host, page).map_err(Unforetold::Missing),
+        };
         let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
         let booted = booted::booted(host, instances);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
@@ -445,7 +453,9 @@ impl Boot {
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
     fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
         match mounts::lost(&self.host, instance) {
-            Err(why) => Some(Outlook { standing: Standing::Unknown, why: Some(why), obstacle: None }),
+            Err(missing) => {
+                Some(Outlook { standing: Standing::Unknown, why: Some(missing.to_string()), obstacle: None })
+            }
             Ok(None) => None,
             Ok(Some(mount)) => {
                 let why =
@@ -479,7 +489,7 @@ impl Boot {
     fn supply(&self, instance: &Instance, page: PageSize) -> Supply {
         let (pool, place) = match self.pools.get(&page) {
             Some(Ok(pool)) => pool,
-            Some(Err(missing)) => return Supply::Unknown(missing.clone()),
+            Some(Err(why)) => return Supply::Unknown(why.to_string()),
             None if self.host.pools.is_known() => {
                 return Supply::None(format!("this kernel has no pool of {page} pages"));
             }
@@ -549,8 +559,8 @@ pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
 }
 
 /// Pages of a size after the next boot, on demand ones among them, and where that stands.
-fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), String> {
-    let steps = boot::pool(host, page).map_err(|missing| missing.to_string())?;
+fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> {
+    let steps = boot::pool(host, page)?;
     let (set, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
         None => (PageCount::ZERO, "no file sets any".into()),

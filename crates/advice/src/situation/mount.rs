@@ -5,7 +5,8 @@ use hugewise_host::kernel::mounts::page_size;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, Observed, PageSize};
 
-use super::{Obstacle, Outlook, starting};
+use super::{Obstacle, Outlook};
+use crate::demand::starting;
 use crate::standing::Standing;
 use crate::words::one_line;
 

@@ -1,9 +1,10 @@
 //! Whether a server gets its System V segments at a start: kernel.shmmax for each, kernel.shmall for all of the host.
 
+use hugewise_engines::{Kind, Takes};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Host, Instance, NextStart, Observed, PageCount, PageSize};
 
-use super::start::smallest_piece;
+use crate::demand;
 
 /// What shmget says to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,15 @@ pub(super) enum Segments {
 /// Whether an instance's memory comes through shmget, as far as something of it is to be known.
 pub(super) fn is_asked(instance: &Instance) -> bool {
     instance.mechanism == Mechanism::SysvShm && instance.pid != 0
+}
+
+/// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
+pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
+    if let Takes::Pieces(size) = Kind::of(instance.engine).start.takes {
+        return page.pages_for(size);
+    }
+    let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
+    pieces.min().unwrap_or(PageCount(1))
 }
 
 /// Base pages that a start asks shmget for: the kernel counts huge pages as so many small ones.

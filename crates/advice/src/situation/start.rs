@@ -4,7 +4,7 @@ use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
-use super::segments::Segments;
+use super::segments::{Segments, smallest_piece};
 use super::{Obstacle, Outlook};
 use crate::cgroup::Shortage;
 use crate::standing::Standing;
@@ -30,32 +30,10 @@ pub(super) enum Supply {
     Unknown(String),
 }
 
-/// What a server asks for at its next start.
-pub fn starting(host: &Host, instance: &Instance) -> NextStart {
-    if let Some(next) = instance.next.known() {
-        return next.clone();
-    }
-    // What it says itself, a demand a page size; where it does not count at its word, what it has touched.
-    let said = instance.demand.is_some() && demand::only_touched(instance).is_none();
-    let demands =
-        if said { instance.demands().cloned().collect() } else { demand::of(host, instance).into_iter().collect() };
-    NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
-}
-
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
-    // Oracle's AUTO starts with what there is where the pool could not be raised; AUTO_ONLY does not start then.
-    let only = start.setting.as_ref().is_some_and(|setting| setting.value.eq_ignore_ascii_case("AUTO_ONLY"));
+    let only = start.setting.as_ref().is_some_and(kind(instance).raises_or_fails);
     (start.asked == Asked::Try || (start.asked == Asked::Raises && !only)) && kind(instance).takes != Takes::All
-}
-
-/// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
-pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    if let Takes::Pieces(size) = kind(instance).takes {
-        return page.pages_for(size);
-    }
-    let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
-    pieces.min().unwrap_or(PageCount(1))
 }
 
 fn kind(instance: &Instance) -> &'static Start {

@@ -7,7 +7,6 @@ use super::sessions::{private, private_at, sessions_now, tables_at};
 use super::wanted::Plan;
 use super::{Ask, PoolTarget};
 use crate::demand;
-use crate::target::Goal;
 
 /// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
 const FLOOR_PERCENT: u64 = 5;
@@ -52,10 +51,10 @@ impl Budget {
         parts.into_iter().flatten().sum::<Bytes>() + self.floor
     }
 
-    /// The same with the pools as a plan leaves them.
+    /// The same with pools that take so much, as a plan leaves them.
     #[must_use]
-    pub fn with_goals(&self, goals: &[Goal]) -> Self {
-        let pools = goals.iter().map(Goal::memory).sum::<Bytes>().max(self.planned);
+    pub fn with_pools(&self, pools: Bytes) -> Self {
+        let pools = pools.max(self.planned);
         let left = self.total.map(|total| total.saturating_sub(pools + self.rest()));
         Self { pools, left, ..self.clone() }
     }

@@ -9,6 +9,7 @@ mod nodes;
 mod pools;
 mod rows;
 mod sessions;
+mod unplanned;
 mod wanted;
 
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
 pub use rows::{FaultCost, ForecastRow};
 pub use sessions::MOST_SESSIONS;
-pub use wanted::LeftOut;
+pub use unplanned::{LeftOut, Unplanned};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

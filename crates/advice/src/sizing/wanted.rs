@@ -8,27 +8,11 @@ use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Segment,
 };
 
+use super::unplanned::{GIB_PAGES_FROM, GIB_PAGES_WASTE, LeftOut, NoGibPages, Unplanned};
 use super::{PageSizeChoice, Request, Sized};
 use crate::cgroup::Limits;
 use crate::situation::Moment;
-use crate::words::shell_word;
 use crate::{cause, demand, stranger};
-
-/// 1 GiB pages are worth a thought from here on: below, one buffer of 2 MiB entries (1536 of them
-/// reach 3 GiB) covers a good part, and the last page is a large part of the whole.
-pub(super) const GIB_PAGES_FROM: Bytes = Bytes::from_gib(64);
-
-/// And only where rounding wastes no more than this part.
-pub(super) const GIB_PAGES_WASTE: f64 = 0.01;
-
-/// A server that no pages are planned for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Which.
-    pub instance: InstanceId,
-    /// Why.
-    pub why: String,
-}
 
 /// Servers to plan for, and the others.
 pub(super) struct Plan<'a> {
@@ -199,35 +183,31 @@ fn want<'a>(
     instance: &'a Instance,
     request: &Request,
     offered: &[PageSize],
-) -> Result<Wanted<'a>, String> {
+) -> Result<Wanted<'a>, Unplanned> {
     if !instance.is_vouched() {
-        return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
+        return Err(Unplanned::Stranger { why: stranger::why(instance), handle: instance.handle() });
     }
     let next = instance.next.known();
     if next.is_some_and(|next| next.asked == Asked::Cannot) && !crate::chain::is_amm(instance) {
-        let setting = next.and_then(|next| next.setting.as_ref()).map(|setting| format!(" ({setting})"));
-        return Err(format!("its next start cannot have huge pages{}", setting.unwrap_or_default()));
+        return Err(Unplanned::Cannot(next.and_then(|next| next.setting.clone())));
     }
     // Its files take it off.
     let is_left = next.is_some_and(hugewise_model::NextStart::asks);
     if crate::chain::is_amm(instance) && !is_left {
-        let why = "automatic memory management: an SGA in /dev/shm cannot use huge pages";
         // Nobody takes an ASM instance off it.
-        let then = demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance));
-        let then = then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size));
-        return Err(format!("{why}{}", then.unwrap_or_default()));
+        return Err(Unplanned::Amm(demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance))));
     }
     // Another kind of memory, chosen by a setting, can be chosen anew.
     let by_setting = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
     if instance.mechanism == Mechanism::None || (instance.asked == Asked::Cannot && !by_setting && !is_left) {
-        return Err("this memory has no way to huge pages of a pool".into());
+        return Err(Unplanned::NoWay);
     }
     if cause::wants_thp(instance) {
-        return Err("it takes transparent huge pages by its own settings".into());
+        return Err(Unplanned::TransparentPages);
     }
-    let (page, why) = choose(host, instance, request, offered).ok_or("the page size that it asks for is not known")?;
+    let (page, why) = choose(host, instance, request, offered).ok_or(Unplanned::PageSizeUnknown)?;
     if !offered.contains(&page) {
-        return Err(format!("its settings ask for pages of {page}, which this host does not offer"));
+        return Err(Unplanned::NotOffered(page));
     }
     // On pages of several sizes of its own choice, each size has its own.
     let several = request.page_size == PageSizeChoice::Auto && !instance.beside.is_empty();
@@ -242,12 +222,12 @@ fn want<'a>(
         (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(at_most(&next)), true),
         (demand, _) => (demand, false),
     };
-    let demand = demand.ok_or("neither its segments nor its demand are known")?;
+    let demand = demand.ok_or(Unplanned::DemandUnknown)?;
     // Whoever is said not to ask is not left out for what it will be.
     let small = demand.pages.of(page).max(instance.segment_bytes()) < demand::BIG_SEGMENT;
     let off = matches!(instance.asked, Asked::No | Asked::Cannot) && !is_left;
     if instance.pid != 0 && off && small && instance.huge_pages != HugePageUse::All {
-        return Err(format!("its settings do not ask for huge pages, and {} is little", demand.pages.of(page)));
+        return Err(Unplanned::Little(demand.pages.of(page)));
     }
     let same = instance.asked_page_size.get().is_none_or(|asked| asked == page);
     let asks = match next.map_or(instance.asked, |next| next.asked) {
@@ -257,7 +237,7 @@ fn want<'a>(
     };
     let beside = if request.page_size == PageSizeChoice::Auto { beside(instance, page) } else { Vec::new() };
     if let Some(other) = beside.iter().find(|demand| !offered.contains(&demand.page_size)) {
-        return Err(format!("its settings ask for pages of {}, which this host does not offer", other.page_size));
+        return Err(Unplanned::NotOffered(other.page_size));
     }
     let why = match demand::only_touched(instance) {
         Some(touched) => format!("{why}; of {} mapped, {touched} touched", instance.segment_bytes()),
@@ -320,19 +300,15 @@ fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
 
 /// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
 /// where it touches more, or be refused them.
-fn limit_below(limits: &Limits, wanted: &Wanted<'_>) -> Option<String> {
+fn limit_below(limits: &Limits, wanted: &Wanted<'_>) -> Option<Unplanned> {
     // On pages of another size it has met no limit of this one.
     let on_these = demand::held(wanted.instance, wanted.page()) > PageCount::ZERO;
     if wanted.instance.huge_pages == HugePageUse::All && on_these {
         return None;
     }
     let short = wanted.demands().find_map(|demand| limits.shortage_of(wanted.instance, demand).ok()?)?;
-    let (file, path, limit) = (short.file(), &short.path, short.limit);
-    let needed = match short.servers {
-        1 => format!("it needs {}", short.demand),
-        servers => format!("{servers} servers in it need {}", short.enough),
-    };
-    Some(format!("the hugetlb {file} of its cgroup {path} is {limit}, and {needed}: raise that first"))
+    let needed = if short.servers == 1 { short.demand } else { short.enough };
+    Some(Unplanned::Cgroup { file: short.file(), limit: short.limit, servers: short.servers, needed, path: short.path })
 }
 
 fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSize]) -> Option<(PageSize, String)> {
@@ -369,25 +345,25 @@ fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSi
 }
 
 /// Whether 1 GiB pages are worth it for an instance: the part lost to rounding, or what speaks against them.
-pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) -> Result<f64, String> {
+pub(super) fn gib_pages(host: &Host, instance: &Instance, offered: &[PageSize]) -> Result<f64, NoGibPages> {
     if !offered.contains(&PageSize::GIB_1) {
-        return Err("this host does not offer them".into());
+        return Err(NoGibPages::NotOffered);
     }
     if host.processors.gib_pages.get() == Some(false) {
-        return Err("this processor has no 1 GiB pages (pdpe1gb)".into());
+        return Err(NoGibPages::Processor);
     }
     if let Some(why) = Kind::of(instance.engine).against_gib_pages {
-        return Err(why.into());
+        return Err(NoGibPages::Engine(why));
     }
     let largest = demand::segment_sizes(instance).into_iter().max();
     let largest = largest.or_else(|| instance.demand.as_ref().map(|demand| demand.pages.of(demand.page_size)));
     let Some(largest) = largest.filter(|largest| *largest >= GIB_PAGES_FROM) else {
-        return Err(format!("its largest segment is below {GIB_PAGES_FROM}"));
+        return Err(NoGibPages::Small);
     };
     let rounded = PageSize::GIB_1.pages_for(largest).of(PageSize::GIB_1);
     let waste = rounded.saturating_sub(largest).part_of(largest).unwrap_or_default();
     if waste > GIB_PAGES_WASTE {
-        return Err(format!("{:.1} % would be lost to rounding", waste * 100.0));
+        return Err(NoGibPages::Waste(waste));
     }
     Ok(waste)
 }

@@ -1,57 +1,46 @@
 //! Whether a server may be told to refuse a start without huge pages: one that is told so before they are there is down.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
 
 use super::Ask;
-use crate::situation::{Moment, Obstacle, cpuset, starting};
+use crate::demand::starting;
+use crate::situation::{Moment, Obstacle, cpuset};
 use crate::sizing::Sized;
 use crate::{chain, demand};
 
 /// Why a server is not told to insist.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotYet {
     /// No pages are planned for it.
+    #[error("no pages are planned for it")]
     Unplanned,
     /// The pool does not have its pages, now or after the next boot.
+    #[error("its {0} pages are not there both now and after the next boot")]
     Pages(PageSize),
     /// Servers that are to have pages of another size hold some of these until their restart.
+    #[error("servers that are to have pages of another size hold {0} of {1} until their restart")]
     Held(PageCount, PageSize),
     /// One page too few keeps it down, and its pages are not counted.
+    #[error("its pages are an estimate until it has said or mapped them")]
     Estimate,
     /// Another server may start first and take its pages.
+    #[error("{0} takes from the same pool, and no pages are planned for it")]
     Others(String),
     /// The limit of its cgroup.
+    #[error("the limit of its cgroup is too small")]
     Cgroup,
     /// The limit of its cgroup is not known.
+    #[error("whether its cgroup has a limit is not known")]
     CgroupUnknown,
     /// It may not have System V huge pages, or that is not known.
+    #[error("it may not use System V huge pages yet, or that is not known")]
     Right,
     /// Its mount, its nodes, or what starts it: not the pools are in its way.
+    #[error("its hugetlbfs, the nodes that it may use, or what starts it keep it from them at a start")]
     Placed,
-}
-
-impl fmt::Display for NotYet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unplanned => f.write_str("no pages are planned for it"),
-            Self::Pages(page) => write!(f, "its {page} pages are not there both now and after the next boot"),
-            Self::Held(pages, page) => {
-                write!(f, "servers that are to have pages of another size hold {pages} of {page} until their restart")
-            }
-            Self::Estimate => f.write_str("its pages are an estimate until it has said or mapped them"),
-            Self::Others(title) => write!(f, "{title} takes from the same pool, and no pages are planned for it"),
-            Self::Cgroup => f.write_str("the limit of its cgroup is too small"),
-            Self::CgroupUnknown => f.write_str("whether its cgroup has a limit is not known"),
-            Self::Placed => {
-                f.write_str("its hugetlbfs, the nodes that it may use, or what starts it keep it from them at a start")
-            }
-            Self::Right => f.write_str("it may not use System V huge pages yet, or that is not known"),
-        }
-    }
 }
 
 /// What the answer hangs on, looked up once for all servers of a host.

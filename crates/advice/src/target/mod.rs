@@ -11,14 +11,16 @@ use hugewise_engines::{Kind, named};
 use hugewise_model::{Asked, Host, HugePageUse, Instance, InstanceId, Level, PageCount, PageSize};
 
 use crate::cause::{self, Cause};
-use crate::situation::{Obstacle, Outlook, starting};
+use crate::demand::starting;
+use crate::situation::{Obstacle, Outlook};
 use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
-use crate::{Assessment, Facts, boot, demand, stranger};
+use crate::{Assessment, Facts, boot, demand, starving, stranger};
 
+pub use crate::demand::is_gigantic;
 pub use insist::{Insist, NotYet};
 pub(crate) use pools::is_with_spare;
-pub use pools::{Goal, is_gigantic};
+pub use pools::{Goal, memory};
 
 /// What is asked of the target.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +114,7 @@ impl<'a> Ask<'a> {
     }
 
     fn starves(&self) -> bool {
-        crate::rules::starves(&self.assessment.facts(self.host, self.instances))
+        starving::starves(self.host)
     }
 
     /// How large each pool is to be, and for which that could not be told.
@@ -144,7 +146,7 @@ pub fn target(
     let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
-    let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_goals(&pools), ..sizing });
+    let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_pools(memory(&pools)), ..sizing });
     Ok(Target { pools, sizing, unknown, insisting })
 }
 

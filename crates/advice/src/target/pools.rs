@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_model::observed::{Lack, Reason};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
 use super::commit::Commit;
-use crate::situation::{starting, to_come};
-use crate::{boot, demand};
+use crate::demand::{is_gigantic, starting};
+use crate::situation::to_come;
+use crate::{Missing, boot, demand, known};
 
 /// What a pool is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +57,9 @@ impl Goal {
     }
 }
 
-/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
-pub fn is_gigantic(page: PageSize) -> bool {
-    page >= PageSize::GIB_1
+/// Memory of all pools afterwards.
+pub fn memory<'a>(goals: impl IntoIterator<Item = &'a Goal>) -> Bytes {
+    goals.into_iter().map(Goal::memory).sum()
 }
 
 pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
@@ -128,16 +130,13 @@ fn kept_free(ask: &Ask<'_>) -> Bytes {
     total.shared_by(100).unwrap_or_default().times(2).max(watermarks.times(2)) + Bytes::from_mib(16)
 }
 
-fn count(fact: &hugewise_model::Observed<PageCount>, what: &str) -> Result<PageCount, String> {
-    fact.get().ok_or_else(|| format!("{what}: {}", fact.reason().unwrap_or_default()))
-}
-
-fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
+fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let page = pool.page_size;
-    let total = count(&pool.total, "nr_hugepages")?;
+    let total = *known(&pool.total, "nr_hugepages")?;
     let surplus = pool.surplus.get().unwrap_or_default();
     let now = total.saturating_sub(surplus);
-    let committed = pool.committed().ok_or("free_hugepages or resv_hugepages is not known")?;
+    let uncounted = || Missing::Host(Lack::new("free_hugepages or resv_hugepages", Reason::untold("not known")));
+    let committed = pool.committed().ok_or_else(uncounted)?;
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
     let target = without_unmoved(ask, page, targets.iter().map(|target| target.pages).sum());
     let needed = target.max(committed.saturating_sub(surplus));

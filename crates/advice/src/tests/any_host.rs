@@ -132,7 +132,11 @@ pub(crate) fn any_case(dice: &mut Dice) -> Case {
     host.kernel_settings.hugetlb_shm_group = dice.observed(113);
     let words = dice.words();
     host.command_line = dice.observed(words);
-    let entry = BootEntry { loader: "grub".into(), command_line: dice.words(), place: testing::place("/boot") };
+    let entry = BootEntry {
+        loader: hugewise_model::configuration::Loader::Grub,
+        command_line: dice.words(),
+        place: testing::place("/boot"),
+    };
     host.configuration.boot = dice.observed(entry);
     let sysctl = vec![testing::sysctl("vm.nr_hugepages", &dice.number().to_string()), testing::sysctl("x", "y")];
     host.configuration.sysctl = dice.observed(sysctl);
@@ -219,7 +223,8 @@ fn any_instance(dice: &mut Dice, case: &mut Case) {
         instance.demand = Some(demand).filter(|_| dice.up_to(3) > 0);
         instance.unit = Some("db.service".to_owned()).filter(|_| dice.up_to(3) > 0);
         instance.containered = dice.up_to(3) == 0;
-        instance.traits = if dice.up_to(4) == 0 { vec!["amm", "asm"] } else { Vec::new() };
+        instance.traits =
+            if dice.up_to(4) == 0 { vec![hugewise_model::Trait::Amm, hugewise_model::Trait::Asm] } else { Vec::new() };
         for at in 0..dice.up_to(3) {
             let mut segment = testing::segment(at, Bytes(dice.number()), at == 1);
             segment.kind = dice.pick(&kinds);

@@ -1,19 +1,19 @@
 //! Lines that files of a plan may hold.
 
 use super::Forbidden;
-use crate::packages::plain;
+use hugewise_engines::settable::{Settable, is_plain};
 
 /// The language of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Copy)]
+pub(super) enum Language {
     Sysctl,
     Tmpfiles,
     Limits,
     Unit,
     Grub,
     Tuned,
-    MySql,
-    PostgreSql,
+    /// Of a server's settings.
+    Server(&'static Settable),
 }
 
 const SYSCTLS: [&str; 6] = [
@@ -29,7 +29,7 @@ const THP_WORDS: [&str; 10] =
     ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force"];
 
 /// Every line, but for comments and empty ones.
-pub(super) fn check(kind: Kind, text: &str) -> Result<(), Forbidden> {
+pub(super) fn check(language: Language, text: &str) -> Result<(), Forbidden> {
     let mut section = String::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -39,15 +39,14 @@ pub(super) fn check(kind: Kind, text: &str) -> Result<(), Forbidden> {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name.to_owned();
         }
-        let known = match kind {
-            Kind::Sysctl => sysctl(line),
-            Kind::Tmpfiles => tmpfiles(line),
-            Kind::Limits => limits(line),
-            Kind::Unit => unit(line),
-            Kind::Grub => grub(line),
-            Kind::Tuned => tuned(&section, line),
-            Kind::MySql => mysql(line),
-            Kind::PostgreSql => postgresql(line),
+        let known = match language {
+            Language::Sysctl => sysctl(line),
+            Language::Tmpfiles => tmpfiles(line),
+            Language::Limits => limits(line),
+            Language::Unit => unit(line),
+            Language::Grub => grub(line),
+            Language::Tuned => tuned(&section, line),
+            Language::Server(settable) => (settable.allows)(line),
         };
         if !known {
             return Err(Forbidden::Line { number: number + 1, line: line.to_owned() });
@@ -85,7 +84,7 @@ fn limits(line: &str) -> bool {
     match line.split_whitespace().collect::<Vec<_>>().as_slice() {
         [who, "-" | "soft" | "hard", "memlock", value] => {
             // An account, and nobody else with it: no group, no range of users, not everybody.
-            plain(who.strip_suffix('$').unwrap_or(who)) && !who.contains(['@', ':', '*', '%']) && amount(value)
+            is_plain(who.strip_suffix('$').unwrap_or(who)) && !who.contains(['@', ':', '*', '%']) && amount(value)
         }
         _ => false,
     }
@@ -128,25 +127,11 @@ fn tuned(section: &str, line: &str) -> bool {
     };
     match (section, key) {
         ("main", "summary") => !value.contains(['$', '`']),
-        ("main", "include") => plain(&value.replace([' ', ','], "")),
+        ("main", "include") => is_plain(&value.replace([' ', ','], "")),
         ("vm", "transparent_hugepages" | "transparent_hugepage") => THP_WORDS.contains(&value),
         ("sysctl", _) => sysctl(line),
         _ => false,
     }
-}
-
-fn mysql(line: &str) -> bool {
-    const GROUPS: [&str; 4] = ["[mysqld]", "[mariadb]", "[mariadbd]", "[server]"];
-    let (key, value) = setting(line).unwrap_or((line, "ON"));
-    GROUPS.contains(&line) || (matches!(key, "large_pages" | "large-pages") && plain(value))
-}
-
-fn postgresql(line: &str) -> bool {
-    const KEYS: [&str; 3] = ["huge_pages", "huge_page_size", "shared_memory_type"];
-    setting(line).is_some_and(|(key, value)| {
-        let bare = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).unwrap_or(value);
-        KEYS.contains(&key) && plain(bare)
-    })
 }
 
 /// A kernel value that a plan may set.

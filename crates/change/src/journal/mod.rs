@@ -1,27 +1,24 @@
 //! What was there before: written, and on the disk, before anything is changed.
 //!
-//! A journal is one file under [`FOLDER`], one record a line, each with a checksum. A line that a crash has torn is the
+//! A journal is one file under [`JOURNALS`], one record a line, each with a checksum. A line that a crash has torn is the
 //! last one, and the change that it announces was not begun. Records are never changed, and journals are kept.
 
 mod log;
 mod shelf;
 
 use std::cell::Cell;
-use std::fmt;
 
 use hugewise_system::{Busy, LOCK, Lock, OURS};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plan::{FileState, Plan, PoolRef};
-use crate::{Error, Failure, System};
+use crate::{Error, Failure, JOURNALS, System};
 
+pub use crate::error::Unreadable;
 pub(crate) use log::{Entry, Log};
 pub use shelf::list;
 pub(crate) use shelf::{Shelf, read};
-
-/// Where journals are.
-pub const FOLDER: &str = "/var/lib/hugewise/journal";
 
 const SCHEMA: &str = "hugewise.journal/1";
 const SUFFIX: &str = ".journal";
@@ -154,39 +151,6 @@ pub struct Summary {
     pub steps: Vec<String>,
 }
 
-/// What lies among the journals and cannot be read as one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Its number, where its name has one.
-    pub id: Option<u64>,
-    /// Its file.
-    pub path: String,
-    /// What is wrong with it.
-    pub why: String,
-    /// A newer version of hugewise wrote it.
-    pub newer: bool,
-}
-
-impl Unreadable {
-    /// What to do about it.
-    pub fn advice(&self) -> String {
-        let aside = format!("mv {} /root/ has hugewise forget it", self.path);
-        match (self.newer, self.id) {
-            (true, Some(id)) => {
-                format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}")
-            }
-            (_, Some(_)) => format!("whether that apply ended, and what it changed, is not known: look at it; {aside}"),
-            (_, None) => format!("it is ignored; {aside}"),
-        }
-    }
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be read: {}; {}", self.path, self.why, self.advice())
-    }
-}
-
 /// Writes records.
 pub(crate) struct Journal<'a> {
     system: &'a dyn System,
@@ -252,7 +216,7 @@ impl<'a> Journal<'a> {
 
 /// Takes the lock, making the folders that it and the journals lie in.
 pub(crate) fn lock(system: &dyn System) -> Result<Box<dyn Lock>, Error> {
-    for folder in [OURS, FOLDER] {
+    for folder in [OURS, JOURNALS] {
         system.make_folder(folder, true)?;
     }
     let busy = || Error::Busy(Busy { lock: LOCK.into(), holders: system.holders(LOCK) });
@@ -260,7 +224,7 @@ pub(crate) fn lock(system: &dyn System) -> Result<Box<dyn Lock>, Error> {
 }
 
 pub(crate) fn path(id: u64) -> String {
-    format!("{FOLDER}/{id:04}{SUFFIX}")
+    format!("{JOURNALS}/{id:04}{SUFFIX}")
 }
 
 pub(crate) fn sum(bytes: &[u8]) -> String {

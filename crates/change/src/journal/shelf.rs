@@ -1,8 +1,8 @@
 //! All journals of a host. One that cannot be read says nothing of the others.
 
 use super::log::{Log, parse};
-use super::{FOLDER, SUFFIX, State, Summary, Unreadable, path};
-use crate::{Error, Failure, System};
+use super::{SUFFIX, State, Summary, Unreadable, path};
+use crate::{Error, Failure, JOURNALS, System};
 
 /// No host sees as many applies. Larger numbers are somebody else's file names.
 const MOST: u64 = 999_999_999;
@@ -20,14 +20,14 @@ pub(crate) struct Shelf {
 impl Shelf {
     pub(crate) fn read(system: &dyn System) -> Result<Self, Failure> {
         let mut shelf = Self::default();
-        let names = system.list(FOLDER)?.unwrap_or_default();
+        let names = system.list(JOURNALS)?.unwrap_or_default();
         let mut ids = Vec::new();
         for name in names.iter().filter(|name| name.ends_with(SUFFIX)) {
             match number(name) {
                 Some(id) => ids.push(id),
                 None => shelf.unreadable.push(Unreadable {
                     id: None,
-                    path: format!("{FOLDER}/{name}"),
+                    path: format!("{JOURNALS}/{name}"),
                     why: "its name is none that hugewise gives".into(),
                     newer: false,
                 }),
@@ -75,7 +75,7 @@ impl Shelf {
 /// The number in a name that hugewise has given.
 fn number(name: &str) -> Option<u64> {
     let id = name.strip_suffix(SUFFIX)?.parse().ok().filter(|id| (1..=MOST).contains(id))?;
-    (path(id) == format!("{FOLDER}/{name}")).then_some(id)
+    (path(id) == format!("{JOURNALS}/{name}")).then_some(id)
 }
 
 /// One journal; `None` where nothing of it reached the disk.

@@ -5,10 +5,11 @@ use hugewise_advice::boot;
 use hugewise_advice::words::boot_name;
 use hugewise_host::Source;
 use hugewise_host::config::cmdline::{self, HugePageWords};
-use hugewise_model::configuration::BootEntry;
+use hugewise_model::configuration::{BootEntry, Loader, Place};
+use hugewise_model::observed::Lack;
 use hugewise_model::{Observed, PageCount, PageSize};
 
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, Drafted, Part};
 use super::{Ask, image, ours};
 use crate::plan::{Change, CommandChange, Risk, Step};
 
@@ -28,6 +29,37 @@ enum Way {
     Grubby(String),
 }
 
+/// Why the kernel's command line is not hugewise's to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotOurs {
+    #[error("no boot loader that hugewise knows is here")]
+    NoLoader,
+    #[error("{0}")]
+    EntryUnknown(Lack),
+    #[error(transparent)]
+    Taken(#[from] ours::Taken),
+    #[error(
+        "{place} names pages of {page} already, and the kernel goes by the first number: change it where it comes from"
+    )]
+    Named { place: Place, page: PageSize },
+    #[error("{place} has words that make the kernel ignore those for {page}")]
+    Ignored { place: Place, page: PageSize },
+    #[error("grubby keeps one word of a name: with several page sizes it takes the others away")]
+    OneWord,
+    #[error(
+        "grub-mkconfig reads no drop-ins here: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then {script} -o {menu}"
+    )]
+    NoDropIns { script: String, menu: String },
+    #[error("neither update-grub, grub-mkconfig nor grubby is here")]
+    NoProgram,
+    #[error("grubby is not here")]
+    NoGrubby,
+    #[error("{loader} takes its command line from {file}, which is not hugewise's to write")]
+    Loader { loader: Loader, file: String },
+    #[error("{0} is read after {ours} and sets GRUB_CMDLINE_LINUX anew", ours = ours::GRUB)]
+    Later(String),
+}
+
 /// Whether words of others name pages of a size on the next boot's command line.
 pub(super) fn is_named(ask: &Ask<'_>, page: PageSize) -> bool {
     let (Some(entry), Ok(ours)) = (ask.host.configuration.boot.known(), our_words(ask)) else { return false };
@@ -44,7 +76,7 @@ fn names(ask: &Ask<'_>, words: &cmdline::HugePageWords, page: PageSize) -> bool 
 /// # Errors
 /// What is to be done by hand instead, and why, in lines of a shell.
 pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved]) -> Result<BootEntry, Vec<String>> {
-    let by_hand = |why: String| {
+    let by_hand = |why: NotOurs| {
         let words: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
         vec![
             format!("# {why}"),
@@ -57,21 +89,14 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     }
     let entry = match &ask.host.configuration.boot {
         Observed::Known(entry) => entry,
-        Observed::Absent => return Err(by_hand("no boot loader that hugewise knows is here".into())),
-        other => {
-            let reason = other.reason().unwrap_or_default();
-            return Err(by_hand(format!("the boot loader's entry is not known: {reason}")));
-        }
+        Observed::Absent => return Err(by_hand(NotOurs::NoLoader)),
+        other => return Err(by_hand(NotOurs::EntryUnknown(Lack::of("the boot loader's entry is not known", other)))),
     };
-    let ours_before = our_words(ask).map_err(by_hand)?;
+    let ours_before = our_words(ask).map_err(|taken| by_hand(taken.into()))?;
     let others = without(&entry.command_line, &ours_before);
     let theirs = cmdline::huge_page_words(&others);
     if let Some(it) = wanted.iter().find(|it| names(ask, &theirs, it.page_size)) {
-        let why = format!(
-            "{} names pages of {} already, and the kernel goes by the first number: change it where it comes from",
-            entry.place, it.page_size
-        );
-        return Err(by_hand(why));
+        return Err(by_hand(NotOurs::Named { place: entry.place.clone(), page: it.page_size }));
     }
     // What an earlier plan put there for other sizes stays.
     let mut ours_after: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
@@ -85,10 +110,7 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let all: Vec<String> = others.iter().chain(&kept).cloned().collect();
     let read = cmdline::huge_page_words(&all);
     if let Some(lost) = wanted.iter().find(|it| pages(&read, it.page_size) != it.pages) {
-        return Err(by_hand(format!(
-            "{} has words that make the kernel ignore those for {}",
-            entry.place, lost.page_size
-        )));
+        return Err(by_hand(NotOurs::Ignored { place: entry.place.clone(), page: lost.page_size }));
     }
     if kept == ours_before && others.len() < entry.command_line.len() {
         return Ok(entry.clone());
@@ -98,13 +120,9 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
         Way::Grubby(program) if theirs.pools.is_empty() && ours_before.is_empty() && kept.len() == 2 => {
             grubby(ask, entry, &kept, &program)
         }
-        Way::Grubby(_) => {
-            return Err(by_hand(
-                "grubby keeps one word of a name: with several page sizes it takes the others away".into(),
-            ));
-        }
+        Way::Grubby(_) => return Err(by_hand(NotOurs::OneWord)),
     };
-    draft.step(Drafted::from(step));
+    draft.step(Drafted::part(Part::PoolsAtBoot, step));
     let after = BootEntry { command_line: all, ..entry.clone() };
     draft.entry = Some(after.clone());
     Ok(after)
@@ -127,7 +145,7 @@ fn pages(words: &HugePageWords, page: PageSize) -> PageCount {
 }
 
 /// The words that a drop-in of ours puts on the command line.
-fn our_words(ask: &Ask<'_>) -> Result<Vec<String>, String> {
+fn our_words(ask: &Ask<'_>) -> Result<Vec<String>, ours::Taken> {
     let there = ours::present(ask.source, ours::GRUB)?;
     let text = String::from_utf8_lossy(there.as_deref().unwrap_or_default()).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix(GRUB_ADDS)?.strip_suffix('"'));
@@ -148,10 +166,10 @@ fn without(words: &[String], run: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, String> {
+fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, NotOurs> {
     let program = |names: &[&str]| find_program(ask.source, names);
-    match entry.loader.as_str() {
-        "grub" => {
+    match entry.loader {
+        Loader::Grub => {
             let script = program(&["grub-mkconfig", "grub2-mkconfig"]);
             let reads_drop_ins = script.as_ref().is_some_and(|script| {
                 let text = ask.source.read(script).into_known().unwrap_or_default();
@@ -163,18 +181,12 @@ fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, String> {
                     Ok(Way::DropIn(vec![script, "-o".into(), entry.place.file.clone()]))
                 }
                 (_, _, Some(grubby)) => Ok(Way::Grubby(grubby)),
-                (Some(script), ..) => Err(format!(
-                    "grub-mkconfig reads no drop-ins here: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then \
-                     {script} -o {}",
-                    entry.place.file
-                )),
-                (None, ..) => Err("neither update-grub, grub-mkconfig nor grubby is here".into()),
+                (Some(script), ..) => Err(NotOurs::NoDropIns { script, menu: entry.place.file.clone() }),
+                (None, ..) => Err(NotOurs::NoProgram),
             }
         }
-        "bls" => program(&["grubby"]).map(Way::Grubby).ok_or_else(|| "grubby is not here".to_owned()),
-        loader => {
-            Err(format!("{loader} takes its command line from {}, which is not hugewise's to write", entry.place.file))
-        }
+        Loader::Bls => program(&["grubby"]).map(Way::Grubby).ok_or(NotOurs::NoGrubby),
+        loader @ Loader::SystemdBoot => Err(NotOurs::Loader { loader, file: entry.place.file.clone() }),
     }
 }
 
@@ -197,9 +209,9 @@ fn drop_in(
     entry: &BootEntry,
     kept: &[String],
     command: Vec<String>,
-) -> Result<Step, String> {
+) -> Result<Step, NotOurs> {
     if let Some(later) = later_drop_in(ask) {
-        return Err(format!("{later} is read after {} and sets GRUB_CMDLINE_LINUX anew", ours::GRUB));
+        return Err(NotOurs::Later(later));
     }
     let text = ours::file(&[format!("{GRUB_ADDS}{}\"", kept.join(" "))]);
     let change = draft.write(ours::GRUB, &text);
@@ -231,7 +243,7 @@ fn grubby(ask: &Ask<'_>, entry: &BootEntry, kept: &[String], program: &str) -> S
     )
     .undone_by([program.to_owned(), all, format!("--remove-args={words}")]);
     let mut files: Vec<String> = Vec::new();
-    if entry.loader == "bls" {
+    if entry.loader == Loader::Bls {
         let folder = entry.place.file.rsplit_once('/').map_or("/boot/loader/entries", |(folder, _)| folder);
         let names = ask.source.list(folder).into_known().unwrap_or_default();
         files.extend(names.iter().filter(|name| name.ends_with(".conf")).map(|name| format!("{folder}/{name}")));

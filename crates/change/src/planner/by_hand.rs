@@ -100,7 +100,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 Asked::Cannot => kind.can_by.is_some() && ask.calls_for(&setting),
                 Asked::Must | Asked::Raises | Asked::Unknown => false,
             };
-        if kind.settings_by != SettingsBy::Person || !due {
+        if !matches!(kind.settings_by, SettingsBy::Person) || !due {
             continue;
         }
         // What is refused is nothing to rely on.

@@ -15,11 +15,38 @@ use crate::plan::{FileChange, Instruction, PoolAtBoot, Refusal, Risk, Step, When
 #[derive(Clone, Debug)]
 pub(super) struct Drafted {
     step: Step,
+    /// What else in the plan looks for it by.
+    pub(super) part: Part,
     pub(super) of: Option<InstanceId>,
     pub(super) carries: Vec<Carried>,
 }
 
+/// Which part of a plan a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Pools that the next boot brings.
+    PoolsAtBoot,
+    /// Numbers of pages that the next boot would read as pages of another size.
+    MisreadPools,
+    /// The restart of a server.
+    Restart,
+    /// Nothing that others look for.
+    Other,
+}
+
+impl Part {
+    /// Whether it is about pools of the next boot.
+    pub(super) const fn keeps_pools(self) -> bool {
+        matches!(self, Self::PoolsAtBoot | Self::MisreadPools)
+    }
+}
+
 impl Drafted {
+    /// A step that others look for.
+    pub(super) const fn part(part: Part, step: Step) -> Self {
+        Self { step, part, of: None, carries: Vec::new() }
+    }
+
     /// For this server.
     pub(super) fn of(mut self, instance: &Instance) -> Self {
         self.step.instance = Some(instance.title());
@@ -51,7 +78,7 @@ impl Drafted {
 
 impl From<Step> for Drafted {
     fn from(step: Step) -> Self {
-        Self { step, of: None, carries: Vec::new() }
+        Self::part(Part::Other, step)
     }
 }
 

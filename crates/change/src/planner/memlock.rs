@@ -131,7 +131,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
 /// The step that makes the limits of log-ins.
 const LOG_INS: &str = "memlock-log-ins";
 
-fn limits_with(files: &Overlay<'_>, owner: &str) -> Result<String, String> {
+fn limits_with(files: &Overlay<'_>, owner: &str) -> Result<String, ours::Taken> {
     let there = ours::present(files, ours::LIMITS)?;
     let of_owner = |line: &str| line.split_whitespace().next() == Some(owner);
     let mut lines = ours::kept_lines(there.as_deref(), of_owner);

@@ -12,7 +12,6 @@ mod draft;
 mod ends;
 mod image;
 mod memlock;
-mod mysql;
 mod options;
 mod order;
 pub mod ours;
@@ -21,7 +20,6 @@ pub(crate) mod overlay;
 mod pools;
 mod pools_at_boot;
 mod pools_now;
-mod postgresql;
 pub mod restart;
 mod settings;
 mod shm;
@@ -148,8 +146,8 @@ pub fn plan(
     by_hand::left_over(&ask, &mut draft);
     warnings::plan(&ask, &mut draft);
     let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
-    let goals: Vec<target::Goal> = draft.pools.iter().map(|goal| (**goal).clone()).collect();
-    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_goals(&goals))).unwrap_or_default();
+    let pools = target::memory(draft.pools.iter().map(|goal| &**goal));
+    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_pools(pools))).unwrap_or_default();
     plan.refusal = draft.refusal;
     plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
     (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
@@ -207,8 +205,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     thp::plan(ask, &mut draft);
     // Before a server is set to rely on what the next boot brings, and after its own files.
     image::plan(ask, &mut draft);
-    postgresql::plan(ask, &mut draft);
-    mysql::plan(ask, &mut draft);
+    settings::plan(ask, &mut draft);
     image::plan(ask, &mut draft);
     restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);

@@ -7,7 +7,7 @@
 use hugewise_advice::demand;
 use hugewise_model::{InstanceId, PageSize, Remedy};
 
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, Drafted, Part};
 use super::{Ask, pools_now};
 
 /// Notes at each step those that have to be done whole before it.
@@ -54,7 +54,7 @@ fn servers(step: &Drafted) -> Vec<&InstanceId> {
 
 fn is_restart(step: &Drafted) -> bool {
     let own = |id: &InstanceId| step.carries.iter().any(|it| it.remedy == Remedy::Restart(id.clone()));
-    step.id.starts_with("restart-") && step.of.as_ref().is_some_and(own)
+    step.part == Part::Restart && step.of.as_ref().is_some_and(own)
 }
 
 fn sets_limits(step: &Drafted) -> bool {
@@ -72,6 +72,5 @@ fn page_of(ask: &Ask<'_>, id: &InstanceId) -> Option<PageSize> {
 fn brings(draft: &Draft<'_>, step: &Drafted, page: PageSize) -> bool {
     let grows = draft.pool(page).is_some_and(|goal| goal.grows());
     let now = grows && step.id == pools_now::id(page);
-    let boot = step.id == "pools-boot" || step.id == "pools-command-line";
-    now || boot
+    now || step.part == Part::PoolsAtBoot
 }

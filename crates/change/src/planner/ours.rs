@@ -1,8 +1,10 @@
 //! The files that hugewise makes: where they lie, how they begin, and how a later plan adds to them.
 
+use hugewise_engines::settable::Settable;
 use hugewise_host::Source;
 use hugewise_model::Observed;
 use hugewise_model::escape::plain;
+use hugewise_model::observed::Reason;
 
 /// How each of these files begins that apply writes.
 pub const HEADER: &str = "# Made by hugewise. To take it back: hugewise undo\n";
@@ -29,14 +31,17 @@ pub const LIMITS: &str = "/etc/security/limits.d/zz-hugewise.conf";
 pub const GRUB: &str = "/etc/default/grub.d/zz-hugewise.cfg";
 /// The TuneD profile that includes the one that was active.
 pub const TUNED_PROFILE: &str = "hugewise";
-/// Bare name of drop-ins of systemd's units and of PostgreSQL's include folders.
-pub const DROP_IN_CONF: &str = "zz-hugewise.conf";
-/// Bare name of drop-ins of MySQL's and MariaDB's include folders.
-pub const DROP_IN_CNF: &str = "zz-hugewise.cnf";
+/// Bare name of drop-ins, without their ending.
+const DROP_IN: &str = "zz-hugewise";
 
 /// The drop-in of a systemd unit.
 pub fn unit_drop_in(unit: &str) -> String {
-    format!("/etc/systemd/system/{unit}.d/{DROP_IN_CONF}")
+    format!("/etc/systemd/system/{unit}.d/{DROP_IN}.conf")
+}
+
+/// Bare name of drop-ins for servers of a kind.
+pub(crate) fn of_server(settable: &Settable) -> String {
+    format!("{DROP_IN}.{}", settable.ending)
 }
 
 /// One of these files as others than apply write it: there is nothing then for `hugewise undo` to undo, and `how` says
@@ -57,19 +62,31 @@ fn settings(file: &[u8]) -> Option<&[u8]> {
     rest.get(end..)
 }
 
+/// Why a file of ours cannot be written where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Taken {
+    #[error("{0} is a symbolic link")]
+    Link(String),
+    #[error("{0} is there and was not made by hugewise")]
+    Foreign(String),
+    #[error("{path}: {why}")]
+    Unread { path: String, why: Reason },
+}
+
 /// A file that a plan writes: it is not there, or hugewise made it.
 ///
 /// # Errors
 /// Somebody else's file has that name, or it cannot be read: it is left alone.
-pub(super) fn present(source: &dyn Source, path: &str) -> Result<Option<Vec<u8>>, String> {
+pub(super) fn present(source: &dyn Source, path: &str) -> Result<Option<Vec<u8>>, Taken> {
     if source.link(path).is_known() {
-        return Err(format!("{path} is a symbolic link"));
+        return Err(Taken::Link(path.to_owned()));
     }
     match source.read(path) {
         Observed::Known(bytes) if bytes.starts_with(MADE.as_bytes()) => Ok(Some(bytes)),
-        Observed::Known(_) => Err(format!("{path} is there and was not made by hugewise")),
+        Observed::Known(_) => Err(Taken::Foreign(path.to_owned())),
         Observed::Absent => Ok(None),
-        other => Err(format!("{path}: {}", other.reason().unwrap_or_default())),
+        Observed::Denied => Err(Taken::Unread { path: path.to_owned(), why: Reason::Denied }),
+        Observed::Malformed(why) => Err(Taken::Unread { path: path.to_owned(), why: Reason::Malformed(why) }),
     }
 }
 
@@ -86,7 +103,7 @@ pub(super) fn file(lines: &[String]) -> String {
 }
 
 /// sysctl.d with these keys set and the other keys of the file kept.
-pub(super) fn sysctl(source: &dyn Source, path: &str, settings: &[(String, String)]) -> Result<String, String> {
+pub(super) fn sysctl(source: &dyn Source, path: &str, settings: &[(String, String)]) -> Result<String, Taken> {
     let key_of = |line: &str| line.split_once('=').map(|(key, _)| key.trim().to_owned());
     let lines = settings.iter().map(|(name, value)| (name.as_str(), format!("{name} = {value}")));
     with_lines(source, path, key_of, lines.collect())
@@ -101,7 +118,7 @@ pub(super) fn sysctl_without(source: &dyn Source, path: &str, key: &str) -> Opti
 }
 
 /// tmpfiles.d with these values written and the other lines of the file kept.
-pub(super) fn tmpfiles(source: &dyn Source, path: &str, writes: &[(String, String)]) -> Result<String, String> {
+pub(super) fn tmpfiles(source: &dyn Source, path: &str, writes: &[(String, String)]) -> Result<String, Taken> {
     let path_of = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
     let lines = writes.iter().map(|(target, value)| (target.as_str(), format!("w {target} - - - - {value}")));
     with_lines(source, path, path_of, lines.collect())
@@ -114,7 +131,7 @@ fn with_lines(
     path: &str,
     sets: impl Fn(&str) -> Option<String>,
     mut new: Vec<(&str, String)>,
-) -> Result<String, String> {
+) -> Result<String, Taken> {
     let mut lines = kept_lines(present(source, path)?.as_deref(), |_| false);
     for line in &mut lines {
         let same = sets(line).and_then(|what| new.iter().position(|(of, _)| *of == what));

@@ -2,14 +2,14 @@
 //! kernel's command line where pages have to be reserved before memory is in use.
 
 use hugewise_advice::words::pool_file;
-use hugewise_advice::{boot, demand};
+use hugewise_advice::{Missing, boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
 use hugewise_model::configuration::BootEntry;
 use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
-use super::draft::{Draft, Drafted};
+use super::draft::{Draft, Drafted, Part};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
 use super::{Ask, ours};
@@ -171,7 +171,8 @@ fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let Some(change) = draft.write(ours::SYSCTL_POOL, &text) else { return };
     let title = format!("no pages of {page} at each boot by a number that was meant for others");
     let why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
-    draft.step(Drafted::from(Step::new("pools-default-size", title, Risk::Safe, why)).change(change));
+    let step = Step::new("pools-default-size", title, Risk::Safe, why);
+    draft.step(Drafted::part(Part::MisreadPools, step).change(change));
 }
 
 fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
@@ -194,12 +195,12 @@ fn steps(
     files: &Overlay<'_>,
     entry: Option<&BootEntry>,
     page: PageSize,
-) -> Result<Vec<boot::Step<u64>>, String> {
+) -> Result<Vec<boot::Step<u64>>, Missing> {
     let mut host = boot::with_files(ask.host, files);
     if let Some(entry) = entry {
         host.configuration.boot = Observed::Known(entry.clone());
     }
-    boot::pool(&host, page).map_err(|missing| missing.to_string())
+    boot::pool(&host, page)
 }
 
 /// Reserves on the kernel's command line what is surest there; gives the entry that the next boot then has.
@@ -313,7 +314,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             Err(why) => draft.warn(format!("the pools of the next boot are left as they are: {why}")),
         }
     }
-    draft.step(step);
+    draft.step(Drafted::part(Part::PoolsAtBoot, step));
 }
 
 fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>) -> Option<PageSize> {
@@ -342,8 +343,7 @@ fn parts(ask: &Ask<'_>, due: &Due) -> Vec<(u32, String, PageCount)> {
 /// Notes what the last of the steps for the next boot carries out.
 fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let goals: Vec<Goal> = draft.pools.iter().filter(|goal| goal.at_boot).cloned().collect();
-    let of_boot = |step: &Drafted| step.id == "pools-boot" || step.id == "pools-command-line";
-    let Some(step) = draft.steps.iter_mut().rev().find(|step| of_boot(step)) else { return };
+    let Some(step) = draft.steps.iter_mut().rev().find(|step| step.part == Part::PoolsAtBoot) else { return };
     for goal in goals {
         let page = goal.page_size;
         step.carry(Remedy::KeepAtBoot(page), When::Now);

@@ -7,14 +7,14 @@ use hugewise_advice::situation::Obstacle;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{chain, demand};
-use hugewise_engines::Kind;
 use hugewise_engines::options::file_name;
+use hugewise_engines::{Kind, restarters};
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Engine, HugePageUse, Instance, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
-use super::draft::{Carried, Draft, Drafted};
+use super::draft::{Carried, Draft, Drafted, Part};
 use super::{Ask, commands, is_named, pools_now};
 use crate::Error;
 use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
@@ -78,7 +78,7 @@ fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount>
 ///
 /// # Errors
 /// They are not all there: its restart brings it nothing.
-fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Instance) -> Result<(), String> {
+fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Instance) -> Result<(), NoGain> {
     let sized = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized);
     let waits = instance.huge_pages == HugePageUse::None && instance.asked != Asked::Raises;
     let Some((sized, left)) = sized.filter(|_| waits).and_then(|sized| Some((sized, left.get_mut(&sized.page_size)?)))
@@ -86,8 +86,7 @@ fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Inst
         return Ok(());
     };
     if *left < sized.demand_pages {
-        let (needs, page) = (sized.demand_pages, sized.page_size);
-        return Err(format!("it needs {needs} pages of {page}, and {left} are left for it beside the other servers"));
+        return Err(NoGain::Short { needs: sized.demand_pages, page: sized.page_size, left: *left });
     }
     *left = left.saturating_sub(sized.demand_pages);
     Ok(())
@@ -110,44 +109,69 @@ enum Gain {
     Perhaps(String),
 }
 
+/// Why a restart brings a server nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoGain {
+    /// What no step takes out of the way of its start.
+    #[error("{0}")]
+    Kept(String),
+    #[error("no huge pages are planned for it")]
+    Unplanned,
+    #[error("its settings do not ask for huge pages, or are not known")]
+    DoesNotAsk,
+    #[error("it is on huge pages already")]
+    There,
+    #[error("its settings ask for huge pages for a part of its memory alone")]
+    AsksInPart,
+    #[error("the pools are not known")]
+    PoolsUnknown,
+    #[error("its pages are not there before the next boot: {0}")]
+    NotBeforeBoot(String),
+    #[error("the limit of its cgroup is too small: it is raised before")]
+    Cgroup,
+    #[error("it may not use System V huge pages yet")]
+    Right,
+    #[error("it is not what this plan is about")]
+    NotConcerned,
+    #[error("it needs {needs} pages of {page}, and {left} are left for it beside the other servers")]
+    Short { needs: PageCount, page: PageSize, left: PageCount },
+}
+
 /// What a restart brings a server; an error where it brings nothing.
-fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, String> {
+fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, NoGain> {
     if let Some(why) = kept_from_starting(ask, instance) {
-        return Err(why);
+        return Err(NoGain::Kept(why));
     }
     let id = instance.id();
     let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
     let waiting = pages_that_wait(ask, instance);
     let permitted = || waiting.filter(|_| is_permitted(draft, instance));
-    let page = page_of(ask, instance).or_else(permitted).ok_or("no huge pages are planned for it")?;
+    let page = page_of(ask, instance).or_else(permitted).ok_or(NoGain::Unplanned)?;
     let set = draft.carries(&Remedy::SetSetting(id));
     if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
-        return Err("its settings do not ask for huge pages, or are not known".into());
+        return Err(NoGain::DoesNotAsk);
     }
     if instance.huge_pages == HugePageUse::All {
-        return if changed { Ok(Gain::Sure) } else { Err("it is on huge pages already".into()) };
+        return if changed { Ok(Gain::Sure) } else { Err(NoGain::There) };
     }
     if instance.huge_pages == HugePageUse::Partly && instance.asks_in_part() && !set {
-        return Err("its settings ask for huge pages for a part of its memory alone".into());
+        return Err(NoGain::AsksInPart);
     }
-    let goal = draft.pool(page).ok_or("the pools are not known")?;
+    let goal = draft.pool(page).ok_or(NoGain::PoolsUnknown)?;
     // Pages that are wanted beyond its own need are not waited for.
     if !goal.is_there() && waiting != Some(page) {
-        return Err(format!(
-            "its pages are not there before the next boot: {}",
-            goal.not_now.as_deref().unwrap_or_default()
-        ));
+        return Err(NoGain::NotBeforeBoot(goal.not_now.clone().unwrap_or_default()));
     }
     if ask.is_held_by_its_cgroup(instance) {
-        return Err("the limit of its cgroup is too small: it is raised before".into());
+        return Err(NoGain::Cgroup);
     }
     let gain = match right(ask, draft, instance) {
         Right::Has(_) => Gain::Sure,
         Right::Unknown(unseen) => Gain::Perhaps(unseen),
-        Right::Lacks(_) => return Err("it may not use System V huge pages yet".into()),
+        Right::Lacks(_) => return Err(NoGain::Right),
     };
     let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
-    if suffers { Ok(gain) } else { Err("it is not what this plan is about".into()) }
+    if suffers { Ok(gain) } else { Err(NoGain::NotConcerned) }
 }
 
 /// What no step takes out of the way of a start: what starts it refuses, its hugetlbfs is gone or of another kind, or the nodes
@@ -202,7 +226,11 @@ pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result
     for (step, change) in plan.changes() {
         let Change::Command(change) = change else { continue };
         let words: Vec<&str> = change.command.iter().map(String::as_str).collect();
-        let restarts = matches!(words.as_slice(), [_, "restart", _] | [_, _, _, "restart"]);
+        let restarts = match words.as_slice() {
+            [_, "restart", _] => true,
+            [_, arguments @ ..] => restarters().any(|restarter| (restarter.allows)(arguments)),
+            [] => false,
+        };
         // The same program may have several paths.
         let same = |known: &&Vec<String>| {
             let name = |words: &[String]| words.first().map(|path| file_name(path).to_owned());
@@ -227,18 +255,11 @@ fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
         let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
-    let (version, cluster) = debian_cluster(instance)?;
-    let program = find_program(source, &["pg_ctlcluster"])?;
-    Some(CommandChange::new([program.as_str(), version, cluster, "restart"], why))
-}
-
-/// The cluster that Debian's tools know a server by: its configuration is the one that they start it with.
-fn debian_cluster(instance: &Instance) -> Option<(&str, &str)> {
-    let known = instance.engine == Engine::PostgreSql && instance.is_known_to_the_host() && !instance.containered;
-    let file = super::postgresql::config_file(instance).filter(|_| known)?;
-    let (version, cluster) = instance.name.split_once('/')?;
-    let own = file == format!("/etc/postgresql/{version}/{cluster}/postgresql.conf");
-    own.then_some((version, cluster))
+    let restarter = Kind::of(instance.engine).restarter.as_ref();
+    let restarter = restarter.filter(|_| instance.is_known_to_the_host() && !instance.containered)?;
+    let arguments = (restarter.arguments)(instance)?;
+    let program = find_program(source, &[restarter.program])?;
+    Some(CommandChange::new(std::iter::once(program).chain(arguments), why))
 }
 
 fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
@@ -253,7 +274,7 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
     let why = "its memory is mapped at its start: the sessions that it has now end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
-    let mut step = Drafted::from(step).of(instance);
+    let mut step = Drafted::part(Part::Restart, step).of(instance);
     step.carry(Remedy::Restart(id), When::Now);
     step.relies_on.extend(pool);
     draft.step(step.change(command));
@@ -289,7 +310,7 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
     draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));
 }
 
-/// The lines that restart a server: Debian's own tool where no unit has it.
+/// The lines that restart a server: its kind's own tool where no unit has it.
 fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
     let lines = commands::restart(instance);
     match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {

@@ -1,5 +1,6 @@
 //! Kernel settings: set now, and kept for the next boot by a file that has the last word.
 
+use hugewise_advice::Missing;
 use hugewise_advice::boot::{self, Outcome, last_words};
 
 use super::draft::{Draft, Drafted};
@@ -40,7 +41,22 @@ pub(super) fn set(
     step
 }
 
-fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, String> {
+/// Why the next boot does not have a setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotKept {
+    #[error(transparent)]
+    Taken(#[from] ours::Taken),
+    #[error("{place} sets {key} = {value} and is read after {path}; take that line out and plan again")]
+    Later { place: String, key: &'static str, value: String, path: String },
+    #[error("the boot does not take {key} from {path}")]
+    Unheard { key: &'static str, path: String },
+    #[error("whether {path} has the last word cannot be told ({missing})")]
+    Unknown { path: String, missing: Missing },
+    #[error("whether {0} is read cannot be told")]
+    Unread(String),
+}
+
+fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) -> Result<Option<Change>, NotKept> {
     let kept = |files: &Overlay<'_>| {
         settings.iter().all(|it| at_boot(ask, files, it.key).is_some_and(|value| value == it.value))
     };
@@ -54,16 +70,14 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) 
         match words.iter().find(|word| word.what == setting.key).map(|word| &word.outcome) {
             Some(Outcome::Wins | Outcome::Agrees { .. }) => {}
             Some(Outcome::Loses { place, value }) => {
-                return Err(format!(
-                    "{place} sets {} = {value} and is read after {path}; take that line out and plan again",
-                    setting.key
-                ));
+                let (place, value) = (place.clone(), value.clone());
+                return Err(NotKept::Later { place, key: setting.key, value, path: path.to_owned() });
             }
-            Some(Outcome::Unheard) => return Err(format!("the boot does not take {} from {path}", setting.key)),
+            Some(Outcome::Unheard) => return Err(NotKept::Unheard { key: setting.key, path: path.to_owned() }),
             Some(Outcome::Unknown(missing)) => {
-                return Err(format!("whether {path} has the last word cannot be told ({missing})"));
+                return Err(NotKept::Unknown { path: path.to_owned(), missing: missing.clone() });
             }
-            None => return Err(format!("whether {path} is read cannot be told")),
+            None => return Err(NotKept::Unread(path.to_owned())),
         }
     }
     Ok(draft.write(path, &text).map(Change::from))

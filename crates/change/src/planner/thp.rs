@@ -2,8 +2,10 @@
 //! that runs, otherwise by tmpfiles.d.
 
 use hugewise_advice::chain::titles;
-use hugewise_advice::{boot, thp};
+use hugewise_advice::{Missing, boot, thp};
+use hugewise_host::ParseError;
 use hugewise_host::config::tuned;
+use hugewise_model::observed::Lack;
 use hugewise_model::{Observed, PageSize, Remedy};
 
 use super::boot_loader::find_program;
@@ -78,11 +80,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(step);
 }
 
-fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, String> {
-    let switches = &ask.host.thp;
-    let enabled = switches.enabled.known();
-    let enabled =
-        enabled.ok_or_else(|| format!("{SWITCH}: {}", switches.enabled.reason().unwrap_or_default()))?.as_str();
+fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Missing> {
+    let enabled = &ask.host.thp.enabled;
+    let enabled = enabled.known().ok_or_else(|| Missing::Host(Lack::of(SWITCH, enabled)))?.as_str();
     if ask.calls_for(&Remedy::SetThp) {
         let Some(to) = thp::switches(ask.host, policy) else { return Ok(None) };
         let file = |page: &PageSize| {
@@ -92,7 +92,7 @@ fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Str
         return Ok(Some(Wanted { enabled: to.enabled, inherit, now: true }));
     }
     // What runs now is right: the next boot has to bring it too.
-    let next = boot::thp(ask.host).map_err(|missing| missing.to_string())?;
+    let next = boot::thp(ask.host)?;
     let wrong = |next: &str| match next {
         "always" => !policy.against.is_empty(),
         "never" => !policy.advised.is_empty() || (policy.against.is_empty() && !policy.wanting.is_empty()),
@@ -103,14 +103,37 @@ fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Str
 }
 
 /// What sets the top switch at the next boot, the last word last.
-fn next_boot(ask: &Ask<'_>, files: &Overlay<'_>) -> Result<Vec<boot::Step<String>>, String> {
-    boot::thp(&boot::with_files(ask.host, files)).map_err(|missing| missing.to_string())
+fn next_boot(ask: &Ask<'_>, files: &Overlay<'_>) -> Result<Vec<boot::Step<String>>, Missing> {
+    boot::thp(&boot::with_files(ask.host, files))
 }
 
-fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, String> {
+/// Why the next boot does not have it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NotKept {
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    #[error(transparent)]
+    Taken(#[from] ours::Taken),
+    #[error("{0} has the last word on it; change it there")]
+    Overruled(String),
+    #[error("TuneD's active profile is not known")]
+    ProfileUnknown,
+    #[error("TuneD runs, and tuned-adm is not here")]
+    NoTunedAdm,
+    #[error("{path}: {error}")]
+    Unread { path: String, error: ParseError },
+    #[error("{0} includes no profile")]
+    NoInclude(String),
+    #[error("the active profile is {name} and not in {0}", name = ours::TUNED_PROFILE)]
+    ProfileElsewhere(String),
+    #[error("the profile would not set it")]
+    Unset,
+}
+
+fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, NotKept> {
     let top_is_kept = |files: &Overlay<'_>| {
         let steps = next_boot(ask, files)?;
-        Ok::<bool, String>(steps.last().is_some_and(|step| step.value == wanted.enabled))
+        Ok::<bool, NotKept>(steps.last().is_some_and(|step| step.value == wanted.enabled))
     };
     let sizes = || wanted.inherit.iter().map(|file| (file.clone(), "inherit".to_owned()));
     let mut changes = Vec::new();
@@ -127,7 +150,7 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Cha
         let text = ours::tmpfiles(&draft.after, ours::TMPFILES_THP, &writes)?;
         let trial = draft.after.with(ours::TMPFILES_THP, &text);
         if let Some(last) = next_boot(ask, &trial)?.last().filter(|last| last.value != wanted.enabled) {
-            return Err(format!("{} has the last word on it; change it there", last.place));
+            return Err(NotKept::Overruled(last.place.clone()));
         }
         changes.extend(draft.write(ours::TMPFILES_THP, &text).map(Change::from));
     }
@@ -147,11 +170,11 @@ fn command_line_names_it(ask: &Ask<'_>) -> bool {
 }
 
 /// A profile of ours that includes the active one.
-fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, String> {
+fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Change>, NotKept> {
     let Observed::Known(active) = &ask.host.configuration.tuned else {
-        return Err("TuneD's active profile is not known".into());
+        return Err(NotKept::ProfileUnknown);
     };
-    let program = find_program(ask.source, &["tuned-adm"]).ok_or("TuneD runs, and tuned-adm is not here")?;
+    let program = find_program(ask.source, &["tuned-adm"]).ok_or(NotKept::NoTunedAdm)?;
     let new_layout = ask.source.list("/etc/tuned/profiles").is_known();
     let folder = if new_layout { "/etc/tuned/profiles" } else { "/etc/tuned" };
     let path = format!("{folder}/{}/tuned.conf", ours::TUNED_PROFILE);
@@ -159,11 +182,12 @@ fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<
     let is_ours = active.profile == ours::TUNED_PROFILE;
     let included = match there.filter(|_| is_ours) {
         Some(bytes) => {
-            let sections = tuned::parse(&path, &bytes).map_err(|error| format!("{path}: {error}"))?;
+            let unread = |error| NotKept::Unread { path: path.clone(), error };
+            let sections = tuned::parse(&path, &bytes).map_err(unread)?;
             let main = sections.get("main").and_then(|main| main.iter().find(|setting| setting.key == "include"));
-            main.map(|setting| setting.value.clone()).ok_or_else(|| format!("{path} includes no profile"))?
+            main.map(|setting| setting.value.clone()).ok_or_else(|| NotKept::NoInclude(path.clone()))?
         }
-        None if is_ours => return Err(format!("the active profile is {} and not in {path}", ours::TUNED_PROFILE)),
+        None if is_ours => return Err(NotKept::ProfileElsewhere(path)),
         None => active.profile.split_whitespace().collect::<Vec<_>>().join(","),
     };
     let text = ours::file(&[
@@ -178,8 +202,8 @@ fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<
     trial.set(ACTIVE_PROFILE, Some(format!("{}\n", ours::TUNED_PROFILE).into_bytes()));
     match next_boot(ask, &trial)?.last() {
         Some(last) if last.value == wanted.enabled => {}
-        Some(last) => return Err(format!("{} has the last word on it; change it there", last.place)),
-        None => return Err("the profile would not set it".into()),
+        Some(last) => return Err(NotKept::Overruled(last.place.clone())),
+        None => return Err(NotKept::Unset),
     }
     let change = draft.write(&path, &text);
     draft.after = trial;

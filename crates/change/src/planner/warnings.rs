@@ -27,7 +27,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Change::Value(_) => false,
         })
     };
-    let pools_kept = draft.steps.iter().any(|step| step.id.starts_with("pools-") && kept(step));
+    let pools_kept = draft.steps.iter().any(|step| step.part.keeps_pools() && kept(step));
     if pools_kept {
         for (there, image) in images(ask) {
             if there {

@@ -101,7 +101,7 @@ impl<'a> Archive<'a> {
         let kernel = last(|series| series.kernel.as_deref()).or_else(|| facts?.kernel.as_deref());
         let mut about: Vec<String> = kernel.map(|kernel| format!("Linux {kernel}")).into_iter().collect();
         about.extend(last(|series| series.architecture.as_deref()).map(str::to_owned));
-        let mut formats: Vec<&str> = history.series.iter().map(|series| series.format).collect();
+        let mut formats: Vec<&str> = history.series.iter().map(|series| series.format.as_str()).collect();
         formats.sort_unstable();
         formats.dedup();
         about.push(format!("({})", formats.join(", ")));

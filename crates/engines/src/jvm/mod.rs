@@ -13,7 +13,9 @@ use hugewise_host::Door;
 use hugewise_host::capture::shape::is_version;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process};
+use hugewise_model::{
+    Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process, Trait,
+};
 
 use crate::next::{self as next_start, Size};
 use crate::settings::shown;
@@ -179,7 +181,7 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let by_default = || Setting { name: "UseLargePages".into(), value: "false".into(), place: None };
     instance.setting = setting.or_else(|| flags_known.then(by_default));
     if flags.on("UseTransparentHugePages") {
-        instance.traits.push("thp");
+        instance.traits.push(Trait::TransparentPages);
         instance.setting = instance.settings.get("usetransparenthugepages").cloned();
     }
     let explicit = flags.get("UseLargePages").is_some() || flags.on("UseTransparentHugePages");

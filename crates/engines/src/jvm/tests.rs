@@ -1,5 +1,5 @@
 use hugewise_host::source::map::MapSource;
-use hugewise_model::{DemandSource, PageCount, Reason};
+use hugewise_model::{DemandSource, PageCount, Reason, Trait};
 
 use super::*;
 use crate::testing;
@@ -257,7 +257,7 @@ fn small_machines_matter_only_if_they_ask() {
 fn transparent_huge_pages_are_no_hugetlb() {
     let command = "java -Xmx1g -XX:+UseLargePages -XX:+UseTransparentHugePages Main";
     let instance = only(java(7, command, vec![]), &MapSource::new());
-    assert_eq!((instance.asked, instance.traits), (Asked::No, vec!["thp"]));
+    assert_eq!((instance.asked, instance.traits), (Asked::No, vec![Trait::TransparentPages]));
     assert_eq!(instance.huge_pages, HugePageUse::Unknown);
 }
 

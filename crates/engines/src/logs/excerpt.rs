@@ -46,7 +46,7 @@ impl Excerpt {
 
 /// Why a log is not searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsearched {
+pub(crate) enum Unsearched {
     #[error("no such file")]
     Absent,
     #[error("permission denied")]
@@ -64,7 +64,7 @@ pub(super) enum Unsearched {
 }
 
 /// A search from the end of a log.
-pub(super) struct Search<'a> {
+pub(crate) struct Search<'a> {
     log: &'a dyn LogBytes,
     total: u64,
     identity: Option<(u64, u64)>,
@@ -76,7 +76,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn open(log: &'a dyn LogBytes) -> Result<Self, Unsearched> {
+    pub(crate) fn open(log: &'a dyn LogBytes) -> Result<Self, Unsearched> {
         let tail = known(log.part(None, 4096))?;
         if tail.total == 0 {
             return Err(Unsearched::Empty);
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
     }
 
     /// The text around the last mark before those that were seen, and the format whose mark it is.
-    pub(super) fn next_mark<'f>(
+    pub(crate) fn next_mark<'f>(
         &mut self,
         marks: &[(&[u8], &'f Format)],
     ) -> Result<Option<(Excerpt, &'f Format)>, Unsearched> {
@@ -144,14 +144,14 @@ impl<'a> Search<'a> {
     }
 
     /// The first and the last lines of the log.
-    pub(super) fn ends(&self) -> Result<String, Unsearched> {
+    pub(crate) fn ends(&self) -> Result<String, Unsearched> {
         let head = self.part(BEFORE.min(self.total), BEFORE)?.bytes;
         let tail = self.part(self.total, BEFORE)?.bytes;
         Ok(format!("{}\n{}", text_of(&head), text_of(&tail)))
     }
 
     /// Why there is no start to read, after the search.
-    pub(super) fn why_not_found(&self) -> String {
+    pub(crate) fn why_not_found(&self) -> String {
         if self.before == 0 {
             return "no start is in this log: it was rotated since, or it is cut off".into();
         }

@@ -13,10 +13,7 @@ use hugewise_host::Source;
 use hugewise_host::source::Part;
 use hugewise_model::{Bytes, Engine, Limit, Observed, PageCount, PageSize};
 
-pub(crate) use excerpt::Excerpt;
-use excerpt::{Search, Unsearched};
-
-use crate::Kind;
+pub(crate) use excerpt::{Excerpt, Search, Unsearched};
 
 /// A log as it can be read: backwards from its end.
 pub trait LogBytes {
@@ -199,21 +196,14 @@ impl fmt::Display for LogVerdict {
 }
 
 /// Why a log has no report at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {what}")]
 pub struct LogError {
     /// The log.
     pub path: String,
     /// What is wrong, and what to do.
     pub what: String,
 }
-
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.what)
-    }
-}
-
-impl std::error::Error for LogError {}
 
 /// How an engine writes its log; its reader may tell a sibling of the engine by itself.
 pub(crate) struct Format {
@@ -223,49 +213,6 @@ pub(crate) struct Format {
     pub(crate) hints: &'static [&'static str],
     /// Reads the last start of an excerpt; nothing where the marks turn out to stand in other words.
     pub(crate) read: fn(&Excerpt) -> Option<LogReport>,
-}
-
-/// The kinds whose logs are read, each with its format.
-fn formats() -> impl Iterator<Item = (&'static Kind, &'static Format)> {
-    crate::kinds().iter().filter_map(|kind| Some((*kind, kind.log_format?)))
-}
-
-/// What a server's log says of the last start in it; the engine is told by the log where it is not given.
-///
-/// # Errors
-/// The log cannot be read, is empty, is no server's log, or is written in a way that is not read here.
-pub fn read_log(source: &dyn LogBytes, engine: Option<Engine>) -> Result<LogReport, LogError> {
-    let fail = |what: String| LogError { path: source.path().to_owned(), what };
-    let asked = |kind: &Kind| engine.is_none_or(|engine| std::ptr::eq(Kind::of(engine), kind));
-    let formats: Vec<(&Kind, &Format)> = formats().filter(|(kind, _)| asked(kind)).collect();
-    if formats.is_empty() {
-        return Err(fail(format!("logs of {} are not read", engine.unwrap_or(Engine::Other))));
-    }
-    let unsearched = |why: Unsearched| fail(why.to_string());
-    let mut search = Search::open(source).map_err(unsearched)?;
-    let marks: Vec<(&[u8], &Format)> =
-        formats.iter().flat_map(|(_, format)| format.marks.iter().map(|mark| (mark.as_bytes(), *format))).collect();
-    while let Some((excerpt, format)) = search.next_mark(&marks).map_err(unsearched)? {
-        if let Some(report) = (format.read)(&excerpt) {
-            return Ok(finish(report, source));
-        }
-    }
-    let text = search.ends().map_err(unsearched)?;
-    let known =
-        |(_, format): &&(&Kind, &Format)| engine.is_some() || format.hints.iter().any(|hint| text.contains(hint));
-    let Some((kind, _)) = formats.iter().find(known) else {
-        let names: Vec<&str> = self::formats().flat_map(|(kind, _)| kind.names).map(|(_, name)| *name).collect();
-        let (last, others) = names.split_last().unwrap_or((&"", &[]));
-        return Err(fail(format!("not recognised as a log of {} or {last}", others.join(", "))));
-    };
-    let mut report = LogReport::new(engine.unwrap_or(kind.engine), "no start found");
-    report.unknown(search.why_not_found());
-    Ok(finish(report, source))
-}
-
-fn finish(mut report: LogReport, source: &dyn LogBytes) -> LogReport {
-    source.path().clone_into(&mut report.path);
-    report
 }
 
 /// The whole number that follows some words; none where the text ends in it, as it may go on.

@@ -4,6 +4,7 @@ use hugewise_host::source::MapSource;
 use proptest::prelude::*;
 
 use super::*;
+use crate::log_files::read_log;
 
 mod any_log;
 mod oracle;

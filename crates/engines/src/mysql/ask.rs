@@ -5,7 +5,7 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Host, Instance, Observed};
 
 use super::{KIND, Sizes, asked, cnf, demand, is_on};
-use crate::connect::{NoAnswer, Question, Sockets, rows};
+use crate::question::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
 
 const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'large_pages', 'innodb_buffer_pool_size', \

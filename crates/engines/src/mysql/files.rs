@@ -11,9 +11,9 @@ use crate::options;
 use crate::settings::Settings;
 
 /// The files that Debian's and the vendors' builds read. A service has no home folder with one more.
-const FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
+pub(super) const FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
 /// The server's own limit on includes in includes.
-const DEEPEST: usize = 10;
+pub(super) const DEEPEST: usize = 10;
 const MOST_FILES: usize = 500;
 
 /// What decides which groups of an option file a server reads.

@@ -7,6 +7,7 @@ mod described;
 mod files;
 mod log;
 pub mod persisted;
+mod settable;
 
 use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
@@ -48,17 +49,9 @@ pub static KIND: Kind = Kind {
     },
     against_gib_pages: Some("its buffer pool comes in chunks below 1 GiB"),
     asks_by: "large-pages=ON",
-    settings_by: SettingsBy::Plan,
+    settings_by: SettingsBy::Plan(&settable::SETTABLE),
     connect: Some((ask::question, ask::answer)),
-    ask: |instance, _| {
-        let by_command_line = instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line());
-        vec![if by_command_line {
-            "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
-        } else {
-            "# in the [mysqld] section of its option file: large-pages = ON"
-        }
-        .into()]
-    },
+    ask: |instance, _| settable::ask(instance),
     logs,
     reads_folder: |_| true,
     accounts: &["mysql", "_mysql", "mariadb", "percona"],

@@ -2,7 +2,7 @@
 
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Demand, DemandSource, Mechanism, SessionModel, Setting};
+use hugewise_model::instance::{Demand, DemandSource, Mechanism, SessionModel, Setting, Trait};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
@@ -94,7 +94,7 @@ fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;
     instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
-    if instance.traits.contains(&"amm") {
+    if instance.traits.contains(&Trait::Amm) {
         return Ok(());
     }
     match estimated(scene, instance)? {

@@ -17,7 +17,7 @@ mod starter;
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting, Trait};
 use hugewise_model::{
     Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize,
     Process, Reason,
@@ -48,6 +48,8 @@ pub static KIND: Kind = Kind {
         spare: PageCount(2),
         minds_memlock: true,
         only_shm: true,
+        // AUTO starts with what there is where the pool could not be raised; AUTO_ONLY does not start then.
+        raises_or_fails: |setting| setting.value.eq_ignore_ascii_case("AUTO_ONLY"),
         not_with_default: Some(PageSize::GIB_1),
         ..Start::PLAIN
     },
@@ -182,7 +184,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.traits = traits(&instance, of);
     (instance.asked, instance.setting) = asked(&instance, parameters.complete);
     instance.asked_page_size = host.default_huge_page.clone();
-    if let Some(page) = host.default_huge_page.get().filter(|_| !instance.traits.contains(&"amm")) {
+    if let Some(page) = host.default_huge_page.get().filter(|_| !instance.traits.contains(&Trait::Amm)) {
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
     }
     instance.next = next(scene, &instance, parameters.complete);
@@ -274,14 +276,14 @@ fn sga(host: &Host, pids: &[u32], mapped: &[(u64, u64)]) -> Vec<Segment> {
     rest
 }
 
-fn traits(instance: &Instance, of: &Title<'_>) -> Vec<&'static str> {
+fn traits(instance: &Instance, of: &Title<'_>) -> Vec<Trait> {
     let files = instance.segments.iter().any(|segment| segment.kind == SegmentKind::Posix);
     let measured = !instance.segments.is_empty();
     [
         // What is mapped says more than the file of the next start.
-        ("amm", files || (!measured && asks_for_amm(instance))),
-        ("asm", of.sid.starts_with("+A")),
-        ("gimr", of.sid.eq_ignore_ascii_case("-MGMTDB")),
+        (Trait::Amm, files || (!measured && asks_for_amm(instance))),
+        (Trait::Asm, of.sid.starts_with("+A")),
+        (Trait::Gimr, of.sid.eq_ignore_ascii_case("-MGMTDB")),
     ]
     .into_iter()
     .filter_map(|(name, has)| has.then_some(name))
@@ -298,7 +300,7 @@ fn asks_for_amm(instance: &Instance) -> bool {
 /// `USE_LARGE_PAGES`, Oracle Database Reference 11.2 to 21c. TRUE by default; older servers have no such parameter and
 /// try huge pages each time.
 fn asked(instance: &Instance, complete: bool) -> (Asked, Option<Setting>) {
-    if instance.traits.contains(&"amm") {
+    if instance.traits.contains(&Trait::Amm) {
         let cause = ["memory_target", "memory_max_target"].iter().find_map(|name| instance.settings.get(*name));
         return (Asked::Cannot, cause.cloned());
     }
@@ -324,10 +326,10 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
     }
     // As if nothing were mapped: what the files alone say.
     let mut then = Instance { segments: Vec::new(), beside: Vec::new(), demand: None, ..instance.clone() };
-    then.traits.retain(|one| *one != "amm");
-    then.traits.extend(asks_for_amm(&then).then_some("amm"));
+    then.traits.retain(|one| *one != Trait::Amm);
+    then.traits.extend(asks_for_amm(&then).then_some(Trait::Amm));
     (then.asked, then.setting) = asked(&then, complete);
-    match (instance.traits.contains(&"amm"), then.asked == Asked::Cannot) {
+    match (instance.traits.contains(&Trait::Amm), then.asked == Asked::Cannot) {
         (true, true) => return Observed::Absent,
         (false, true) if instance.segments.is_empty() => return Observed::Absent,
         (false, true) => {
@@ -358,7 +360,7 @@ fn logs(host: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Ve
     let executable = process.and_then(|process| Some(options::as_process_names(process, process.executable.known()?)));
     let Some((base, _)) = executable.and_then(|path| path.split_once("/product/")) else { return Vec::new() };
     let sid = &instance.name;
-    let kind = if instance.traits.contains(&"asm") { "asm" } else { "rdbms" };
+    let kind = if instance.traits.contains(&Trait::Asm) { "asm" } else { "rdbms" };
     let databases = source.list(&format!("{root}{base}/diag/{kind}")).into_known().unwrap_or_default();
     databases.iter().map(|name| format!("{base}/diag/{kind}/{name}/{sid}/trace/alert_{sid}.log")).collect()
 }

@@ -1,7 +1,7 @@
 //! How an Oracle instance is made to ask for huge pages: where its parameters are kept, and what is to stand there.
 
 use hugewise_model::Instance;
-use hugewise_model::instance::Setting;
+use hugewise_model::instance::{Setting, Trait};
 
 use super::asks_for_amm;
 use crate::options::file_name;
@@ -38,7 +38,7 @@ impl Kept {
 /// takes has to be seen before anything insists on it.
 pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
     let kept = Kept::of(instance);
-    if asks_for_amm(instance) || instance.traits.contains(&"amm") {
+    if asks_for_amm(instance) || instance.traits.contains(&Trait::Amm) {
         return without_amm(instance, &kept);
     }
     let value = if must { "ONLY" } else { "TRUE" };

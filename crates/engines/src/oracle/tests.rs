@@ -1,7 +1,7 @@
 use hugewise_host::source::map::MapSource;
 use hugewise_model::host::SysvSegment;
 use hugewise_model::process::Namespaces;
-use hugewise_model::{Demand, PageCount, PageSize};
+use hugewise_model::{Demand, PageCount, PageSize, Trait};
 
 use super::*;
 use crate::testing;
@@ -151,8 +151,8 @@ fn neighbours_stay_apart() {
             ("A_B", vec![10, 11, 12], vec![]),
             ("B", vec![20, 21], vec![]),
             ("B", vec![30, 31], vec![]),
-            ("+ASM2", vec![40, 41], vec!["asm"]),
-            ("-MGMTDB", vec![50], vec!["gimr"]),
+            ("+ASM2", vec![40, 41], vec![Trait::Asm]),
+            ("-MGMTDB", vec![50], vec![Trait::Gimr]),
             ("B", vec![60], vec![]),
         ]
     );
@@ -230,7 +230,7 @@ fn automatic_memory_management_is_seen_in_its_files_or_else_in_its_settings() {
     let small = || segment(1, 1, PageSize::KIB_4);
     let mapped = host(vec![with(process(1, 1, "ora_pmon_P"), vec![small(), granule(2), granule(3), granule(4)])]);
     let instance = only(&mapped, &init("P", "memory_target=1G\nuse_large_pages=ONLY\n"));
-    assert_eq!((instance.asked, instance.traits), (Asked::Cannot, vec!["amm"]));
+    assert_eq!((instance.asked, instance.traits), (Asked::Cannot, vec![Trait::Amm]));
     assert_eq!(instance.setting.unwrap().name, "memory_target");
     assert_eq!((instance.segments[0].size, instance.segments[0].kind), (Bytes::from_mib(48), SegmentKind::Posix));
     assert_eq!((instance.huge_pages, instance.demand), (HugePageUse::None, None));

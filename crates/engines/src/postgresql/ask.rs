@@ -7,7 +7,7 @@ use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount};
 
 use super::{KIND, asked, asked_page_size, conf, demand, setting};
-use crate::connect::{NoAnswer, Question, Sockets, rows};
+use crate::question::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
 
 /// Settings in force, and sessions but our own; `huge_pages_status` is there since 17,

@@ -9,6 +9,7 @@ mod log;
 mod log_records;
 mod program;
 mod remedy;
+mod settable;
 mod settings;
 mod start_conf;
 mod titles;
@@ -57,7 +58,8 @@ pub static KIND: Kind = Kind {
     tells_demand: "postgres -C shared_memory_size_in_huge_pages tells (15 and later, once it is down)",
     can_by: Some("shared_memory_type=mmap"),
     insists_by: Some("huge_pages=on"),
-    settings_by: SettingsBy::Plan,
+    settings_by: SettingsBy::Plan(&settable::SETTABLE),
+    restarter: Some(settable::RESTARTER),
     connect: Some((ask::question, ask::answer)),
     title: Some(kept::title),
     rewrite: Some(start_conf::kept),

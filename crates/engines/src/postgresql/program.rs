@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use super::{demand, is_version};
-use crate::connect::client::{Account, Client, ClientError};
+use crate::client::{Account, Client, ClientError};
 
 /// For all that the program is asked.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting, Trait};
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Engine, Host, Instance, Observed, PageCount, PageSize, Process,
 };
@@ -242,7 +242,7 @@ fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let asked_for = in_order(memory.demands(host, true), page);
     if huge && instance.demand.iter().chain(&instance.beside).ne(&asked_for) {
         // The next start asks as this one did: for a part of it.
-        instance.traits.push("asks-in-part");
+        instance.traits.push(Trait::AsksInPart);
         let setting = instance.setting.clone();
         instance.next = Observed::Known(NextStart { asked: instance.asked, setting, demands: asked_for });
     }

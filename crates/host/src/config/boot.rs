@@ -3,7 +3,8 @@
 //! In effect is what the loader reads: grub.cfg or the entries of the Boot Loader Specification.
 //! /etc/default/grub and /etc/kernel/cmdline only feed the tools that write those.
 
-use hugewise_model::{Observed, configuration::BootEntry};
+use hugewise_model::Observed;
+use hugewise_model::configuration::{BootEntry, Loader};
 
 use super::bls::{self, Entry};
 use super::files::place;
@@ -69,7 +70,7 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
                 let Some(entry) = bls::grub_default(&entries, &default) else { return Observed::Absent };
                 let text = grub::expand(&entry.options.join(" "), &variables);
                 return Observed::Known(BootEntry {
-                    loader: "bls".to_owned(),
+                    loader: Loader::Bls,
                     command_line: grub::split(&text),
                     place: place(&entry.file, entry.line),
                 });
@@ -81,7 +82,7 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
     match menu.entry(&default) {
         Some(grub::MenuEntry { linux: Some((line, words)), .. }) => {
             let expanded = words.iter().flat_map(|word| expanded_words(word, &variables)).collect();
-            Observed::Known(BootEntry { loader: "grub".to_owned(), command_line: expanded, place: place(file, *line) })
+            Observed::Known(BootEntry { loader: Loader::Grub, command_line: expanded, place: place(file, *line) })
         }
         _ => {
             let unknown = Observed::Malformed(format!("{file}: no entry \"{default}\" that boots Linux"));
@@ -108,7 +109,7 @@ fn read_systemd_boot(door: &mut Door<'_>) -> Observed<BootEntry> {
     let known = |(entries, default): (Vec<Entry>, Option<String>)| {
         let entry = bls::systemd_boot_default(&entries, default.as_deref())?;
         Some(BootEntry {
-            loader: "systemd-boot".to_owned(),
+            loader: Loader::SystemdBoot,
             command_line: entry
                 .options
                 .iter()
@@ -131,7 +132,7 @@ fn read_unified(door: &mut Door<'_>) -> Observed<BootEntry> {
     }
     let file = "/etc/kernel/cmdline";
     door.read(file).map(|bytes| BootEntry {
-        loader: "systemd-boot".to_owned(),
+        loader: Loader::SystemdBoot,
         command_line: String::from_utf8_lossy(&bytes).split_whitespace().map(str::to_owned).collect(),
         place: place(file, 0),
     })
@@ -144,7 +145,7 @@ mod tests {
 
     fn boot(source: &MapSource) -> (String, String, String) {
         match read(&mut Door::new(source)) {
-            Observed::Known(entry) => (entry.loader, entry.command_line.join(" "), entry.place.to_string()),
+            Observed::Known(entry) => (entry.loader.to_string(), entry.command_line.join(" "), entry.place.to_string()),
             other => panic!("{other:?}"),
         }
     }

@@ -94,7 +94,7 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
             let size = entry.size();
             if size > MAX_FILE {
                 skipped = if kind.is_gnu_sparse() { entry.header().entry_size().unwrap_or(0) } else { size };
-                Kept::File(super::owned::too_large(super::MAX_FILE))
+                Kept::File(super::bounds::too_large(super::MAX_FILE))
             } else if kind.is_gnu_sparse() && size > entry.header().entry_size().unwrap_or(0) {
                 // Holes cost nothing in the tar and memory here: no file of interest has any.
                 skipped = entry.header().entry_size().unwrap_or(0);

@@ -10,9 +10,9 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
+use super::bounds::{name_length, too_large};
 use super::errno::{is_absence, not_known, observed};
 use super::kernel_systems::is_kernels;
-use super::owned::{name_length, too_large};
 use super::{MAX_FILE, Part};
 
 /// Links followed in one look-up before it counts as a loop, as in the kernel.

@@ -47,6 +47,7 @@ macro_rules! source_of_captured {
 mod ahead;
 pub mod archive;
 mod beneath;
+mod bounds;
 pub(crate) mod captured;
 mod errno;
 pub mod files;

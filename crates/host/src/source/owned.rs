@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hugewise_model::{Observed, PageSize, Process, Reason, Unread};
 
+use super::bounds::{name_length, too_large};
 use super::{Machine, Owner, Part, Source};
 
 /// What is read of the files of all the servers of one user in one reading of the host. Beyond it they are left out, and that is
@@ -132,11 +133,6 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// A name costs more in memory than its bytes.
-pub(super) fn name_length(name: &str) -> u64 {
-    u64::try_from(name.len()).unwrap_or(u64::MAX).saturating_add(32)
-}
-
 fn names_length(names: &[String]) -> u64 {
     names.iter().map(|name| name_length(name)).sum()
 }
@@ -204,15 +200,6 @@ impl Source for Owned<'_> {
 /// A file that is no larger than that.
 pub(super) fn bounded(bytes: Vec<u8>, most: u64) -> Observed<Vec<u8>> {
     if length(&bytes) > most { too_large(most) } else { Observed::Known(bytes) }
-}
-
-/// What is said of a larger one.
-pub(super) fn too_large<T>(most: u64) -> Observed<T> {
-    let limit = match most >> 20 {
-        0 => format!("{most} bytes"),
-        mebibytes => format!("{mebibytes} MiB"),
-    };
-    Observed::Malformed(format!("larger than {limit}"))
 }
 
 #[cfg(test)]

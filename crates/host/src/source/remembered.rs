@@ -214,6 +214,7 @@ impl<K: PartialEq, T: Clone> Remembered<K, T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "looks at its own files past the code under test")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

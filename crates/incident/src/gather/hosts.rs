@@ -8,7 +8,7 @@ use super::clock;
 use super::setup::Setup;
 use crate::series::Offset;
 use crate::verdict::Facts;
-use crate::{Clock, Moment, Series};
+use crate::{Clock, Format, Moment, Series};
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -230,7 +230,7 @@ fn clocks(
         by_known.dedup();
         notes.push(format!(
             "times of {}, which come without a zone, are taken for those of the other sources",
-            by_known.join(", ")
+            by_known.iter().map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
         ));
     }
     let mut hosts = Vec::new();
@@ -245,8 +245,8 @@ fn clocks(
     }
     if !wall.is_empty() {
         if has_utc || !hosts.is_empty() {
-            let names: BTreeSet<&str> = wall.iter().map(|piece| piece.hull.format).collect();
-            let names: Vec<&str> = names.into_iter().collect();
+            let names: BTreeSet<Format> = wall.iter().map(|piece| piece.hull.format).collect();
+            let names: Vec<&str> = names.into_iter().map(Format::as_str).collect();
             notes.push(format!(
                 "times of {} are of a wall clock whose offset no source says: looked at apart from the other sources of this \
                  host; --timezone ZONE puts them together",
@@ -275,7 +275,7 @@ fn clocks(
 
 /// The host's offsets as the collector says them that says them for the most samples.
 fn known_offsets(pieces: &[Piece]) -> Vec<Offset> {
-    let mut by_format: BTreeMap<&str, (usize, Vec<Offset>)> = BTreeMap::new();
+    let mut by_format: BTreeMap<Format, (usize, Vec<Offset>)> = BTreeMap::new();
     for piece in pieces {
         if let Clock::Utc { offsets } = &piece.hull.clock
             && !offsets.is_empty()
@@ -298,16 +298,15 @@ fn tidy(mut offsets: Vec<Offset>) -> Vec<Offset> {
 
 /// What sar and sadf printed of a file that is here too is not looked at twice.
 fn copies(pieces: &mut [Placed]) {
-    let rank = |format: &str| ["sysstat", "sadf", "sar"].iter().position(|name| *name == format);
-    let originals: Vec<(usize, (Moment, Moment), usize, String)> = pieces
+    let originals: Vec<(u8, (Moment, Moment), usize, String)> = pieces
         .iter()
         .filter_map(|placed| {
             let piece = &placed.piece;
-            Some((rank(piece.hull.format)?, placed.span?, piece.samples, piece.hull.source.clone()))
+            Some((piece.hull.format.sysstat_rank()?, placed.span?, piece.samples, piece.hull.source.clone()))
         })
         .collect();
     for placed in pieces {
-        let (Some(own), Some((first, last))) = (rank(placed.piece.hull.format), placed.span) else { continue };
+        let (Some(own), Some((first, last))) = (placed.piece.hull.format.sysstat_rank(), placed.span) else { continue };
         let same = originals.iter().find(|(rank, (from, to), samples, _)| {
             *rank < own
                 && from.0.saturating_sub(ABOUT) <= first.0
@@ -326,7 +325,7 @@ mod tests {
     /// 2026-11-21T07:00:00Z.
     const SEVEN: i64 = 1_795_244_400_000;
 
-    fn piece(source: &str, format: &'static str, host: Option<&str>, clock: Clock, from: i64, rows: i64) -> Piece {
+    fn piece(source: &str, format: Format, host: Option<&str>, clock: Clock, from: i64, rows: i64) -> Piece {
         let mut series = Series::new(source, format);
         series.host = host.map(str::to_owned);
         series.clock = clock;
@@ -355,7 +354,7 @@ mod tests {
     #[test]
     fn short_and_long_names_are_one_host_where_only_one_can_be_meant() {
         let of = |hosts: &[Option<&str>]| {
-            let pieces = hosts.iter().map(|host| piece("f", "sysstat", *host, utc(&[0]), SEVEN, 2)).collect();
+            let pieces = hosts.iter().map(|host| piece("f", Format::Sysstat, *host, utc(&[0]), SEVEN, 2)).collect();
             sort(pieces, Vec::new(), None).into_iter().map(|host| host.name).collect::<Vec<_>>()
         };
         let some = |name: &str| Some(name.to_owned());
@@ -369,8 +368,8 @@ mod tests {
 
     #[test]
     fn wall_clocks_are_put_on_utc_by_what_is_known() {
-        let sar = |clock| piece("sar21", "sar", Some("db1"), clock, SEVEN + 3_600_000, 20);
-        let sa = || piece("sa21", "sysstat", Some("db1"), utc(&[3600]), SEVEN, 10);
+        let sar = |clock| piece("sar21", Format::Sar, Some("db1"), clock, SEVEN + 3_600_000, 20);
+        let sa = || piece("sa21", Format::Sysstat, Some("db1"), utc(&[3600]), SEVEN, 10);
         // By the other source's offset.
         let hosts = sort(vec![sa(), sar(wall(None))], Vec::new(), None);
         assert_eq!(hosts.len(), 1);
@@ -396,7 +395,8 @@ mod tests {
         assert_eq!(hosts[0].pieces[0].span.unwrap().0, Moment(SEVEN));
         assert_eq!(hosts[0].facts.as_ref().unwrap().at, Some(Moment(SEVEN)));
         // By nobody: apart, and said.
-        let hosts = sort(vec![piece("p", "pcp", Some("db1"), utc(&[]), SEVEN, 9), sar(wall(None))], Vec::new(), None);
+        let hosts =
+            sort(vec![piece("p", Format::Pcp, Some("db1"), utc(&[]), SEVEN, 9), sar(wall(None))], Vec::new(), None);
         assert_eq!(hosts.len(), 2);
         assert!(hosts[1].notes[0].contains("--timezone"), "{:?}", hosts[1].notes);
         let hosts = sort(vec![sar(wall(None))], Vec::new(), None);
@@ -408,9 +408,9 @@ mod tests {
 
     #[test]
     fn what_was_printed_of_a_file_is_not_looked_at_twice() {
-        let sa = piece("sa21", "sysstat", Some("db1"), utc(&[0]), SEVEN, 10);
-        let same = piece("sar21", "sar", Some("db1"), wall(None), SEVEN, 10);
-        let longer = piece("sar22", "sar", Some("db1"), wall(None), SEVEN, 12);
+        let sa = piece("sa21", Format::Sysstat, Some("db1"), utc(&[0]), SEVEN, 10);
+        let same = piece("sar21", Format::Sar, Some("db1"), wall(None), SEVEN, 10);
+        let longer = piece("sar22", Format::Sar, Some("db1"), wall(None), SEVEN, 12);
         let hosts = sort(vec![sa, same, longer], Vec::new(), None);
         let copies: Vec<_> = hosts[0].pieces.iter().map(|placed| placed.copy_of.as_deref()).collect();
         assert_eq!(copies, [None, Some("sa21"), None]);

@@ -143,7 +143,8 @@ impl Reading {
         } else {
             job.label.clone()
         };
-        let refused = |why: String| Source { path: found.label.clone(), problems: vec![why], ..Source::default() };
+        let refused =
+            |why: String| Source { path: found.label.clone(), problems: vec![why.to_string()], ..Source::default() };
         match found.what {
             What::Series(_) => {}
             What::Refused(why) => self.sources.push(refused(why)),
@@ -165,7 +166,7 @@ impl Reading {
                 }
                 Ok(_) => {}
                 Err(why) => {
-                    let refused = Source { path: job.label, problems: vec![why], ..Source::default() };
+                    let refused = Source { path: job.label, problems: vec![why.to_string()], ..Source::default() };
                     self.sources.push(refused);
                 }
             }

@@ -337,25 +337,32 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
+/// Why a file leads to no PCP archive.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoArchive {
+    #[error("is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index")]
+    Nameless,
+    #[error("cannot be read: {0}")]
+    Lost(#[from] io::Error),
+}
+
 /// The PCP archive that a file in a folder is of, for those that read it by its path: its parts, its base, and as it is
 /// called.
 ///
 /// # Errors
 /// Its name is of no such archive, or it cannot be found again.
-pub(crate) fn pcp_base(job: &Job, jobs: &[Job]) -> Result<(Where, PathBuf, String), String> {
-    let nameless = || "is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index";
-    let lost = |error: io::Error| format!("cannot be read: {error}");
+pub(crate) fn pcp_base(job: &Job, jobs: &[Job]) -> Result<(Where, PathBuf, String), NoArchive> {
     let of = |path: &Path| path.to_str().and_then(pcp::base).map(PathBuf::from);
-    let label = pcp::base(&job.label).ok_or_else(nameless)?.to_owned();
+    let label = pcp::base(&job.label).ok_or(NoArchive::Nameless)?.to_owned();
     match &job.at {
         // Whoever gave a link meant what it leads to.
         Where::Given(path) => {
-            let base = of(&path.canonicalize().map_err(lost)?).ok_or_else(nameless)?;
-            let (below, parts) = pcp::beside(&base).map_err(lost)?;
+            let base = of(&path.canonicalize()?).ok_or(NoArchive::Nameless)?;
+            let (below, parts) = pcp::beside(&base)?;
             Ok((Where::Pcp(Arc::new(below), parts), base, label))
         }
         Where::Below(below, path) => {
-            let base = of(path).ok_or_else(nameless)?;
+            let base = of(path).ok_or(NoArchive::Nameless)?;
             let parts = jobs.iter().filter_map(|job| match &job.at {
                 Where::Below(other, path) if Arc::ptr_eq(below, other) && of(path).as_ref() == Some(&base) => {
                     Some(path.clone())
@@ -363,8 +370,8 @@ pub(crate) fn pcp_base(job: &Job, jobs: &[Job]) -> Result<(Where, PathBuf, Strin
                 _ => None,
             });
             let at = Where::Pcp(Arc::clone(below), parts.collect());
-            Ok((at, below.real_path().map_err(lost)?.join(base), label))
+            Ok((at, below.real_path()?.join(base), label))
         }
-        Where::Pcp(..) | Where::Host(..) => Err(nameless().into()),
+        Where::Pcp(..) | Where::Host(..) => Err(NoArchive::Nameless),
     }
 }

@@ -3,7 +3,7 @@
 use crate::baseline::FEWEST;
 use crate::signatures::observations::Observations;
 use crate::signatures::rows::Rows;
-use crate::{History, Metric};
+use crate::{Format, History, Metric};
 
 /// Samples farther apart than this hide much, in milliseconds.
 const COARSE: i64 = 120_000;
@@ -96,14 +96,14 @@ fn of_series(rows: &Rows<'_>) -> String {
 }
 
 fn page_tables(history: &History) -> String {
-    let collector = history.series.iter().find(|series| series.format == "sysstat");
+    let collector = history.series.iter().find(|series| series.format == Format::Sysstat);
     let once = history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some());
     match collector.and_then(|series| series.version.as_deref()) {
         _ if once => "page tables over time: they were read once, when the host was captured".to_owned(),
         Some(version) => format!(
             "page tables: sysstat {version} has none of them here, 11.1.3 and later store them; a log of /proc/meminfo has them"
         ),
-        None if history.series.iter().any(|series| series.format == "sar") => {
+        None if history.series.iter().any(|series| series.format == Format::Sar) => {
             "page tables: sar prints them with -r ALL, of what sysstat 11.1.3 and later stored".to_owned()
         }
         None => "page tables: no source has them; a log of /proc/meminfo does".to_owned(),

@@ -70,7 +70,8 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
 
 /// `zoned` says whether the dates are in the host's own zone.
 fn parse(stream: &mut dyn Read, source: &str, zoned: bool) -> Result<Series, Refused> {
-    let mut reader = Reader { series: Series::new(source, "atop"), reset: false, at: None, zoned, others: 0, torn: 0 };
+    let mut reader =
+        Reader { series: Series::new(source, crate::Format::Atop), reset: false, at: None, zoned, others: 0, torn: 0 };
     reader.series.clock = Clock::Utc { offsets: Vec::new() };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     if reader.series.samples().is_empty() {

@@ -92,7 +92,7 @@ pub(super) fn begins(text: &[u8]) -> bool {
 /// # Errors
 /// It has no snapshot with a time, or cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut reader = Reader { series: Series::new(source, "nmon"), ..Reader::default() };
+    let mut reader = Reader { series: Series::new(source, crate::Format::Nmon), ..Reader::default() };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     if reader.times.is_empty() {
         let why = if let End::Failed(error) = end { error } else { "has no snapshot of nmon with its time".into() };

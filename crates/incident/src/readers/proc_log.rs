@@ -124,7 +124,7 @@ pub(super) fn begins(text: &[u8]) -> bool {
 /// # Errors
 /// It has no date, or cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    read_stamped(stream, Series::new(source, "meminfo"), Stamp::parse)
+    read_stamped(stream, Series::new(source, crate::Format::Loop(crate::Tool::Meminfo)), Stamp::parse)
 }
 
 /// Reads such a log into a series, with dates as `stamp` tells them.

@@ -224,7 +224,7 @@ mod tests {
     fn the_first_stamp_decides_the_clock() {
         let lines = ["2026-11-21 22:47:35", "2026-11-21 22:47:36 +0100"];
         for (first, moments) in [(0, [THEN, THEN + 1]), (1, [THEN - 3599, THEN - 3600])] {
-            let mut series = Series::new("log", "meminfo");
+            let mut series = Series::new("log", crate::Format::Loop(crate::Tool::Meminfo));
             let of = [lines[first], lines[1 - first]].map(|line| {
                 let at = Stamp::parse(line).unwrap().by(&mut series);
                 series.push(at, None);

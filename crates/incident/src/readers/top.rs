@@ -185,7 +185,7 @@ mod tests {
         let mut lines = text.lines();
         let mut pass = Pass::new(lines.next().unwrap());
         lines.for_each(|line| pass.line(line));
-        let mut series = Series::new("top", "top");
+        let mut series = Series::new("top", crate::Format::Loop(crate::Tool::Top));
         series.push(Moment(0), None);
         pass.set(&mut series, shares, true);
         series

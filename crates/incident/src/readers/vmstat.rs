@@ -66,7 +66,8 @@ pub(super) fn is_timed(line: &str) -> bool {
 /// # Errors
 /// It does not begin as vmstat does, its lines have no times, or it cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut reader = Reader { series: Series::new(source, "vmstat"), ..Reader::default() };
+    let mut reader =
+        Reader { series: Series::new(source, crate::Format::Loop(crate::Tool::Vmstat)), ..Reader::default() };
     let mut lines = BufReader::with_capacity(64 << 10, stream);
     let mut line = Vec::new();
     let mut before = 0;

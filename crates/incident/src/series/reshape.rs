@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn series(rows: i64) -> Series {
-        let mut series = Series::new("x", "sysstat");
+        let mut series = Series::new("x", crate::Format::Sysstat);
         for row in 0..rows {
             series.push(Moment(row), None);
             series.set(Metric::CpuSystem, if row == 777 { 90.0 } else { 1.0 });

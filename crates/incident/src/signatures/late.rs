@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::rows::{MINUTE, Rows, SECOND, whole};
 use crate::baseline::{FEWEST, median};
-use crate::{Moment, Strength};
+use crate::{Format, Moment, Strength, Tool};
 
 /// Samples of cron were up to 3 s late, those of systemd's timers 9, on hosts at ease.
 const TOLERANCE: i64 = 15 * SECOND;
@@ -150,8 +150,8 @@ fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
     let by = apart - period;
     let (command, why) = match rows.series.format {
         // OSWatcher runs these in its loop; each of the others has a lock of its own, and is left out while it hangs.
-        "oswatcher meminfo" | "oswatcher slabinfo" => (false, "the loop itself did not come round"),
-        format if format.starts_with("oswatcher") => (true, "that command hung, or the loop did"),
+        Format::OsWatcher(Tool::Meminfo | Tool::Slabinfo) => (false, "the loop itself did not come round"),
+        Format::OsWatcher(_) => (true, "that command hung, or the loop did"),
         _ => (false, "the loop did not come round"),
     };
     let clear = by >= (2 * period).clamp(TOLERANCE, LATE) && apart <= OFF && !command;

@@ -5,7 +5,7 @@ use super::observations::Observations;
 use super::rows::{Rows, whole};
 use super::{stronger, weaker};
 use crate::baseline::FEWEST;
-use crate::{Kind, Metric, Moment, Signature, Strength};
+use crate::{Format, Kind, Metric, Moment, Signature, Strength};
 
 /// %steal with which the hypervisor explains it.
 const STEAL: f64 = 20.0;
@@ -14,11 +14,12 @@ const OFTEN: f64 = 0.05;
 const FEW: usize = 5;
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
-    let all: Vec<(String, Vec<Signature>)> =
-        observations.rows.iter().map(|rows| (family(rows.series.format).to_owned(), of(rows))).collect();
+    let all: Vec<(Format, Vec<Signature>)> =
+        observations.rows.iter().map(|rows| (rows.series.format.collected(), of(rows))).collect();
     let mut found = Vec::new();
-    for (family, own) in &all {
-        let others = || all.iter().filter(|(other, _)| other != family).flat_map(|(_, theirs)| theirs);
+    // What sar and sadf print of a binary file tells of one collector with it.
+    for (collector, own) in &all {
+        let others = || all.iter().filter(|(other, _)| other != collector).flat_map(|(_, theirs)| theirs);
         for signature in own {
             let mut signature = signature.clone();
             if others().any(|other| other.from < signature.to && signature.from < other.to) {
@@ -28,14 +29,6 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
         }
     }
     found
-}
-
-/// What tells of one collector: its binary file, and what sar and sadf print of it.
-fn family(format: &str) -> &str {
-    match format {
-        "sar" | "sadf" => "sysstat",
-        other => other,
-    }
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {

@@ -1,14 +1,14 @@
 //! What several windows of one host have seen is one.
 
 use crate::gather::hosts::Machine;
-use crate::{Moment, Problem, Series, Signature, rotation};
+use crate::{Format, Moment, Problem, Series, Signature, rotation};
 
 /// Rows of evidence of a signature that was joined.
 const MOST_EVIDENCE: usize = 12;
 
 /// Series of all windows, one behind the other.
 pub(super) fn whole(host: &Machine, mut all: Vec<Series>) -> Vec<Series> {
-    let mut problems: Vec<(&'static str, Problem)> = Vec::new();
+    let mut problems: Vec<(Format, Problem)> = Vec::new();
     for part in &mut all {
         for problem in std::mem::take(&mut part.problems) {
             if !problems.iter().any(|(format, known)| *format == part.format && *known == problem) {

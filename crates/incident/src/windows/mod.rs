@@ -189,7 +189,7 @@ mod tests {
 
     /// A day of minutes; on the day `storm` the kernel is busy, and scans, from 23:50 on, and the day after until 00:10.
     fn day(number: i64, storm: i64) -> Series {
-        let mut series = Series::new(format!("sa{number:02}"), "sysstat");
+        let mut series = Series::new(format!("sa{number:02}"), crate::Format::Sysstat);
         series.host = Some("db1".into());
         series.clock = Clock::Utc { offsets: vec![Offset { from: Moment(BEGIN), seconds: 0 }] };
         for minute in 0..1440 {

@@ -317,7 +317,7 @@ fn a_loop_that_did_not_come_round() {
         ..Second::default()
     };
     let all = seen(&calm, &moments, Keeps::default());
-    let mut log = Series::new("oswmeminfo", "oswatcher meminfo");
+    let mut log = Series::new("oswmeminfo", hugewise_incident::Format::OsWatcher(hugewise_incident::Tool::Meminfo));
     for (row, sample) in all.samples().iter().enumerate() {
         log.push(sample.at, sample.interval);
         log.set(hugewise_incident::Metric::MemFree, all.value(hugewise_incident::Metric::MemFree, row).unwrap());

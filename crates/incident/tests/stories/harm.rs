@@ -30,7 +30,7 @@ fn series(rows: &[Row], marks: &[i64], sorted: bool) -> Series {
     if sorted {
         rows.sort_by_key(|(at, ..)| *at);
     }
-    let mut series = Series::new("x", "sysstat");
+    let mut series = Series::new("x", hugewise_incident::Format::Sysstat);
     for (at, interval, values) in rows {
         series.push(Moment(at), interval.map(Duration::from_millis));
         for (place, value) in values {
@@ -58,7 +58,7 @@ proptest! {
         sorted in any::<bool>(),
     ) {
         let mut watcher = series(&other, &[], sorted);
-        watcher.format = "oswatcher meminfo";
+        watcher.format = hugewise_incident::Format::OsWatcher(hugewise_incident::Tool::Meminfo);
         let history = investigated(vec![series(&one, &marks, sorted), watcher]);
         // Nothing is lost on the way from signatures to incidents, and all of it is in order where the rows are.
         for incident in history.incidents.iter().filter(|_| sorted) {

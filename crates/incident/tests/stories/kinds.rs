@@ -127,7 +127,7 @@ fn three_samples_say_nothing_and_it_is_said() {
     let history = investigated(vec![seen(&storm, &[1, 601, 1201, 1801], Keeps::default())]);
     assert_eq!((history.incidents.len(), history.signatures.len()), (0, 0));
     says(&history.unknown.join("\n"), &["4 samples are too few to tell what is usual"]);
-    assert_eq!(verdicts(&investigated(vec![Series::new("empty", "sysstat")])), []);
+    assert_eq!(verdicts(&investigated(vec![Series::new("empty", hugewise_incident::Format::Sysstat)])), []);
 }
 
 #[test]
@@ -202,8 +202,9 @@ fn a_host_that_was_down_starves_nobody() {
 /// `vmstat 1 3` every half minute in a loop: two seconds stand for the round.
 #[test]
 fn what_a_watcher_saw_in_two_seconds_stands_for_its_round() {
-    let mut vmstat = Series::new("db1_vmstat", "oswatcher vmstat");
-    let mut meminfo = Series::new("db1_meminfo", "oswatcher meminfo");
+    let mut vmstat = Series::new("db1_vmstat", hugewise_incident::Format::OsWatcher(hugewise_incident::Tool::Vmstat));
+    let mut meminfo =
+        Series::new("db1_meminfo", hugewise_incident::Format::OsWatcher(hugewise_incident::Tool::Meminfo));
     for row in 0..240 {
         let storm = (120..130).contains(&row);
         // The loop takes a little longer each time than it sleeps.

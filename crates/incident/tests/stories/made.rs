@@ -70,7 +70,7 @@ pub(crate) fn every(interval: i64, from: i64, to: i64) -> Vec<i64> {
 
 /// What a collector sees that samples at these moments.
 pub(crate) fn seen(host: &dyn Fn(i64) -> Second, moments: &[i64], keeps: Keeps) -> Series {
-    let mut series = Series::new("/var/log/sa/sa21", "sysstat");
+    let mut series = Series::new("/var/log/sa/sa21", hugewise_incident::Format::Sysstat);
     series.version = Some("12.6.1".to_owned());
     // As the head of every file of sysstat has it.
     series.architecture = Some("x86_64".to_owned());

@@ -67,28 +67,39 @@ struct Arguments {
     posix_shm: bool,
 }
 
-fn look(text: &str) -> Result<String, String> {
+/// What an argument has to be.
+#[derive(Debug, thiserror::Error)]
+enum Expected {
+    #[error("oracle:SID is what it can look like")]
+    Look,
+    #[error("a number with K, M or G")]
+    Size,
+    #[error("UID:GID")]
+    User,
+}
+
+fn look(text: &str) -> Result<String, Expected> {
     match text.split_once(':') {
         Some(("oracle", sid)) if !sid.is_empty() && sid.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
             Ok(sid.to_owned())
         }
-        _ => Err("oracle:SID is what it can look like".into()),
+        _ => Err(Expected::Look),
     }
 }
 
-fn size(text: &str) -> Result<Bytes, String> {
+fn size(text: &str) -> Result<Bytes, Expected> {
     let (number, unit): (&str, fn(u64) -> Bytes) = match text.split_at_checked(text.len().saturating_sub(1)) {
         Some((number, "K")) => (number, Bytes::from_kib),
         Some((number, "M")) => (number, Bytes::from_mib),
         Some((number, "G")) => (number, Bytes::from_gib),
         _ => (text, Bytes),
     };
-    number.parse().map(unit).map_err(|_| "a number with K, M or G".to_owned())
+    number.parse().map(unit).map_err(|_| Expected::Size)
 }
 
-fn user(text: &str) -> Result<(u32, u32), String> {
-    let (uid, gid) = text.split_once(':').ok_or("UID:GID")?;
-    Ok((uid.parse().map_err(|_| "UID:GID")?, gid.parse().map_err(|_| "UID:GID")?))
+fn user(text: &str) -> Result<(u32, u32), Expected> {
+    let (uid, gid) = text.split_once(':').ok_or(Expected::User)?;
+    Ok((uid.parse().map_err(|_| Expected::User)?, gid.parse().map_err(|_| Expected::User)?))
 }
 
 fn main() -> io::Result<ExitCode> {

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::memory::Memory;
+use super::memory::{Memory, NoMemory};
 use super::{Report, Settings};
 use crate::segment::set_process_name;
 use crate::session;
@@ -26,12 +26,12 @@ pub(super) const NOT_THERE: u8 = b'e';
 /// Is the server until standard input closes.
 pub(super) fn run(settings: &OsStr) -> ExitCode {
     let started = serde_json::from_str::<Settings>(&settings.to_string_lossy())
-        .map_err(|error| error.to_string())
+        .map_err(StartError::Settings)
         .and_then(|settings| start(&settings).map(|(listener, memory)| (settings, listener, memory)));
     let (settings, listener, memory) = match started {
         Ok(started) => started,
-        Err(reason) => {
-            let _ = say(&Report::Failed(reason));
+        Err(error) => {
+            let _ = say(&Report::Failed(error.to_string()));
             return ExitCode::FAILURE;
         }
     };
@@ -39,16 +39,29 @@ pub(super) fn run(settings: &OsStr) -> ExitCode {
     if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn start(settings: &Settings) -> Result<(UnixListener, Memory), String> {
-    session::die_with_parent().map_err(|error| error.to_string())?;
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Settings(serde_json::Error),
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
+    #[error("listening: {0}")]
+    Listening(io::Error),
+    #[error(transparent)]
+    Process(#[from] io::Error),
+}
+
+fn start(settings: &Settings) -> Result<(UnixListener, Memory), StartError> {
+    session::die_with_parent()?;
     first_to_go();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = Memory::create(settings, threads).map_err(|why| why.to_string())?;
+    let memory = Memory::create(settings, threads)?;
     let name = format!("hugewise-standin-{}", std::process::id());
     let listener = SocketAddr::from_abstract_name(&name)
         .and_then(|address| UnixListener::bind_addr(&address))
-        .map_err(|error| format!("listening: {error}"))?;
-    say(&Report::Ready { name, huge: memory.huge() }).map_err(|error| error.to_string())?;
+        .map_err(StartError::Listening)?;
+    say(&Report::Ready { name, huge: memory.huge() })?;
     Ok((listener, memory))
 }
 

@@ -182,7 +182,7 @@ fn a_spreadsheet_gets_texts_and_numbers_and_no_formula() {
     let texts = corpus::texts();
     let mut file = SeriesFile::create(&path).unwrap();
     for text in &texts {
-        let mut series = Series::new(text.as_str(), "vmstat");
+        let mut series = Series::new(text.as_str(), hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
         series.push(Moment(1_500), Some(Duration::from_millis(500)));
         series.set(Metric::RunQueue, 1.5);
         file.add(Some(text), &series).unwrap();

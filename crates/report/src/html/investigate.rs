@@ -5,7 +5,7 @@
 
 use std::io;
 
-use hugewise_incident::{History, Investigation, Moment, Source};
+use hugewise_incident::{Format, History, Investigation, Moment, Source};
 use maud::{Markup, html};
 
 use super::{Extra, page_with};
@@ -166,7 +166,7 @@ fn sources(investigation: &Investigation) -> Markup {
         html! {
             tr {
                 td.path { (clean(&source.path)) }
-                td { (source.format.unwrap_or("not read")) " " (source.version.as_deref().map(clean).unwrap_or_default()) }
+                td { (source.format.map_or("not read", Format::as_str)) " " (source.version.as_deref().map(clean).unwrap_or_default()) }
                 td { (source.host.as_deref().map(clean).unwrap_or_default()) }
                 td { (when) }
                 td.number { (source.samples) }

@@ -47,7 +47,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             }
             @for (title, text) in size::next_start_notes(sizing) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
             @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
-            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why)) } }
+            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why.to_string())) } }
         }
         section {
             h2 { "Memory" }

@@ -3,7 +3,7 @@
 use std::io;
 
 use hugewise_incident as incident;
-use hugewise_incident::{Clock, Confidence, History, Moment, Strength};
+use hugewise_incident::{Clock, Confidence, Format, History, Moment, Strength};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -177,7 +177,7 @@ impl Source {
         let none = if source.samples == 0 { "no samples" } else { "not known" };
         Self {
             path: source.path.clone(),
-            format: reasons.derive("format", source.format, "not read"),
+            format: reasons.derive("format", source.format.map(Format::as_str), "not read"),
             version: reasons.derive("version", source.version.clone(), "the source does not tell"),
             host: reasons.derive("host", source.host.clone(), "the source does not tell"),
             from: reasons.derive("from", when(source.from), none),

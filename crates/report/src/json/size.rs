@@ -379,7 +379,7 @@ impl From<&sizing::Refusal> for Refusal {
 impl From<&SizeReport<'_>> for Size {
     fn from(report: &SizeReport<'_>) -> Self {
         let sizing = report.sizing;
-        let left = |left: &sizing::LeftOut| LeftOut { instance: left.instance.to_string(), why: left.why.clone() };
+        let left = |left: &sizing::LeftOut| LeftOut { instance: left.instance.to_string(), why: left.why.to_string() };
         Self {
             schema: SIZE_SCHEMA,
             fits: sizing.refusal.is_none(),

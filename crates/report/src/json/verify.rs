@@ -176,7 +176,8 @@ pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write) -> io::Res
 
 #[cfg(test)]
 mod tests {
-    use hugewise_engines::logs::{LogText, read_log};
+    use hugewise_engines::log_files::read_log;
+    use hugewise_engines::logs::LogText;
     use hugewise_model::PageSize;
     use serde_json::{Value, json};
 

@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn hosts_and_clocks_stand_beside_each_other_and_names_are_quoted() {
-        let mut series = Series::new("a,b\n\"c\"", "vmstat");
+        let mut series = Series::new("a,b\n\"c\"", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
         series.push(Moment(1_500), Some(Duration::from_millis(500)));
         series.set(Metric::RunQueue, 1e-7);
-        let mut other = Series::new("/x", "vmstat");
+        let mut other = Series::new("/x", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
         other.clock = Clock::Utc { offsets: Vec::new() };
         other.push(Moment(i64::MAX), None);
         other.push(Moment(0), None);

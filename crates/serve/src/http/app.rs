@@ -29,8 +29,8 @@ use super::crowd::{Answering, Guest, STREAMS};
 use super::events::{Event, Events};
 use super::gate::Gates;
 use super::{negotiate, page, query};
-use crate::Collector;
-use crate::collect::{LEAST_AGE, Reading};
+use crate::collect::LEAST_AGE;
+use crate::{Collector, Reading};
 
 /// A reading takes a small part of a second; where it takes this long, the kernel has lost its way.
 const READING: Duration = Duration::from_secs(30);

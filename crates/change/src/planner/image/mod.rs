@@ -141,7 +141,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let Some(image) = of(ask.source, ask.host).filter(|image| !image.keeps_etc()) else { return };
     let mut wanted = Wanted::default();
     for step in &mut draft.steps {
-        let pools = step.id.starts_with("pools-");
+        let pools = step.part.keeps_pools();
         let files: Vec<String> = take_files(step, &mut wanted);
         if files.is_empty() {
             continue;

@@ -18,7 +18,7 @@ use super::slabinfo::Slabs;
 use super::stamp::Stamp;
 use super::top::Pass;
 use super::vmstat;
-use crate::{Refused, Series};
+use crate::{Format, Refused, Series, Tool};
 
 /// Command lines of `ps` and top's are cut here.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -31,57 +31,28 @@ enum Author {
     Other,
 }
 
-/// The tool whose lines follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// vmstat without its own times.
-    Vmstat,
-    /// `top -b`.
-    Top,
-    /// ps.
-    Ps,
-    /// `/proc/slabinfo`.
-    Slabinfo,
-    /// `/proc/meminfo`.
-    Meminfo,
+/// The tool that a line begins to be of.
+fn tool_of(line: &str) -> Option<Tool> {
+    if is_vmstat(line) {
+        Some(Tool::Vmstat)
+    } else if Pass::heading(line) {
+        Some(Tool::Top)
+    } else if Slabs::heading(line) {
+        Some(Tool::Slabinfo)
+    } else if line.starts_with("MemTotal:") {
+        Some(Tool::Meminfo)
+    } else if ps::Table::heading(line) {
+        Some(Tool::Ps)
+    } else {
+        None
+    }
 }
 
-impl Tool {
-    /// The tool that a line begins to be of.
-    fn of(line: &str) -> Option<Self> {
-        if is_vmstat(line) {
-            Some(Self::Vmstat)
-        } else if Pass::heading(line) {
-            Some(Self::Top)
-        } else if Slabs::heading(line) {
-            Some(Self::Slabinfo)
-        } else if line.starts_with("MemTotal:") {
-            Some(Self::Meminfo)
-        } else if ps::Table::heading(line) {
-            Some(Self::Ps)
-        } else {
-            None
-        }
-    }
-
-    const fn format(self, author: Author) -> &'static str {
-        match (author, self) {
-            (Author::OsWatcher, Self::Vmstat) => "oswatcher vmstat",
-            (Author::OsWatcher, Self::Top) => "oswatcher top",
-            (Author::OsWatcher, Self::Ps) => "oswatcher ps",
-            (Author::OsWatcher, Self::Slabinfo) => "oswatcher slabinfo",
-            (Author::OsWatcher, Self::Meminfo) => "oswatcher meminfo",
-            (Author::ExaWatcher, Self::Vmstat) => "exawatcher vmstat",
-            (Author::ExaWatcher, Self::Top) => "exawatcher top",
-            (Author::ExaWatcher, Self::Ps) => "exawatcher ps",
-            (Author::ExaWatcher, Self::Slabinfo) => "exawatcher slabinfo",
-            (Author::ExaWatcher, Self::Meminfo) => "exawatcher meminfo",
-            (Author::Other, Self::Vmstat) => "vmstat",
-            (Author::Other, Self::Top) => "top",
-            (Author::Other, Self::Ps) => "ps",
-            (Author::Other, Self::Slabinfo) => "slabinfo",
-            (Author::Other, Self::Meminfo) => "meminfo",
-        }
+const fn format(author: Author, tool: Tool) -> Format {
+    match author {
+        Author::OsWatcher => Format::OsWatcher(tool),
+        Author::ExaWatcher => Format::ExaWatcher(tool),
+        Author::Other => Format::Loop(tool),
     }
 }
 
@@ -110,7 +81,7 @@ pub(super) fn is_watchers(head: &[u8]) -> bool {
 /// Whether a text begins as these files do.
 pub(super) fn begins(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
-    let tools = || head.lines().filter_map(Tool::of);
+    let tools = || head.lines().filter_map(tool_of);
     match author(&head) {
         Author::OsWatcher | Author::ExaWatcher => true,
         // Its lines have times of their own.
@@ -135,12 +106,12 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
     let text = String::from_utf8_lossy(&head).into_owned();
     let author = author(&text);
     let series = |tool: Tool| {
-        let mut series = Series::new(source, tool.format(author));
+        let mut series = Series::new(source, format(author, tool));
         series.host.clone_from(&named.host);
         series
     };
-    let tool = text.lines().filter_map(Tool::of).find(|tool| *tool != Tool::Meminfo);
-    let kernel = proc_log::begins(&head) || text.lines().any(|line| Tool::of(line) == Some(Tool::Meminfo));
+    let tool = text.lines().filter_map(tool_of).find(|tool| *tool != Tool::Meminfo);
+    let kernel = proc_log::begins(&head) || text.lines().any(|line| tool_of(line) == Some(Tool::Meminfo));
     let mut whole = head.as_slice().chain(stream);
     let Some(tool) = tool else {
         if kernel {
@@ -193,7 +164,7 @@ impl Reader<'_> {
             self.snapshot.begin(&stamp, line.starts_with("zzz ***"));
             return;
         }
-        if let Some(tool) = Tool::of(line) {
+        if let Some(tool) = tool_of(line) {
             self.tool = Some(tool);
             if let Some(begun) = self.begun.take()
                 && self.snapshot.dates == 0

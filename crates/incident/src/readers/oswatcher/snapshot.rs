@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Tool;
+use crate::Tool;
 use crate::readers::calendar::{DAY, time_of_day};
 use crate::readers::slabinfo::Slabs;
 use crate::readers::stamp::Stamp;

@@ -195,7 +195,7 @@ fn offset(zone: &str) -> Option<i32> {
 /// # Errors
 /// It is not that, or holds no sample.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut reader = Reader { series: Series::new(source, "pcp"), ..Reader::default() };
+    let mut reader = Reader { series: Series::new(source, crate::Format::Pcp), ..Reader::default() };
     reader.series.clock = Clock::Utc { offsets: Vec::new() };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     if reader.columns.is_empty() || reader.series.samples().is_empty() {

@@ -104,7 +104,7 @@ struct Reader {
 
 impl Reader {
     fn new(header: Header, source: &str) -> Self {
-        let mut series = Series::new(source, "sysstat");
+        let mut series = Series::new(source, crate::Format::Sysstat);
         series.host = header.name.clone();
         series.kernel = header.kernel.clone();
         series.architecture = header.machine.clone();

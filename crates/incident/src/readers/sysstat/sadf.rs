@@ -79,7 +79,7 @@ struct Hosts {
 impl Hosts {
     fn element(&mut self, element: &Element) {
         if let Some(name) = element.get("nodename") {
-            let mut series = Series::new(&self.source, "sadf");
+            let mut series = Series::new(&self.source, crate::Format::Sadf);
             series.host = Some(name.to_owned());
             series.clock = Clock::Utc { offsets: Vec::new() };
             let host = Host { series, kernel: None, processors: None, sample: None, said: Said::new(), told: false };

@@ -163,7 +163,7 @@ impl Reader {
         self.table = Table::default();
         let place = self.hosts.iter().position(|host| host.series.host.as_deref() == Some(name));
         let place = place.unwrap_or_else(|| {
-            let mut series = Series::new(&self.source, "sar");
+            let mut series = Series::new(&self.source, crate::Format::Sar);
             series.clock = Clock::Wall { zone: None };
             series.host = Some(name.to_owned());
             series.kernel = Some(kernel.to_owned());

@@ -85,7 +85,10 @@ fn a_quiet_archive_says_so_and_what_was_looked_at() {
 fn nothing_is_a_page_too() {
     let nothing = page(&Investigation::default());
     assert!(nothing.contains("Nothing could be read") && nothing.ends_with("</html>\n"));
-    let history = History { series: vec![Series::new("/empty", "vmstat")], ..History::default() };
+    let history = History {
+        series: vec![Series::new("/empty", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat))],
+        ..History::default()
+    };
     let empty = page(&Investigation { hosts: vec![history], ..Investigation::default() });
     assert!(empty.contains("a host without a name") && !empty.contains("NaN"));
 }
@@ -104,7 +107,7 @@ fn a_month_of_minutes_is_less_than_a_megabyte_and_keeps_its_spike() {
 }
 
 fn sparse(source: &str, from: i64, step: i64, rows: i64, value: f64) -> Series {
-    let mut series = Series::new(source, "vmstat");
+    let mut series = Series::new(source, hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
     for row in 0..rows {
         series.push(Moment::from_seconds(from + row * step), Some(Duration::from_secs(1)));
         series.set(Metric::RunQueue, value);

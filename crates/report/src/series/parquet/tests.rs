@@ -58,14 +58,14 @@ fn a_reader_of_others_reads_what_was_written() {
 
 #[test]
 fn more_rows_than_a_group_holds_and_more_hosts_than_a_byte_counts() {
-    let mut long = Series::new("/long", "vmstat");
+    let mut long = Series::new("/long", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
     long.clock = Clock::Utc { offsets: vec![Offset { from: Moment(0), seconds: 3600 }] };
     let rows_of = i64::try_from(GROUP).unwrap() + 1000;
     for row in 0..rows_of {
         long.push(Moment::from_seconds(row), Some(Duration::from_secs(1)));
         long.set(Metric::RunQueue, f64::from(u32::try_from(row % 7).unwrap()));
     }
-    let mut short = Series::new("/short", "vmstat");
+    let mut short = Series::new("/short", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
     short.push(Moment(0), None);
     let names: Vec<String> = (0..300).map(|name| format!("h{name}")).collect();
     let mut all = vec![(None, &long)];
@@ -90,14 +90,21 @@ fn more_rows_than_a_group_holds_and_more_hosts_than_a_byte_counts() {
 #[test]
 fn a_file_without_rows_is_a_file() {
     assert_eq!(rows(&written(&[])).len(), 0);
-    assert_eq!(rows(&written(&[(None, &Series::new("/empty", "vmstat"))])).len(), 0);
+    assert_eq!(
+        rows(&written(&[(
+            None,
+            &Series::new("/empty", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat))
+        )]))
+        .len(),
+        0
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn any_rows_come_back(values in prop::collection::vec((any::<i64>(), prop::option::of(0.0_f64..1e300)), 0..80), name in "\\PC{0,12}") {
-        let mut series = Series::new(name.clone(), "vmstat");
+        let mut series = Series::new(name.clone(), hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
         for (at, value) in &values {
             series.push(Moment(*at), None);
             value.iter().for_each(|value| series.set(Metric::Load1, *value));

@@ -4,7 +4,7 @@ mod timeline;
 
 use std::io;
 
-use hugewise_incident::{Clock, Facts, History, Incident, Investigation, Moment, Signature, Source};
+use hugewise_incident::{Clock, Facts, Format, History, Incident, Investigation, Moment, Signature, Source};
 use hugewise_model::Bytes;
 
 use super::counted;
@@ -104,7 +104,7 @@ fn list(screen: &mut Screen<'_>, lines: &[Spans]) -> io::Result<()> {
 
 /// What of this host was read, by format.
 fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investigation) -> io::Result<()> {
-    let mut formats: Vec<(&str, usize, usize)> = Vec::new();
+    let mut formats: Vec<(Format, usize, usize)> = Vec::new();
     let own = |source: &&Source| source.host == history.host && source.clock == history.clock && source.samples > 0;
     for source in investigation.sources.iter().filter(own) {
         let Some(format) = source.format else { continue };
@@ -113,7 +113,7 @@ fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investiga
             None => formats.push((format, 1, source.samples)),
         }
     }
-    let field = |(format, files, samples): &(&str, usize, usize)| {
+    let field = |(format, files, samples): &(Format, usize, usize)| {
         let text = format!("{}, {}", counted(*files, "file", "files"), counted(*samples, "sample", "samples"));
         Spans::new().add(Role::Quiet, &format!("{format} ")).add(Role::Text, &text)
     };

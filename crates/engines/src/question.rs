@@ -2,7 +2,7 @@
 
 use hugewise_model::{Host, Instance, Process};
 
-use super::client::ClientError;
+use crate::client::ClientError;
 use crate::options;
 
 /// Why a running server was not asked, or gave no answer.

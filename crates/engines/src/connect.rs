@@ -4,16 +4,13 @@
 //! account that the server runs under, so that the server lets it in without a password; none is
 //! ever asked for or passed.
 
-pub mod client;
-mod question;
-
 use std::time::Duration;
 
 use hugewise_model::{Host, Instance, Process, Reason, Unread};
 
+use crate::client::{Account, Client};
+use crate::question::{Answer, Ask, NoAnswer, Sockets};
 use crate::{Kind, options};
-use client::{Account, Client};
-pub(crate) use question::{Answer, Ask, NoAnswer, Question, Sockets, rows};
 
 /// How long a server may think about its answer.
 const PATIENCE: Duration = Duration::from_secs(5);

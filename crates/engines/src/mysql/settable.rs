@@ -1,0 +1,99 @@
+//! How a plan changes the settings of MySQL and MariaDB: a drop-in in a folder that their option files include.
+
+use hugewise_host::Source;
+use hugewise_model::{Instance, Process};
+
+use super::cnf::{self, Content};
+use super::files::{DEEPEST, FILES};
+use crate::options;
+use crate::settable::{Assignment, Included, Settable, Unsettable, is_plain};
+
+pub(super) static SETTABLE: Settable = Settable {
+    asks: ("large_pages", "ON"),
+    insists: None,
+    can: None,
+    page_size: None,
+    why_ask: "its settings don't ask for huge pages; it falls back without them where they don't reach",
+    why_insist: "",
+    ending: "cnf",
+    section: Some("[mysqld]"),
+    allows,
+    is_packaged,
+    included,
+    by_itself: None,
+    by_hand,
+};
+
+/// The groups of servers, and in them one option.
+fn allows(line: &str) -> bool {
+    const GROUPS: [&str; 4] = ["[mysqld]", "[mariadb]", "[mariadbd]", "[server]"];
+    let (name, value) = line.split_once('=').map_or((line, "ON"), |(name, value)| (name.trim(), value.trim()));
+    GROUPS.contains(&line) || (matches!(name, "large_pages" | "large-pages") && is_plain(value))
+}
+
+fn is_packaged(folder: &str) -> bool {
+    const FOLDERS: [&str; 6] = [
+        // RHEL, Oracle Linux, SLES.
+        "/etc/my.cnf.d",
+        "/etc/mysql/my.cnf.d",
+        // Debian and Ubuntu.
+        "/etc/mysql/conf.d",
+        "/etc/mysql/mariadb.conf.d",
+        "/etc/mysql/mysql.conf.d",
+        // Percona.
+        "/etc/percona-server.conf.d",
+    ];
+    FOLDERS.contains(&folder)
+}
+
+fn included(source: &dyn Source, process: &Process, _: &Instance) -> Result<Included, Unsettable> {
+    let arguments = process.command.known().ok_or(Unsettable::CommandLineUnknown)?;
+    if arguments.iter().any(|argument| argument == "--no-defaults") {
+        return Err(Unsettable::NoFiles { option: "--no-defaults", instead: "--large-pages" });
+    }
+    let from = match options::value(arguments, "defaults-file").filter(|path| !path.is_empty()) {
+        Some(path) => vec![path.to_owned()],
+        None => FILES.iter().map(|path| (*path).to_owned()).collect(),
+    };
+    let mut folders = Vec::new();
+    for file in &from {
+        folders_of(source, file, 0, &mut folders);
+    }
+    Ok(Included { from, folders })
+}
+
+fn folders_of(source: &dyn Source, file: &str, depth: usize, folders: &mut Vec<String>) {
+    let Some(bytes) = source.read(file).into_known().filter(|_| depth <= DEEPEST) else { return };
+    for line in cnf::parse(&bytes).unwrap_or_default() {
+        match line.content {
+            Content::Include(path) => folders_of(source, &path, depth + 1, folders),
+            Content::IncludeFolder(folder) => {
+                let folder = folder.trim_end_matches('/').to_owned();
+                if folder.starts_with('/') && !folders.contains(&folder) {
+                    folders.push(folder);
+                }
+            }
+            Content::Option(..) => {}
+        }
+    }
+}
+
+fn by_hand(instance: &Instance, _: &[Assignment], why: &str) -> Vec<String> {
+    // What it is to be asked says by itself that the command line beats all files.
+    let why = (!by_command_line(instance)).then(|| format!("# {why}"));
+    why.into_iter().chain(ask(instance)).collect()
+}
+
+/// What a person does to have one ask for huge pages.
+pub(super) fn ask(instance: &Instance) -> Vec<String> {
+    vec![if by_command_line(instance) {
+        "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
+    } else {
+        "# in the [mysqld] section of its option file: large-pages = ON"
+    }
+    .into()]
+}
+
+fn by_command_line(instance: &Instance) -> bool {
+    instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line())
+}
