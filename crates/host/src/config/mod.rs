@@ -15,6 +15,7 @@ pub mod kernel_value;
 pub mod limits;
 pub mod pattern;
 pub mod read_line;
+pub mod services;
 pub mod sysctl;
 pub mod systemd;
 pub mod tmpfiles;
