@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Segment,
 };
@@ -202,6 +203,11 @@ fn want<'a>(
 ) -> Result<Wanted<'a>, String> {
     if !instance.is_vouched() {
         return Err(format!("{}; --instance {} sizes it", stranger::why(instance), shell_word(&instance.handle())));
+    }
+    if instance.waits_for_hands() && !instance.vouchers.contains(&Voucher::Named) {
+        let why = instance.asleep.as_ref().map(|asleep| asleep.at_boot.why()).unwrap_or_default();
+        let name = shell_word(&instance.handle());
+        return Err(format!("it does not run, and the boot does not start it ({why}); --instance {name} sizes it"));
     }
     let next = instance.next.known();
     if next.is_some_and(|next| next.asked == Asked::Cannot) && !crate::chain::is_amm(instance) {

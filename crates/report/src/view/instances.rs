@@ -5,7 +5,7 @@ use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+use hugewise_model::{AtBoot, Bytes, HugePageUse, Instance, Observed};
 
 use super::{apart, shown, standing as roles};
 use crate::Checked;
@@ -39,7 +39,7 @@ pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
     let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
     let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
     let apart = apart::notes(checked.host, checked.instances).into_iter();
-    apart.chain(transparent).chain(named).chain(more).collect()
+    apart.chain(transparent).chain(on_asleep(checked)).chain(named).chain(more).collect()
 }
 
 /// How many that nothing vouches for are named one by one: anybody can start as many as he likes.
@@ -58,7 +58,40 @@ pub(crate) fn on_transparent(instance: &Instance) -> Option<String> {
 
 /// The table's rows, an instance a row.
 pub(crate) fn rows(checked: &Checked<'_>) -> Vec<Vec<Cell>> {
-    checked.instances.iter().map(|instance| row(checked, instance)).collect()
+    let running = checked.instances.iter().filter(|instance| !instance.is_asleep());
+    running.chain(asleep(checked).into_iter().take(MOST_ASLEEP)).map(|instance| row(checked, instance)).collect()
+}
+
+/// How many that do not run have rows and words of their own.
+const MOST_ASLEEP: usize = 5;
+
+/// Those that belong to the host and do not run, those first that the boot starts.
+fn asleep<'a>(checked: &Checked<'a>) -> Vec<&'a Instance> {
+    let mut asleep: Vec<&Instance> = checked.instances.iter().filter(|instance| instance.is_asleep()).collect();
+    asleep.sort_by_key(|instance| instance.waits_for_hands());
+    asleep
+}
+
+/// What there is to say of those that do not run: whether the boot starts them, and what says so.
+fn on_asleep(checked: &Checked<'_>) -> Vec<(String, String)> {
+    let asleep = asleep(checked);
+    let mut notes: Vec<(String, String)> = asleep.iter().take(MOST_ASLEEP).filter_map(|it| on_one(it)).collect();
+    if let Some(more) = asleep.len().checked_sub(MOST_ASLEEP).filter(|more| *more > 0) {
+        let at_boot = asleep.iter().skip(MOST_ASLEEP).filter(|it| !it.waits_for_hands()).count();
+        let what = format!("not running either; the boot starts {at_boot} of them, for all that can be told");
+        notes.push((format!("{more} more"), what));
+    }
+    notes
+}
+
+fn on_one(instance: &Instance) -> Option<(String, String)> {
+    let asleep = instance.asleep.as_ref()?;
+    let boot = match &asleep.at_boot {
+        AtBoot::Yes(why) => format!("the boot starts it: {why}"),
+        AtBoot::No(why) => format!("the boot does not start it: {why}"),
+        AtBoot::Unknown(why) => why.clone(),
+    };
+    Some((instance.title(), format!("not running; {boot}")))
 }
 
 fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
@@ -69,7 +102,7 @@ fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
     };
     vec![
         title(instance),
-        at(Moment::Now),
+        if instance.is_asleep() { Cell::new(Role::Quiet, "down") } else { at(Moment::Now) },
         at(Moment::Restart),
         at(Moment::Boot),
         Cell::new(Role::Text, shown(&instance.sessions)),
@@ -95,7 +128,7 @@ fn outlook(standing: &Standing) -> Cell {
     let word = match standing {
         Standing::DoesNotStart => "fails",
         Standing::Unknown => "?",
-        Standing::NotCounted(_) => "-",
+        Standing::NotRunning | Standing::NotCounted(_) => "-",
         Standing::All | Standing::Partly | Standing::None => standing.as_str(),
     };
     Cell::new(roles::role(standing), word)
@@ -103,6 +136,7 @@ fn outlook(standing: &Standing) -> Cell {
 
 fn segments(instance: &Instance) -> String {
     match (instance.segments.is_empty(), instance.huge_pages) {
+        _ if instance.is_asleep() => "-".into(),
         (true, HugePageUse::Unknown) => "?".into(),
         (true, _) => "-".into(),
         (false, _) => instance.segment_bytes().to_string(),

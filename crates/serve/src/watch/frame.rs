@@ -231,7 +231,7 @@ fn frame(reading: &Reading, point: Option<&Point>) -> Frame {
         instances: host
             .processes
             .known()
-            .map(|_| instances.iter().map(|instance| InstanceRow::of(instance, chain(instance))).collect()),
+            .map(|_| instances.iter().filter(|it| !it.is_asleep()).map(|instance| InstanceRow::of(instance, chain(instance))).collect()),
         findings: assessment.findings.clone(),
         unknown: match unread.as_slice() {
             [] => String::new(),
