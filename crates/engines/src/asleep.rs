@@ -12,7 +12,7 @@ use hugewise_host::Door;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Asleep, AtBoot, Engine, Host, Instance, Observed, Process, Reason, Unread};
+use hugewise_model::{Asked, Asleep, AtBoot, Demand, DemandSource, Engine, Host, Instance, Observed, Process, Reason, Unread};
 
 use crate::{Found, Kind, Scene, described, kinds, options};
 
@@ -71,6 +71,10 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found) {
         instance.vouchers = if may_be_spoken_for(host, &instance, &process) { vec![voucher] } else { Vec::new() };
         place_settings(&mut instance, &asleep.known_by);
         instance.next = next(&instance);
+        // Nobody has seen it come out so yet.
+        let estimated = instance.next.known().into_iter().flat_map(|next| &next.demands);
+        let estimated = estimated.filter(|demand| matches!(demand.source, DemandSource::Estimated { .. }));
+        instance.perhaps = estimated.map(Demand::at_most).collect();
         instance.asleep = Some(asleep);
         make_unique(&found.instances, &mut instance);
         found.instances.push(instance);
@@ -264,3 +268,6 @@ pub(crate) fn by_service(service: Option<&Service>, said: AtBoot) -> AtBoot {
 
 /// Who has no account: the kernel's overflow user.
 const NOBODY: u32 = 65534;
+
+#[cfg(test)]
+mod tests;

@@ -339,6 +339,16 @@ pub struct Demand {
     pub source: DemandSource,
 }
 
+impl Demand {
+    /// The most that it may come to, with the error that its formula may have.
+    #[must_use]
+    pub fn at_most(&self) -> Self {
+        let DemandSource::Estimated { error_percent } = self.source else { return self.clone() };
+        let more = self.pages.get().saturating_mul(u64::from(error_percent)).div_ceil(100);
+        Self { pages: self.pages + PageCount(more), ..self.clone() }
+    }
+}
+
 /// Where a demand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DemandSource {
