@@ -137,13 +137,20 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let situation = situation::situation(host, instances);
     let chain = |instance| chain::chain(host, situation.limits(), instance);
     let chains: Vec<Chain> = awake.iter().filter_map(chain).collect();
-    let of =
-        |instances| Facts { host, instances, everybody: instances, asleep: &[], chains: &chains, situation: &situation };
+    let of = |instances| Facts {
+        host,
+        instances,
+        everybody: instances,
+        asleep: &[],
+        chains: &chains,
+        situation: &situation,
+    };
     let sleepers = stranger::known(&asleep);
     let (mut findings, mut unknown) = run(&Facts { everybody: &awake, asleep: &sleepers, ..of(&known) });
     if known.len() < awake.len() {
-        let stranger =
-            |id: Option<&InstanceId>| awake.iter().find(|instance| !instance.is_vouched() && Some(&instance.id()) == id);
+        let stranger = |id: Option<&InstanceId>| {
+            awake.iter().find(|instance| !instance.is_vouched() && Some(&instance.id()) == id)
+        };
         let (about, missing) = run(&of(&awake));
         findings.extend(about.into_iter().filter_map(|finding| {
             let instance = stranger(finding.instance.as_ref())?;

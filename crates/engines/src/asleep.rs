@@ -5,14 +5,16 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_host::Door;
 use hugewise_host::Source;
 use hugewise_host::config::services::{Service, read_services};
 use hugewise_host::config::systemd::service_of;
-use hugewise_host::Door;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Asleep, AtBoot, Demand, DemandSource, Engine, Host, Instance, Observed, Process, Reason, Unread};
+use hugewise_model::{
+    Asked, Asleep, AtBoot, Demand, DemandSource, Engine, Host, Instance, Observed, Process, Reason, Unread,
+};
 
 use crate::{Found, Kind, Scene, described, kinds, options};
 

@@ -1,7 +1,7 @@
 //! Servers that are kept from starting by what starts them, and servers that no boot starts.
 
-use hugewise_model::{Asleep, AtBoot, Instance};
 use hugewise_model::instance::Startup;
+use hugewise_model::{Asleep, AtBoot, Instance};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;

@@ -93,7 +93,8 @@ fn start_conf_and_the_service_of_all_clusters_say_whether_the_boot_starts_one() 
     let (word, startup) = told(&cluster("disabled\n"));
     assert!(word == "no" && matches!(startup, Some(Startup::Never(_))));
     let service = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
-    let disabled = cluster("auto").folder("/run/systemd/generator").file("/usr/lib/systemd/system/postgresql.service", service);
+    let disabled =
+        cluster("auto").folder("/run/systemd/generator").file("/usr/lib/systemd/system/postgresql.service", service);
     assert_eq!(at_boot(&asleep(&disabled)[0]), ("no", "postgresql.service is disabled"));
     let masked = cluster("auto").link("/etc/systemd/system/postgresql@15-b.service", "/dev/null");
     assert!(matches!(told(&masked).1, Some(Startup::Never(why)) if why.contains("masked")));
@@ -132,7 +133,9 @@ fn what_cannot_be_read_is_unknown_and_what_does_not_ask_is_left_out() {
 }
 
 fn unit(program: &str) -> String {
-    format!("[Service]\nUser=postgres\nEnvironment=PGDATA=/pg/16/data/\nExecStart={program}\n[Install]\nWantedBy=a.target\n")
+    format!(
+        "[Service]\nUser=postgres\nEnvironment=PGDATA=/pg/16/data/\nExecStart={program}\n[Install]\nWantedBy=a.target\n"
+    )
 }
 
 #[test]
@@ -144,11 +147,18 @@ fn a_data_directory_that_a_unit_names() {
             .file("/pg/16/data/postgresql.conf", "huge_pages=try\nshared_buffers=2GB\n")
     };
     let path = "/usr/lib/systemd/system/postgresql-16.service";
-    for program in ["/usr/pgsql-16/bin/postgres -D ${PGDATA}", "/usr/pgsql-16/bin/pg_ctl start -D ${PGDATA} -s -w", "/usr/bin/postmaster"] {
+    for program in [
+        "/usr/pgsql-16/bin/postgres -D ${PGDATA}",
+        "/usr/pgsql-16/bin/pg_ctl start -D ${PGDATA} -s -w",
+        "/usr/bin/postmaster",
+    ] {
         let all = asleep(&base().file(path, unit(program)));
         let [one] = all.as_slice() else { panic!("{program}: {all:?}") };
         assert_eq!((one.title().as_str(), one.owner.as_str()), ("postgresql 16/data", "postgres"), "{program}");
-        assert_eq!((one.unit.as_deref(), one.vouchers.as_slice()), (Some("postgresql-16.service"), &[Voucher::Unit][..]));
+        assert_eq!(
+            (one.unit.as_deref(), one.vouchers.as_slice()),
+            (Some("postgresql-16.service"), &[Voucher::Unit][..])
+        );
         assert_eq!(at_boot(one), ("no", "postgresql-16.service is disabled"));
         assert!(pages(one).is_some_and(|pages| (1024..1100).contains(&pages)));
     }
@@ -157,7 +167,8 @@ fn a_data_directory_that_a_unit_names() {
     let all = asleep(&enabled);
     assert_eq!(at_boot(&all[0]).0, "yes");
     assert_eq!(all[0].settings["shared_buffers"].to_string(), format!("shared_buffers=1GB ({path})"));
-    let main = running(9, &["/usr/pgsql-16/bin/postgres", "-D", "/pg/16/data/"], "/pg/16/data", "postgresql-16.service");
+    let main =
+        running(9, &["/usr/pgsql-16/bin/postgres", "-D", "/pg/16/data/"], "/pg/16/data", "postgresql-16.service");
     assert_eq!(asleep_beside(&enabled, vec![main]).len(), 0);
     // A package that nobody has made a cluster with.
     let empty = MapSource::new().file(path, unit("/usr/pgsql-16/bin/postgres -D ${PGDATA}"));
@@ -177,7 +188,11 @@ fn services_of_mysql_and_mariadb() {
         let all = asleep(&with(program, "large_pages=1\n"));
         let [one] = all.as_slice() else { panic!("{program}: {all:?}") };
         assert_eq!((one.engine, one.asked, one.owner.as_str()), (Engine::MariaDb, Asked::Try, "mysql"));
-        assert_eq!((pages(one), one.data_directory.known().map(String::as_str)), (Some(648), Some("/data")), "{program}");
+        assert_eq!(
+            (pages(one), one.data_directory.known().map(String::as_str)),
+            (Some(648), Some("/data")),
+            "{program}"
+        );
         assert_eq!(at_boot(one).0, "unknown");
     }
     assert_eq!(asleep(&with("/usr/sbin/mariadbd", "")).len(), 0, "large_pages is off by default");
@@ -234,7 +249,9 @@ fn instances_of_oratab() {
 #[test]
 fn guests_that_libvirt_has_defined() {
     let guest = |backing: &str| {
-        format!("<domain type='kvm'><name>db</name><uuid>a1</uuid><memory unit='KiB'>2097152</memory>{backing}</domain>")
+        format!(
+            "<domain type='kvm'><name>db</name><uuid>a1</uuid><memory unit='KiB'>2097152</memory>{backing}</domain>"
+        )
     };
     let huge = "<memoryBacking><hugepages><page size='1048576' unit='KiB'/></hugepages></memoryBacking>";
     let source = MapSource::new().file("/etc/libvirt/qemu/db.xml", guest(huge)).folder("/etc/libvirt/qemu/networks");
@@ -242,7 +259,10 @@ fn guests_that_libvirt_has_defined() {
     let [one] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((one.title().as_str(), one.asked, at_boot(one).0), ("qemu db", Asked::Must, "no"));
     let demand = &one.next.known().unwrap().demands[0];
-    assert_eq!((demand.page_size, demand.pages, one.next.known().unwrap().demands.len()), (PageSize::GIB_1, PageCount(2), 1));
+    assert_eq!(
+        (demand.page_size, demand.pages, one.next.known().unwrap().demands.len()),
+        (PageSize::GIB_1, PageCount(2), 1)
+    );
     let starts = source.clone().link("/etc/libvirt/qemu/autostart/db.xml", "/etc/libvirt/qemu/db.xml");
     assert_eq!(at_boot(&asleep(&starts)[0]).0, "yes");
     for words in [["qemu-system-x86_64", "-name", "guest=db,debug-threads=on"], ["kvm", "-uuid", "A1"]] {
@@ -267,9 +287,12 @@ fn names_are_unique_beside_those_that_run() {
 #[test]
 fn of_lists_without_end_some_are_looked_at() {
     let guest = |at: usize| {
-        format!("<domain><name>g{at}</name><memory>2097152</memory><memoryBacking><hugepages/></memoryBacking></domain>")
+        format!(
+            "<domain><name>g{at}</name><memory>2097152</memory><memoryBacking><hugepages/></memoryBacking></domain>"
+        )
     };
-    let source = (0..400).fold(MapSource::new(), |source, at| source.file(&format!("/etc/libvirt/qemu/g{at}.xml"), guest(at)));
+    let source =
+        (0..400).fold(MapSource::new(), |source, at| source.file(&format!("/etc/libvirt/qemu/g{at}.xml"), guest(at)));
     let found = crate::find(&host(vec![init()]), &source);
     assert_eq!(found.instances.len(), MOST);
     assert!(found.unread.iter().any(|unread| unread.what == "qemu servers that do not run"), "{:?}", found.unread);

@@ -1,9 +1,9 @@
 //! Oracle instances that do not run: the lines of oratab.
 
 use hugewise_host::{Door, Source};
+use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::configuration::Place;
 use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process};
 
 use super::{Parameters, SETTINGS, Title, asked, described, traits};

@@ -58,7 +58,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
         return None;
     }
     let nowhere = Observed::Known("/nonexistent".to_owned());
-    let (told, _) = settings::read(scene.host, &mut Door::new(&files), &main, &Observed::Known(config.clone()), &nowhere);
+    let (told, _) =
+        settings::read(scene.host, &mut Door::new(&files), &main, &Observed::Known(config.clone()), &nowhere);
     let data = told.get("data_directory").known().map(|setting| setting.value.trim_end_matches('/').to_owned());
     let data = data.filter(|path| path.starts_with('/')).unwrap_or(usual);
     let main = named(&data);

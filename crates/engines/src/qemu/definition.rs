@@ -94,7 +94,10 @@ pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         Pages::Untold => "<memoryBacking><hugepages><page/></hugepages></memoryBacking>\n".to_owned(),
     };
     let size = memory.get();
-    Some(format!("<domain>\n<name>{name}</name>\n{uuid}<memory unit='b'>{size}</memory>\n{backing}</domain>\n").into_bytes())
+    Some(
+        format!("<domain>\n<name>{name}</name>\n{uuid}<memory unit='b'>{size}</memory>\n{backing}</domain>\n")
+            .into_bytes(),
+    )
 }
 
 fn without_comments(text: &str) -> String {
@@ -169,7 +172,10 @@ mod tests {
     #[test]
     fn a_guest_is_its_name_and_its_memory() {
         let guest = parse(xml("").as_bytes()).unwrap();
-        assert_eq!((guest.name.as_str(), guest.uuid.as_deref(), guest.memory), ("db&1", Some("a-1"), Bytes::from_gib(2)));
+        assert_eq!(
+            (guest.name.as_str(), guest.uuid.as_deref(), guest.memory),
+            ("db&1", Some("a-1"), Bytes::from_gib(2))
+        );
         let of = |inside: &str| pages(&format!("<memoryBacking>{inside}<locked/></memoryBacking>"));
         assert_eq!((guest.pages, of("")), (Pages::Base, Pages::Base));
         assert_eq!(of("<hugepages/>"), Pages::Default);
@@ -185,10 +191,17 @@ mod tests {
     #[test]
     fn what_a_capture_keeps_is_read_the_same() {
         let path = "/etc/libvirt/qemu/db.xml";
-        for backing in ["", "<memoryBacking><hugepages/></memoryBacking>", "<memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>"] {
+        for backing in [
+            "",
+            "<memoryBacking><hugepages/></memoryBacking>",
+            "<memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>",
+        ] {
             let text = xml(backing).replace("db&amp;1", "db1").replace("<devices>", "<devices passwd='S3'>");
             let kept = kept(path, text.as_bytes()).unwrap();
-            assert_eq!(parse(&kept).unwrap(), Definition { uuid: Some("a-1".into()), ..parse(text.as_bytes()).unwrap() });
+            assert_eq!(
+                parse(&kept).unwrap(),
+                Definition { uuid: Some("a-1".into()), ..parse(text.as_bytes()).unwrap() }
+            );
             assert!(!String::from_utf8_lossy(&kept).contains("S3"));
             assert_eq!(super::kept(path, &kept).unwrap(), kept);
         }

@@ -331,8 +331,10 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
     }
     if key == "Environment" {
-        let data = value.split_ascii_whitespace().filter_map(|word| word.trim_matches(['"', '\'']).strip_prefix("PGDATA="));
-        let data: Vec<String> = data.filter(|path| shape::Shape::Path.fits(path)).map(|it| format!("PGDATA={it}")).collect();
+        let data =
+            value.split_ascii_whitespace().filter_map(|word| word.trim_matches(['"', '\'']).strip_prefix("PGDATA="));
+        let data: Vec<String> =
+            data.filter(|path| shape::Shape::Path.fits(path)).map(|it| format!("PGDATA={it}")).collect();
         return (!data.is_empty()).then(|| format!("{key}={}", data.join(" ")));
     }
     let ours = key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);

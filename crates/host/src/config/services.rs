@@ -46,7 +46,9 @@ pub fn read_services(
     let wanted = read_wanted(door);
     let mut names: BTreeSet<String> = wanted.keys().filter(|name| is_whole(name)).cloned().collect();
     for (folder, there) in &listed {
-        names.extend(there.iter().filter(|name| is_whole(name) && (THEIRS.contains(folder) || is_likely(name))).cloned());
+        names.extend(
+            there.iter().filter(|name| is_whole(name) && (THEIRS.contains(folder) || is_likely(name))).cloned(),
+        );
     }
     let (names, aliases) = without_aliases(door, &listed, names);
     let looked = names.iter().filter_map(|name| {
@@ -60,7 +62,8 @@ pub fn read_services(
             let assignments = door.source.read(&path).into_known().map(|bytes| unit::parse(&bytes)).unwrap_or_default();
             command(name, assignments.iter())
         };
-        (is_likely(name) || changed() || is_ours(&first().words)).then(|| bare(name, path, AtBoot::Unknown(String::new())))
+        (is_likely(name) || changed() || is_ours(&first().words))
+            .then(|| bare(name, path, AtBoot::Unknown(String::new())))
     });
     let looked: Vec<Service> = looked.collect();
     let mut services = Vec::new();
@@ -76,7 +79,8 @@ pub fn read_services(
 /// A service, and no template of services.
 fn is_whole(name: &str) -> bool {
     name.ends_with(".service")
-        && UnitName::parse(name).is_some_and(|name| name.instance.as_deref().is_none_or(|instance| !instance.is_empty()))
+        && UnitName::parse(name)
+            .is_some_and(|name| name.instance.as_deref().is_none_or(|instance| !instance.is_empty()))
 }
 
 fn bare(name: &str, file: String, at_boot: AtBoot) -> Service {
@@ -102,7 +106,8 @@ fn without_aliases(
     for name in names {
         let at = listed.iter().find(|(_, there)| there.contains(&name));
         let link = at.and_then(|(folder, _)| door.source.link(&format!("{folder}/{name}")).into_known());
-        let target = link.as_deref().and_then(|link| link.rsplit('/').next()).filter(|file| is_whole(file) && *file != name);
+        let target =
+            link.as_deref().and_then(|link| link.rsplit('/').next()).filter(|file| is_whole(file) && *file != name);
         match target {
             Some(file) => {
                 whole.insert(file.to_owned());
@@ -253,7 +258,8 @@ fn words(line: &str) -> Vec<String> {
 fn filled(name: &str, value: &str) -> String {
     let stem = name.strip_suffix(".service").unwrap_or(name);
     let (prefix, instance) = stem.split_once('@').unwrap_or((stem, ""));
-    let of = [("%i", instance), ("%I", instance), ("%p", prefix), ("%P", prefix), ("%n", name), ("%N", stem), ("%%", "%")];
+    let of =
+        [("%i", instance), ("%I", instance), ("%p", prefix), ("%P", prefix), ("%n", name), ("%N", stem), ("%%", "%")];
     of.iter().fold(value.to_owned(), |value, (specifier, text)| value.replace(specifier, text))
 }
 
@@ -279,7 +285,10 @@ mod tests {
             ("ExecStart=-!/bin/postgres \"-c a b\" 'x'", "/bin/postgres|-c a b|x"),
             ("ExecStart=@/bin/postgres pg -D /d", "/bin/postgres|-D|/d"),
             ("ExecStart=/bin/a\nExecStart=\nExecStart=/bin/postgres %i %p", "/bin/postgres|16|pg"),
-            ("Environment=PGDATA=/d/%i \"O=-c x=1 -B 2\"\nExecStart=/bin/postgres -D ${PGDATA} $O $N", "/bin/postgres|-D|/d/16|-c|x=1|-B|2"),
+            (
+                "Environment=PGDATA=/d/%i \"O=-c x=1 -B 2\"\nExecStart=/bin/postgres -D ${PGDATA} $O $N",
+                "/bin/postgres|-D|/d/16|-c|x=1|-B|2",
+            ),
             ("ExecStart=/usr/bin/numactl --interleave=all /usr/bin/env A=b /bin/postgres -D /d", "/bin/postgres|-D|/d"),
         ] {
             assert_eq!(words(&format!("[Service]\n{text}\n")), said, "{text}");
@@ -288,7 +297,8 @@ mod tests {
 
     #[test]
     fn those_of_the_hosts_people_and_those_that_the_boot_starts_are_looked_at() {
-        let file = |program: &str| format!("[Service]\nUser=db\nExecStart={program} -D /d\n[Install]\nWantedBy=a.target\n");
+        let file =
+            |program: &str| format!("[Service]\nUser=db\nExecStart={program} -D /d\n[Install]\nWantedBy=a.target\n");
         let source = MapSource::new()
             .folder("/run/systemd/generator")
             .file("/etc/systemd/system/own.service", file("/opt/bin/postgres"))
@@ -313,10 +323,7 @@ mod tests {
     fn a_drop_in_gives_another_command() {
         let source = MapSource::new()
             .file("/etc/systemd/system/x.service", "[Service]\nExecStart=/opt/start\n")
-            .file(
-                "/etc/systemd/system/x.service.d/a.conf",
-                "[Service]\nExecStart=\nExecStart=/opt/postgres $A\n",
-            );
+            .file("/etc/systemd/system/x.service.d/a.conf", "[Service]\nExecStart=\nExecStart=/opt/postgres $A\n");
         let all = read(&source);
         assert_eq!(all[0].command, ["/opt/postgres"]);
         assert_eq!(all[0].at_boot.as_str(), "unknown");
