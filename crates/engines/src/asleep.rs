@@ -58,8 +58,9 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found) {
     let mut door = Door::new(scene.source);
     let is_likely = |name: &str| kinds().iter().any(|kind| kind.services.iter().any(|start| name.starts_with(start)));
     let is_ours = |words: &[String]| words.first().is_some_and(|first| is_program(first));
-    let services = read_services(&mut door, &is_likely, &is_ours);
-    let busy = host.processes.known().into_iter().flatten().filter_map(|process| service_of(process)).collect();
+    let busy: BTreeSet<&str> =
+        host.processes.known().into_iter().flatten().filter_map(|process| service_of(process)).collect();
+    let services = read_services(&mut door, &is_likely, &is_ours, &|name| busy.contains(name));
     let (running, unread) = (found.instances.as_slice(), door.unread);
     let mut estate = Estate { scene, services, running, busy, found: Vec::new(), unread };
     for kind in kinds() {

@@ -530,10 +530,10 @@ impl Boot {
         let perhaps = open.map(|one| (perhaps, one.in_words()));
         let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure() || one.of == own).collect();
         let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
-        // For itself it may be a few more than are asked for.
-        let perhaps_own = instance.perhaps.iter().filter(|demand| demand.page_size == page).map(|demand| demand.pages);
+        // What nobody has seen start may need a few more than are asked for.
+        let perhaps_own = instance.perhaps.iter().filter(|it| it.page_size == page && instance.is_asleep());
         let asked_own: PageCount = asking.iter().filter(|one| one.of == own).map(|one| one.pages).sum();
-        let own_most = asked_own.max(perhaps_own.sum());
+        let own_most = asked_own.max(perhaps_own.map(|demand| demand.pages).sum());
         let all = others.iter().map(|one| one.pages).sum::<PageCount>() + own_most;
         if *pool == PageCount::ZERO {
             return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})"), perhaps: None };

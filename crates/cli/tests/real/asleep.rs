@@ -37,7 +37,7 @@ fn moments(instance: &Value) -> [String; 3] {
 fn truth(cluster: &DebianCluster) -> u64 {
     let name = cluster.title().rsplit('/').next().unwrap().to_owned();
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
+    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "--"]);
     command.args(["/usr/lib/postgresql/15/bin/postgres", "-D"]).arg(cluster.data()).arg("-c");
     command.arg(format!("config_file=/etc/postgresql/15/{name}/postgresql.conf"));
     let said = harness::must(command.args(["-C", "shared_memory_size_in_huge_pages"]));
@@ -148,4 +148,37 @@ fn a_service_that_is_stopped_is_known_by_its_unit_and_by_its_data() {
         ["name", "asleep", "moments", "asked", "setting"].map(|field| down[field].clone())
     };
     assert_eq!(said(&[]), said(&["--root", captured]));
+}
+
+/// Root has made a cluster for a user: what that user's files say is his word, and read with his rights.
+#[test]
+fn a_cluster_of_a_user_is_read_with_his_rights_and_planned_for_by_nobody() {
+    if !require!(namespace::inside("asleep::a_cluster_of_a_user_is_read_with_his_rights_and_planned_for_by_nobody")) {
+        return;
+    }
+    let user = require!(harness::User::named("games"));
+    let folder = std::path::Path::new("/etc/postgresql/15/his");
+    fs::create_dir_all(folder).unwrap();
+    fs::write("/etc/postgresql-secret.conf", "shared_buffers = 3GB\nhuge_pages = on\ncluster_name = 'rootonly'\n")
+        .unwrap();
+    harness::must(Command::new("chmod").args(["600", "/etc/postgresql-secret.conf"]));
+    fs::write(folder.join("postgresql.conf"), "huge_pages = on\nshared_buffers = 2GB\n").unwrap();
+    user.own(folder);
+    let of_him = || asleep().into_iter().find(|(title, _)| title.ends_with("15/his"));
+    let (_, instance) = of_him().expect("it is listed");
+    assert_eq!((&instance["vouched_by"], &instance["owner"]), (&Value::Array(Vec::new()), &"games".into()));
+    assert_eq!(instance["demand"]["source"], "estimated");
+
+    // A link to what he may not read, and an include of it.
+    for text in ["include '/etc/postgresql-secret.conf'\n", ""] {
+        fs::remove_file(folder.join("postgresql.conf")).unwrap();
+        match text {
+            "" => std::os::unix::fs::symlink("/etc/postgresql-secret.conf", folder.join("postgresql.conf")).unwrap(),
+            text => fs::write(folder.join("postgresql.conf"), text).unwrap(),
+        }
+        user.own(folder);
+        let said = harness::check().json;
+        assert!(!said.to_string().contains("rootonly"), "{said:#}");
+        assert_eq!(of_him().expect("it is listed").1["asked"], "unknown", "{text}");
+    }
 }

@@ -34,11 +34,12 @@ pub struct Service {
 const THEIRS: [&str; 3] = ["/etc/systemd/system", "/etc/systemd/system.attached", "/usr/local/lib/systemd/system"];
 
 /// Of all the services that packages bring, those that the boot starts and those with a likely name are looked at, and kept where
-/// the command is of `ours`, or the name is likely.
+/// the command is of `ours`, or the name is likely. What runs is of no interest by its name alone.
 pub fn read_services(
     door: &mut Door<'_>,
     is_likely: &dyn Fn(&str) -> bool,
     is_ours: &dyn Fn(&[String]) -> bool,
+    runs: &dyn Fn(&str) -> bool,
 ) -> Vec<Service> {
     let listed: Vec<(&str, BTreeSet<String>)> = lasting()
         .map(|folder| (folder, door.source.list(folder).into_known().unwrap_or_default().into_iter().collect()))
@@ -50,6 +51,7 @@ pub fn read_services(
             there.iter().filter(|name| is_whole(name) && (THEIRS.contains(folder) || is_likely(name))).cloned(),
         );
     }
+    names.retain(|name| is_likely(name) || !runs(name));
     let (names, aliases) = without_aliases(door, &listed, names);
     let looked = names.iter().filter_map(|name| {
         let (path, is_masked) = fragment(door, &listed, name)?;
@@ -270,7 +272,9 @@ mod tests {
 
     fn read(source: &MapSource) -> Vec<Service> {
         let ours = |words: &[String]| words.first().is_some_and(|first| first.ends_with("/postgres"));
-        read_services(&mut Door::new(source), &|name| name.starts_with("postgresql"), &ours)
+        read_services(&mut Door::new(source), &|name| name.starts_with("postgresql"), &ours, &|name| {
+            name == "busy.service"
+        })
     }
 
     /// As `systemctl show -p ExecStart` of systemd 252 lists the words of the same lines.
@@ -303,6 +307,7 @@ mod tests {
             .folder("/run/systemd/generator")
             .file("/etc/systemd/system/own.service", file("/opt/bin/postgres"))
             .file("/etc/systemd/system/other.service", file("/opt/bin/other"))
+            .file("/etc/systemd/system/busy.service", file("/opt/bin/postgres"))
             .file("/usr/lib/systemd/system/packed.service", file("/usr/bin/postgres"))
             .file("/usr/lib/systemd/system/silent.service", file("/usr/bin/postgres"))
             .file("/usr/lib/systemd/system/postgresql.service", file("/bin/true"))

@@ -173,6 +173,61 @@ mod tests {
         assert_eq!(cell("15/main", "15"), "oracle 15/main");
     }
 
+    /// A host on which so many servers of PostgreSQL's do not run: the boot starts every other one.
+    fn with_asleep(count: usize) -> samples::Sample {
+        let mut sample = samples::prod();
+        let one = sample.instances[1].clone();
+        sample.instances.extend((0..count).map(|at| {
+            let why = format!("start.conf (/etc/postgresql/15/n{at}/start.conf)");
+            let at_boot = if at % 2 == 0 { AtBoot::No(why) } else { AtBoot::Yes(why) };
+            let known_by = format!("/etc/postgresql/15/n{at}/postgresql.conf");
+            Instance {
+                name: format!("15/n{at}"),
+                pid: 0,
+                pids: Vec::new(),
+                segments: Vec::new(),
+                huge_pages: HugePageUse::Unknown,
+                page_tables: Observed::Absent,
+                sessions: Observed::Absent,
+                asleep: Some(hugewise_model::Asleep { known_by, at_boot }),
+                ..one.clone()
+            }
+        }));
+        sample.assessment.situation = hugewise_advice::situation::situation(&sample.host, &sample.instances);
+        sample
+    }
+
+    #[test]
+    fn those_that_do_not_run_have_rows_behind_those_that_do() {
+        let text = with_asleep(2).text(100);
+        let row = |name: &str| text.lines().position(|line| line.starts_with(&format!("postgresql {name} "))).unwrap();
+        assert!(row("15/main") < row("15/n1") && row("15/n1") < row("15/n0"), "{text}");
+        let words: Vec<&str> = text.lines().nth(row("15/n0")).unwrap().split_whitespace().collect();
+        assert_eq!((words[2], words[4]), ("down", "-"), "{text}");
+        assert!(text.contains("postgresql 15/n1: not running; the boot starts it: start.conf"), "{text}");
+        assert!(text.contains("postgresql 15/n0: not running; the boot does not start it: start.conf"), "{text}");
+    }
+
+    #[test]
+    fn fifty_that_do_not_run_do_not_drown_the_table() {
+        let (few, many) = (with_asleep(5).text(100), with_asleep(50).text(100));
+        assert!(many.lines().count() <= few.lines().count() + 2, "{many}");
+        assert!(many.contains("45 more: not running either; the boot starts 20 of them"), "{many}");
+        assert_eq!(with_asleep(50).json()["instances"].as_array().unwrap().len(), 52);
+    }
+
+    #[test]
+    fn json_says_what_runs_and_what_the_boot_starts() {
+        let json = with_asleep(1).json();
+        let all = json["instances"].as_array().unwrap();
+        assert_eq!((&all[0]["running"], &all[0]["asleep"]), (&true.into(), &serde_json::Value::Null));
+        let down = all.iter().find(|it| it["running"] == false).unwrap();
+        assert_eq!((&down["asleep"]["at_boot"], &down["pid"]), (&"no".into(), &0.into()));
+        assert_eq!(down["asleep"]["known_by"], "/etc/postgresql/15/n0/postgresql.conf");
+        let states = ["now", "reboot"].map(|moment| down["moments"][moment]["state"].clone());
+        assert_eq!(states, ["not_running", "not_running"]);
+    }
+
     #[test]
     fn what_is_on_transparent_huge_pages_is_said_below_the_table_in_text_and_on_the_page() {
         let mut sample = samples::prod();
