@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use hugewise_host::Door;
 use hugewise_host::Source;
+use hugewise_host::config::Files;
 use hugewise_host::config::services::{Service, read_services};
 use hugewise_host::config::systemd::service_of;
 use hugewise_model::configuration::Place;
@@ -50,7 +51,8 @@ pub(crate) struct Sleeper {
 }
 
 /// Adds those that do not run to those that do. Where processes may be hidden, or none could be read, nobody knows who runs.
-pub(crate) fn add(scene: &Scene<'_>, found: &mut Found) {
+/// What an earlier reading made of the units is taken from `files`.
+pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
     let host = scene.host;
     if !host.processes.is_known() || host.unseen().is_some() {
         return;
@@ -60,7 +62,11 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found) {
     let is_ours = |words: &[String]| words.first().is_some_and(|first| is_program(first));
     let busy: BTreeSet<&str> =
         host.processes.known().into_iter().flatten().filter_map(|process| service_of(process)).collect();
-    let services = read_services(&mut door, &is_likely, &is_ours, &|name| busy.contains(name));
+    let read = |door: &mut Door<'_>| read_services(door, &is_likely, &is_ours, &|name| busy.contains(name));
+    let services = match files {
+        Some(files) => files.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),
+        None => read(&mut door),
+    };
     let (running, unread) = (found.instances.as_slice(), door.unread);
     let mut estate = Estate { scene, services, running, busy, found: Vec::new(), unread };
     for kind in kinds() {

@@ -36,6 +36,7 @@ mod vouch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
+use hugewise_host::config::Files;
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
@@ -129,9 +130,14 @@ pub fn kinds() -> &'static [&'static Kind] {
 /// The servers of a host, those that run and those that belong to it and do not, by engine and name; no two of an engine have
 /// the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
+    find_after(host, source, None)
+}
+
+/// The same for who looks at one host again and again: of files that were not changed since, what was made of them is taken.
+pub fn find_after(host: &Host, source: &dyn Source, files: Option<&Files>) -> Found {
     let scene = Scene::new(host, source);
     let mut found = running(&scene);
-    asleep::add(&scene, &mut found);
+    asleep::add(&scene, &mut found, files);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());
     found.leave_out();
