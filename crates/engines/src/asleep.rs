@@ -193,11 +193,11 @@ impl Estate<'_> {
         Process { uid, gid, groups, ..described::process(command) }
     }
 
-    /// The owner of what lies at these paths: the first that is not root, as he decides what is found there. Root, where
-    /// nobody can be asked.
+    /// The owner of what lies at these paths, from the top down: the last that is not root, as he decides what is found there.
+    /// Root, where nobody can be asked.
     pub(crate) fn owner_of(&self, paths: &[&str]) -> u32 {
-        let owners = paths.iter().filter_map(|path| self.scene.source.owner_of(path).get());
-        owners.into_iter().find(|uid| *uid != 0).unwrap_or_default()
+        let mut owners = paths.iter().rev().filter_map(|path| self.scene.source.owner_of(path).get());
+        owners.find(|uid| *uid != 0).unwrap_or_default()
     }
 
     /// Who a listed server runs as, in words: its folder's owner, and in a capture the account for such servers.
