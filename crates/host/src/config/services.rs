@@ -158,7 +158,7 @@ fn whole(
     let Observed::Known(assignments) = assignments else { return Service { at_boot, ..service } };
     let of_service = || assignments.iter().map(|(_, one)| one).filter(|one| one.section == "Service");
     let last = |key: &str| {
-        let value = of_service().filter(|one| one.key == key).last().map(|one| filled(&name, &one.value));
+        let value = of_service().rfind(|one| one.key == key).map(|one| filled(&name, &one.value));
         value.filter(|value| !value.is_empty())
     };
     let Command { words, environment } = command(&name, assignments.iter().map(|(_, one)| one));
