@@ -544,7 +544,7 @@ impl Boot {
         let note = if all <= *pool || others.is_empty() {
             format!(" ({place})")
         } else {
-            let servers = asking.len();
+            let (servers, all) = (asking.len(), asking.iter().map(|one| one.pages).sum::<PageCount>());
             format!(
                 " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
             )
