@@ -327,6 +327,10 @@ fn demands(host: &Host, instance: &Instance) -> Vec<Demand> {
 /// The cgroups with limits that an instance is in or below, of all page sizes.
 fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usize>>) -> Result<Vec<usize>, Missing> {
     let missing = |why| Missing::Instance(Lack::new(format_args!("/proc/{}/cgroup", instance.pid), why));
+    if instance.pid == 0 {
+        // One that does not run is in none.
+        return Ok(Vec::new());
+    }
     let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::untold("not read"))) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,

@@ -78,6 +78,8 @@ pub struct Facts<'a> {
     pub instances: &'a [Instance],
     /// All of them, for rules that only say who does something.
     pub everybody: &'a [Instance],
+    /// Those that belong to the host and do not run: for rules about what they will find once they are started.
+    pub asleep: &'a [Instance],
     /// The chain of each instance that is not wholly on huge pages, by instance.
     pub chains: &'a [Chain],
     /// How each instance stands now, after its next restart, and after the next boot.
@@ -119,7 +121,7 @@ pub struct Assessment {
 impl Assessment {
     /// What rules look at, of these instances.
     pub fn facts<'a>(&'a self, host: &'a Host, instances: &'a [Instance]) -> Facts<'a> {
-        Facts { host, instances, everybody: instances, chains: &self.chains, situation: &self.situation }
+        Facts { host, instances, everybody: instances, asleep: &[], chains: &self.chains, situation: &self.situation }
     }
 }
 
@@ -131,17 +133,26 @@ pub fn rules() -> &'static [&'static Rule] {
 /// Runs every rule on a host. Servers that nothing vouches for have their findings, but no command is given on their
 /// word, and no number for the host counts them.
 pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
-    let known = stranger::known(instances);
+    let (awake, asleep) = stranger::by_sleep(instances);
+    let known = stranger::known(&awake);
     let situation = situation::situation(host, instances);
     let chain = |instance| chain::chain(host, situation.limits(), instance);
-    let chains: Vec<Chain> = instances.iter().filter_map(chain).collect();
-    let of = |instances| Facts { host, instances, everybody: instances, chains: &chains, situation: &situation };
-    let (mut findings, mut unknown) = run(&Facts { everybody: instances, ..of(&known) });
-    if known.len() < instances.len() {
+    let chains: Vec<Chain> = awake.iter().filter_map(chain).collect();
+    let of = |instances| Facts {
+        host,
+        instances,
+        everybody: instances,
+        asleep: &[],
+        chains: &chains,
+        situation: &situation,
+    };
+    let sleepers = stranger::known(&asleep);
+    let (mut findings, mut unknown) = run(&Facts { everybody: &awake, asleep: &sleepers, ..of(&known) });
+    if known.len() < awake.len() {
         let stranger = |id: Option<&InstanceId>| {
-            instances.iter().find(|instance| !instance.is_vouched() && Some(&instance.id()) == id)
+            awake.iter().find(|instance| !instance.is_vouched() && Some(&instance.id()) == id)
         };
-        let (about, missing) = run(&of(instances));
+        let (about, missing) = run(&of(&awake));
         findings.extend(about.into_iter().filter_map(|finding| {
             let instance = stranger(finding.instance.as_ref())?;
             Some(stranger::until_named(finding, instance))

@@ -17,6 +17,8 @@ pub enum Standing {
     None,
     /// It cannot be told.
     Unknown,
+    /// It does not run, now or after the boot: nothing is asked of it.
+    NotRunning,
     /// It refuses to start: its settings insist on huge pages that it does not get.
     DoesNotStart,
     /// It has no demand of a pool, for this reason.
@@ -31,6 +33,7 @@ impl Standing {
             Self::Partly => "partly",
             Self::None => "none",
             Self::Unknown => "unknown",
+            Self::NotRunning => "not_running",
             Self::DoesNotStart => "does_not_start",
             Self::NotCounted(_) => "not_counted",
         }
@@ -39,6 +42,9 @@ impl Standing {
 
 /// How an instance stands. One that has no demand of a pool counts only where it is `named`.
 pub fn standing(host: &Host, instance: &Instance, named: bool) -> Standing {
+    if instance.is_asleep() {
+        return Standing::NotRunning;
+    }
     if let Some(why) = exempt(instance).filter(|_| !named && instance.huge_pages != HugePageUse::All) {
         return Standing::NotCounted(why);
     }

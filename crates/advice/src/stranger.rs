@@ -14,6 +14,15 @@ pub fn known(instances: &[Instance]) -> Cow<'_, [Instance]> {
     Cow::Owned(instances.iter().filter(|instance| instance.is_vouched()).cloned().collect())
 }
 
+/// Those that run, and those that belong to the host and do not.
+pub fn by_sleep(instances: &[Instance]) -> (Cow<'_, [Instance]>, Vec<Instance>) {
+    if !instances.iter().any(Instance::is_asleep) {
+        return (Cow::Borrowed(instances), Vec::new());
+    }
+    let (asleep, awake): (Vec<Instance>, Vec<Instance>) = instances.iter().cloned().partition(Instance::is_asleep);
+    (Cow::Owned(awake), asleep)
+}
+
 /// Why root does nothing for an instance unasked: `nothing vouches for it (user mallory, no system service)`.
 pub fn why(instance: &Instance) -> String {
     let place = match &instance.unit {

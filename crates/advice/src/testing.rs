@@ -203,6 +203,7 @@ impl Case {
             unit: None,
             unit_is_its_own: false,
             startup: None,
+            asleep: None,
             vouchers: vec![hugewise_model::vouch::Voucher::Account],
             touched: Observed::Absent,
             transparent: Observed::Absent,

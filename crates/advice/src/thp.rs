@@ -78,7 +78,8 @@ pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> Option<String> {
 /// What the instances of a host make of THP.
 pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
     let mut policy = Policy::default();
-    for instance in instances {
+    // One that does not run is told of it once it does.
+    for instance in instances.iter().filter(|instance| !instance.is_asleep()) {
         match advice(host, instance) {
             Ok(Some(ThpAdvice::Against(level))) => policy.against.push((instance, level)),
             Ok(Some(ThpAdvice::For)) => policy.wanting.push(instance),

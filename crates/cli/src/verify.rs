@@ -103,7 +103,8 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(name) = named {
         scene.narrow(name, !given.is_empty())?;
     }
-    let assessment = hugewise_advice::assess(&scene.host, &scene.found.instances);
+    let all: Vec<Instance> = scene.found.instances.iter().chain(&scene.asleep).cloned().collect();
+    let assessment = hugewise_advice::assess(&scene.host, &all);
     let standings = scene.standings(named.is_some());
     if arguments.format != Format::Nagios {
         scene.own_logs(source.as_ref(), &standings, &mut given);
@@ -146,7 +147,7 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
     outcome::print(&text)?;
     Ok(match (arguments.format, verdict) {
         (_, Standing::All) => Outcome::Fine,
-        (_, Standing::Unknown | Standing::NotCounted(_)) => Outcome::Incomplete,
+        (_, Standing::Unknown | Standing::NotRunning | Standing::NotCounted(_)) => Outcome::Incomplete,
         (Format::Nagios, Standing::None) => Outcome::Critical,
         _ => Outcome::Found,
     })
@@ -155,7 +156,10 @@ fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// The host at one moment.
 struct Scene {
     host: Host,
+    /// What runs.
     found: Found,
+    /// Those that belong here and do not run: they take from the same pools, and there is nothing to verify.
+    asleep: Vec<Instance>,
 }
 
 impl Scene {
@@ -165,7 +169,9 @@ impl Scene {
         if arguments.connect {
             found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
         }
-        Self { host, found }
+        let (asleep, running) = std::mem::take(&mut found.instances).into_iter().partition(Instance::is_asleep);
+        found.instances = running;
+        Self { host, found, asleep }
     }
 
     fn standings(&self, named: bool) -> Vec<Standing> {
@@ -178,6 +184,9 @@ impl Scene {
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
         crate::named::narrow(wanted, instances)?;
         if instances.is_empty() && !has_logs {
+            if let Some(one) = named::meant(&self.asleep, wanted).first() {
+                return Err(Failure::new(format!("{} does not run: there is nothing to verify", one.title())));
+            }
             let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
             return Err(Failure::new(format!("no instance is called {wanted}; {there}")));
         }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// answers replaces what was read; an instance that does not answer is left as it is, and named.
 pub fn ask(host: &Host, instances: &mut [Instance]) -> Vec<Unread> {
     let mut unread = Vec::new();
-    for instance in instances {
+    for instance in instances.iter_mut().filter(|instance| !instance.is_asleep()) {
         let Some((question, answer)) = Kind::of(instance.engine).connect else { continue };
         if let Err(why) = put(host, instance, question, answer) {
             unread.push(Unread::new(instance.title(), Reason::untold(why.to_string())));

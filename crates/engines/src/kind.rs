@@ -5,6 +5,7 @@ use hugewise_host::capture::shape::Shape;
 use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
+use crate::asleep::Estate;
 use crate::description::{DescribeError, Described, Description};
 use crate::logs::Format;
 use crate::question::{Answer, Ask};
@@ -24,6 +25,10 @@ pub struct Kind {
     pub programs: &'static [&'static str],
     /// Finds its running instances.
     pub find: fn(&Scene<'_>, &mut Found),
+    /// Finds those that belong to the host and do not run.
+    pub(crate) asleep: fn(&mut Estate<'_>),
+    /// How the names of the services begin that its packages bring.
+    pub(crate) services: &'static [&'static str],
     /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
     /// one of them is known to root.
     pub accounts: &'static [&'static str],
@@ -163,6 +168,8 @@ impl Kind {
         names: &[],
         programs: &[],
         find: |_, _| {},
+        asleep: |_| {},
+        services: &[],
         accounts: &[],
         program_of_main: None,
         options: &[],

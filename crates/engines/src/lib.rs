@@ -3,6 +3,7 @@
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+mod asleep;
 mod bare_segment;
 pub mod client;
 pub mod connect;
@@ -38,6 +39,7 @@ mod vouch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
+use hugewise_host::config::Files;
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
@@ -150,21 +152,35 @@ pub fn settables() -> impl Iterator<Item = &'static Settable> {
     })
 }
 
-/// The running instances of a host, by engine and name; no two of an engine have the same name.
+/// The servers of a host, those that run and those that belong to it and do not, by engine and name; no two of an engine have
+/// the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
+    find_after(host, source, None)
+}
+
+/// The same for who looks at one host again and again: of files that were not changed since, what was made of them is taken.
+pub fn find_after(host: &Host, source: &dyn Source, files: Option<&Files>) -> Found {
     let scene = Scene::new(host, source);
-    let mut found = Found::default();
-    for kind in KINDS {
-        (kind.find)(&scene, &mut found);
-    }
-    vouch::vouch(host, source, &mut found.instances);
-    vouch::bound_strangers(host, &mut found);
-    make_names_unique(&mut found.instances);
+    let mut found = running(&scene);
+    asleep::add(&scene, &mut found, files);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());
     found.leave_out();
     found.unread.sort();
     found.unread.dedup();
+    found
+}
+
+/// Those that run.
+fn running(scene: &Scene<'_>) -> Found {
+    let (host, source) = (scene.host, scene.source);
+    let mut found = Found::default();
+    for kind in KINDS {
+        (kind.find)(scene, &mut found);
+    }
+    vouch::vouch(host, source, &mut found.instances);
+    vouch::bound_strangers(host, &mut found);
+    make_names_unique(&mut found.instances);
     found
 }
 
@@ -249,6 +265,7 @@ impl<'a> Scene<'a> {
             unit: service_of(main).map(str::to_owned),
             unit_is_its_own: false,
             startup: None,
+            asleep: None,
             vouchers: Vec::new(),
             touched: Observed::Absent,
             transparent: Observed::Absent,

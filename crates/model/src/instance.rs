@@ -1,13 +1,13 @@
-//! One running database server.
+//! One database server: one that runs, or one that belongs to the host and does not.
 
 use std::collections::BTreeMap;
 
 use crate::configuration::Place;
 use crate::remedy::InstanceId;
 use crate::vouch::Voucher;
-use crate::{Bytes, Engine, Observed, PageCount, PageSize};
+use crate::{Asleep, AtBoot, Bytes, Engine, Observed, PageCount, PageSize};
 
-/// One running database server.
+/// One database server. One that does not run has `pid` 0 and no processes.
 #[derive(Clone, Debug)]
 pub struct Instance {
     /// Its kind.
@@ -61,6 +61,8 @@ pub struct Instance {
     pub unit_is_its_own: bool,
     /// What stands in the way of its start at the boot, or of any start, by its own files; none where nothing is known to.
     pub startup: Option<Startup>,
+    /// What says that it belongs to the host, where it does not run; none where it runs, or is only described.
+    pub asleep: Option<Asleep>,
     /// What speaks for it. Empty for a stranger: anybody can start a program and call it a server.
     pub vouchers: Vec<Voucher>,
     /// At most so much of its segments has been touched by anybody; absent where that cannot be told.
@@ -116,8 +118,21 @@ impl Instance {
         !self.owner.is_empty() && self.owner.bytes().all(|byte| byte.is_ascii_digit())
     }
 
+    /// Whether it belongs to the host and does not run.
+    pub const fn is_asleep(&self) -> bool {
+        self.asleep.is_some()
+    }
+
+    /// Whether it does not run, and the boot is known not to start it either.
+    pub fn waits_for_hands(&self) -> bool {
+        self.asleep.as_ref().is_some_and(|asleep| matches!(asleep.at_boot, AtBoot::No(_)))
+    }
+
     /// `oracle PROD pid 4711`: of no other, whatever the others call themselves.
     pub fn handle(&self) -> String {
+        if self.is_asleep() {
+            return self.title();
+        }
         let of_pid = format!(" pid {}", self.pid);
         format!("{} {}{of_pid}", self.engine, self.name.strip_suffix(&of_pid).unwrap_or(&self.name))
     }
@@ -337,6 +352,16 @@ pub struct Demand {
     pub pages: PageCount,
     /// How the number was found.
     pub source: DemandSource,
+}
+
+impl Demand {
+    /// The most that it may come to, with the error that its formula may have.
+    #[must_use]
+    pub fn at_most(&self) -> Self {
+        let DemandSource::Estimated { error_percent } = self.source else { return self.clone() };
+        let more = self.pages.get().saturating_mul(u64::from(error_percent)).div_ceil(100);
+        Self { pages: self.pages + PageCount(more), ..self.clone() }
+    }
 }
 
 /// Where a demand comes from.

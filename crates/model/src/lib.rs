@@ -4,6 +4,7 @@
 //! moment, an [`Instance`] one running database server on it, a [`Finding`] one rule's
 //! verdict. Nothing here reads or writes anything.
 
+pub mod asleep;
 pub mod configuration;
 pub mod engine;
 pub mod escape;
@@ -17,6 +18,7 @@ pub mod remedy;
 pub mod units;
 pub mod vouch;
 
+pub use asleep::{Asleep, AtBoot};
 pub use configuration::Configuration;
 pub use engine::Engine;
 pub use finding::{Chain, Finding, Level, Link, LinkName, LinkState, RuleId, UnknownVerdict};

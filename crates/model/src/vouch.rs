@@ -11,6 +11,8 @@ pub enum Voucher {
     Root,
     /// A container runtime of the host has started it.
     Container,
+    /// It does not run, and a file that only root, or an account made for such servers, can write lists it as one of this host.
+    Listed,
     /// Whoever runs hugewise has named it.
     Named,
     /// Whoever runs hugewise has described it.
@@ -25,6 +27,7 @@ impl Voucher {
             Self::Account => "account",
             Self::Root => "root",
             Self::Container => "container",
+            Self::Listed => "listed",
             Self::Named => "named",
             Self::Described => "described",
         }

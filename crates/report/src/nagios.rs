@@ -37,7 +37,7 @@ const fn word(verdict: &Standing) -> &'static str {
         Standing::All => "OK",
         Standing::Partly => "WARNING",
         Standing::None | Standing::DoesNotStart => "CRITICAL",
-        Standing::Unknown | Standing::NotCounted(_) => "UNKNOWN",
+        Standing::Unknown | Standing::NotRunning | Standing::NotCounted(_) => "UNKNOWN",
     }
 }
 

@@ -200,6 +200,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         unit: None,
         unit_is_its_own: false,
         startup: None,
+        asleep: None,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
         transparent: Observed::Absent,

@@ -82,7 +82,7 @@ impl History {
         let memory = &reading.host.memory;
         let told: Vec<u64> = reading.instances.iter().filter_map(|instance| instance.sessions.get()).collect();
         let pools = reading.host.pools.known().into_iter().flatten();
-        let instances = reading.instances.iter().take(MOST_INSTANCES);
+        let instances = reading.instances.iter().filter(|it| !it.is_asleep()).take(MOST_INSTANCES);
         Point {
             at: reading.host.read_at.get(),
             page_tables_bytes: memory.page_tables.get().map(Bytes::get),

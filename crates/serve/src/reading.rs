@@ -53,7 +53,11 @@ impl Reading {
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
         let earlier = Earlier { files: Some(files), ..Earlier::of(before.map(|before| &before.host), number) };
         let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
-        let mut found = clock.time("engines", || hugewise_engines::find(&host, source), |found| found.unread.len());
+        let mut found = clock.time(
+            "engines",
+            || hugewise_engines::find_after(&host, source, Some(files)),
+            |found| found.unread.len(),
+        );
         let assessment =
             clock.time("rules", || hugewise_advice::assess(&host, &found.instances), |it| it.unknown.len());
         let sizing = clock.time(

@@ -48,6 +48,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         unit: None,
         unit_is_its_own: false,
         startup: None,
+        asleep: None,
         vouchers: vec![hugewise_model::vouch::Voucher::Account],
         touched: Observed::Absent,
         transparent: Observed::Absent,

@@ -12,7 +12,8 @@ pub(crate) static RULE: Rule = Rule {
     name: "boot-loses-pages",
     level: Level::Error,
     docs: Docs {
-        what: "A server of 256 MiB or more that would get huge pages at a restart now and fewer, or none, after the next boot: \
+        what: "A server of 256 MiB or more that would get huge pages at a restart now, or that does not run and is started by \
+               the boot, and that gets fewer, or none, after the next boot: \
                the pools that the boot's files bring have not enough for all servers that will ask, in the worst order of their \
                starts. An error where the server then refuses to start.",
         why: "The host comes back from its maintenance, and the server is on base pages or is not there at all.",
@@ -23,14 +24,25 @@ pub(crate) static RULE: Rule = Rule {
             "Documentation/admin-guide/kernel-parameters.txt: hugepages=",
         ],
     },
-    check: |facts| RULE.of_each(facts, look),
+    check: |facts| {
+        let mut verdicts = RULE.of_each(facts, look);
+        if !facts.asleep.is_empty() {
+            let asleep = Facts { instances: facts.asleep, ..*facts };
+            verdicts.extend(RULE.of_each(&asleep, look));
+        }
+        verdicts
+    },
 };
 
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
     let boot = &moments.boot;
     let fails = boot.standing == Standing::DoesNotStart;
-    if !moments.loses_at_boot() || (!fails && instance.segment_bytes() < demand::BIG_SEGMENT) {
+    let is_big = || match instance.is_asleep() {
+        true => demand::asks_for_more(instance),
+        false => instance.segment_bytes() >= demand::BIG_SEGMENT,
+    };
+    if !moments.loses_at_boot() || !(fails || is_big()) {
         return Ok(None);
     }
     let why = boot.why.clone().unwrap_or_default();
@@ -44,6 +56,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
+    if let Some(asleep) = &instance.asleep {
+        evidence.push(format!("it does not run now; {}", asleep.at_boot.why()));
+    }
     let remedies = match boot.obstacle {
         Some(Obstacle::Right) => rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],

@@ -94,7 +94,7 @@ impl Outlook {
             Standing::None => Some(1),
             Standing::Partly => Some(2),
             Standing::All => Some(3),
-            Standing::Unknown | Standing::NotCounted(_) => None,
+            Standing::Unknown | Standing::NotRunning | Standing::NotCounted(_) => None,
         }
     }
 
@@ -128,7 +128,13 @@ impl Moments {
     pub fn loses_at_boot(&self) -> bool {
         let before = if self.restart.rank().is_some() { &self.restart } else { &self.now };
         let fails = self.boot.standing == Standing::DoesNotStart && before.standing == Standing::Unknown;
-        self.boot.is_worse_than(before) || fails
+        self.boot.is_worse_than(before) || fails || self.fails_where_it_never_ran()
+    }
+
+    /// Whether the boot starts a server that does not run, and it comes out of that without all its huge pages.
+    fn fails_where_it_never_ran(&self) -> bool {
+        let well = self.boot.rank().is_none_or(|rank| rank == 3);
+        self.now.standing == Standing::NotRunning && !well
     }
 
     /// The outlook at a moment.
@@ -233,7 +239,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 Moments {
                     now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
                     restart: startup::never(instance).unwrap_or_else(|| placed(instance, &start, &restarted)),
-                    boot: startup::never(instance).unwrap_or_else(|| {
+                    boot: startup::stays_down(instance).or_else(|| startup::never(instance)).unwrap_or_else(|| {
                         let booted = || placed(instance, &start, &booted);
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
@@ -399,8 +405,32 @@ struct Asking {
     pages: PageCount,
     /// Takes what there is where that is not enough.
     takes_part: bool,
-    /// Whether it is known to ask: of a server whose settings were not read, what it needs now may be what it asks for.
-    is_sure: bool,
+    /// Why it is not known whether it asks: of a server whose settings were not read, what it needs now may be what it asks
+    /// for; none where it is known to.
+    doubt: Option<Doubt>,
+}
+
+/// What is not known of a server that may ask at a boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// What its settings ask for.
+    Settings,
+    /// Whether it is started at all.
+    Start,
+}
+
+impl Asking {
+    const fn is_sure(&self) -> bool {
+        self.doubt.is_none()
+    }
+
+    /// What is not known of it, in words.
+    fn in_words(&self) -> String {
+        match self.doubt {
+            Some(Doubt::Start) => format!("whether the boot starts {} is not known", self.of),
+            Some(Doubt::Settings) | None => format!("what {} asks for at the boot is not known", self.of),
+        }
+    }
 }
 
 /// Up to so many servers every order of their starts is looked at.
@@ -420,15 +450,15 @@ impl Boot {
         let mut segments = Vec::new();
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
-            if startup::never(instance).is_some() {
+            if startup::never(instance).is_some() || instance.waits_for_hands() {
                 continue;
             }
             if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
                 let pages = segments::wanted(&start, base);
-                segments.push(Asking { of: instance.id(), pages, takes_part: false, is_sure: true });
+                segments.push(Asking { of: instance.id(), pages, takes_part: false, doubt: None });
             }
-            let is_sure = start.asked != Asked::Unknown;
-            let asks = !is_sure || start.asks();
+            let is_told = start.asked != Asked::Unknown;
+            let asks = !is_told || start.asks();
             if !asks || start::is_refused(&booted, instance) {
                 continue;
             }
@@ -437,13 +467,17 @@ impl Boot {
                 Fit::Moves(start, _) => start,
                 Fit::Fits => start,
             };
-            let now = if is_sure { None } else { claim::of_unread(host, instance) };
+            let now = if is_told { None } else { claim::of_unread(host, instance) };
+            let doubt = match () {
+                () if !is_told => Some(Doubt::Settings),
+                () => (!startup::is_surely_started(instance)).then_some(Doubt::Start),
+            };
             for demand in start.demands.iter().chain(&now) {
                 asking.entry(demand.page_size).or_default().push(Asking {
                     of: instance.id(),
                     pages: demand.pages,
                     takes_part: start::takes_part(instance, &start),
-                    is_sure,
+                    doubt,
                 });
             }
         }
@@ -479,7 +513,7 @@ impl Boot {
         let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let pool = self.pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
         let taken = |is_other: &dyn Fn(&InstanceId) -> bool, pool: PageCount| {
-            let others: Vec<&Asking> = asking.iter().filter(|one| one.is_sure && is_other(&one.of)).collect();
+            let others: Vec<&Asking> = asking.iter().filter(|one| one.is_sure() && is_other(&one.of)).collect();
             most_taken(&others, pool)
         };
         limits.at_boot(instance, demand, pool, &taken)
@@ -502,11 +536,15 @@ impl Boot {
         let all = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
         let others: Vec<&Asking> = all.iter().filter(|one| one.of != own).collect();
         let perhaps = pool.saturating_sub(most_taken(&others, *pool));
-        let unread = others.iter().find(|one| !one.is_sure);
-        let perhaps = unread.map(|one| (perhaps, format!("what {} asks for at the boot is not known", one.of)));
-        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure || one.of == own).collect();
+        let open = others.iter().find(|one| !one.is_sure());
+        let perhaps = open.map(|one| (perhaps, one.in_words()));
+        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure() || one.of == own).collect();
         let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
-        let all: PageCount = asking.iter().map(|one| one.pages).sum();
+        // What nobody has seen start may need a few more than are asked for.
+        let perhaps_own = instance.perhaps.iter().filter(|it| it.page_size == page && instance.is_asleep());
+        let asked_own: PageCount = asking.iter().filter(|one| one.of == own).map(|one| one.pages).sum();
+        let own_most = asked_own.max(perhaps_own.map(|demand| demand.pages).sum());
+        let all = others.iter().map(|one| one.pages).sum::<PageCount>() + own_most;
         if *pool == PageCount::ZERO {
             return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})"), perhaps: None };
         }
@@ -516,7 +554,7 @@ impl Boot {
         let note = if all <= *pool || others.is_empty() {
             format!(" ({place})")
         } else {
-            let servers = asking.len();
+            let (servers, all) = (asking.len(), asking.iter().map(|one| one.pages).sum::<PageCount>());
             format!(
                 " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
             )
@@ -571,5 +609,7 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> 
     Ok((carried + on_demand, place))
 }
 
+#[cfg(test)]
+mod asleep;
 #[cfg(test)]
 mod tests;

@@ -168,6 +168,12 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         let page = demand.page_size;
         let Supply::Pages { pages, note, .. } = supplies(page) else { return None };
         let tells = Kind::of(instance.engine).tells_demand;
+        if pages < demand.pages && instance.is_asleep() {
+            return Some(format!(
+                "it may need up to {} pages of {page}, for all that its files tell, and finds {pages}{note}: {tells}",
+                demand.pages
+            ));
+        }
         (pages < demand.pages).then(|| {
             format!(
                 "its files may come to {} pages of {page} and have been changed since it started, for all that can be told; it \

@@ -1,7 +1,7 @@
 //! Servers that are kept from starting by what starts them, and servers that no boot starts.
 
-use hugewise_model::Instance;
 use hugewise_model::instance::Startup;
+use hugewise_model::{Asleep, AtBoot, Instance};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
@@ -17,8 +17,24 @@ pub(super) fn never(instance: &Instance) -> Option<Outlook> {
     })
 }
 
+/// What a boot makes of a server that does not run and that it is known not to start.
+pub(super) fn stays_down(instance: &Instance) -> Option<Outlook> {
+    let asleep = instance.asleep.as_ref().filter(|_| instance.waits_for_hands())?;
+    let why = one_line(&format!("{}: the boot does not start it", asleep.at_boot.why()));
+    Some(Outlook { standing: Standing::NotRunning, why: Some(why), obstacle: None })
+}
+
+/// Whether a boot is known to start a server: one that runs was started by somebody, and will be again.
+pub(super) fn is_surely_started(instance: &Instance) -> bool {
+    instance.asleep.as_ref().is_none_or(|asleep| matches!(asleep.at_boot, AtBoot::Yes(_)))
+}
+
 /// The same outlook, with the word that whoever starts it has yet to: its pages are reckoned with, for somebody will.
 pub(super) fn at_boot(instance: &Instance, outlook: Outlook) -> Outlook {
+    if let Some(Asleep { at_boot: AtBoot::Unknown(why), .. }) = &instance.asleep {
+        let then = outlook.why.as_ref().map(|why| format!("; once it is started: {why}")).unwrap_or_default();
+        return Outlook { why: Some(one_line(&format!("{why}{then}"))), ..outlook };
+    }
     let Some(Startup::NotAtBoot(why)) = &instance.startup else { return outlook };
     let then = outlook.why.as_ref().map(|why| format!("; once it is started: {why}")).unwrap_or_default();
     Outlook { why: Some(one_line(&format!("{why}: the boot does not start it{then}"))), ..outlook }

@@ -32,6 +32,17 @@ pub enum Unplanned {
         /// How people name it.
         handle: String,
     },
+    /// It does not run, and who wants it starts it by hand.
+    #[error(
+        "it does not run, and the boot does not start it ({why}); --instance {} sizes it",
+        shell_word(.handle)
+    )]
+    Waits {
+        /// Why the boot does not start it.
+        why: String,
+        /// How people name it.
+        handle: String,
+    },
     /// Its settings of the next start rule huge pages out: the one that does, where it is known.
     #[error("its next start cannot have huge pages{}", .0.as_ref().map(|it| format!(" ({it})")).unwrap_or_default())]
     Cannot(Option<Setting>),

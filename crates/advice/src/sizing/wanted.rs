@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
+use hugewise_model::vouch::Voucher;
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Segment,
 };
@@ -136,13 +137,6 @@ fn measured_on(instance: &Instance, page: PageSize, pages: PageCount) -> DemandS
     DemandSource::Estimated { error_percent: u8::try_from(percent).unwrap_or(100) }
 }
 
-/// A demand that nobody has seen yet, with the error that its formula may have.
-fn at_most(demand: &Demand) -> Demand {
-    let DemandSource::Estimated { error_percent } = demand.source else { return demand.clone() };
-    let more = demand.pages.get().saturating_mul(u64::from(error_percent)).div_ceil(100);
-    Demand { pages: demand.pages + PageCount(more), ..demand.clone() }
-}
-
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
     let mut plan = Plan { wanted: Vec::new(), left_out: Vec::new(), limited: Vec::new() };
     let mut all = Vec::new();
@@ -187,6 +181,10 @@ fn want<'a>(
     if !instance.is_vouched() {
         return Err(Unplanned::Stranger { why: stranger::why(instance), handle: instance.handle() });
     }
+    if instance.waits_for_hands() && !instance.vouchers.contains(&Voucher::Named) {
+        let why = instance.asleep.as_ref().map(|asleep| asleep.at_boot.why()).unwrap_or_default();
+        return Err(Unplanned::Waits { why: why.to_owned(), handle: instance.handle() });
+    }
     let next = instance.next.known();
     if next.is_some_and(|next| next.asked == Asked::Cannot) && !crate::chain::is_amm(instance) {
         return Err(Unplanned::Cannot(next.and_then(|next| next.setting.clone())));
@@ -216,10 +214,10 @@ fn want<'a>(
     // What it will ask for at its next start, where its settings were changed since; until then it holds what it has.
     let then = next_on(instance, page, request.page_size != PageSizeChoice::Auto);
     let (demand, of_next) = match (demand, then) {
-        (Some(demand), Some(next)) if next.pages >= demand.pages => (Some(at_most(&next)), true),
-        (None, Some(next)) => (Some(at_most(&next)), true),
+        (Some(demand), Some(next)) if next.pages >= demand.pages => (Some(next.at_most()), true),
+        (None, Some(next)) => (Some(next.at_most()), true),
         // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
-        (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(at_most(&next)), true),
+        (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(next.at_most()), true),
         (demand, _) => (demand, false),
     };
     let demand = demand.ok_or(Unplanned::DemandUnknown)?;
@@ -281,7 +279,7 @@ fn at_next_start(instance: &Instance, demand: &Demand, beside: &[Demand]) -> Ins
 /// What an instance needs on pages of other sizes beside `page`, now or at its next start, whichever is more.
 fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
     let mut beside: Vec<Demand> = match instance.next.known() {
-        Some(next) => next.demands.iter().map(at_most).collect(),
+        Some(next) => next.demands.iter().map(Demand::at_most).collect(),
         None => Vec::new(),
     };
     let moves = instance.next.known().is_some_and(|next| !next.demands.is_empty());

@@ -183,7 +183,9 @@ pub fn is_named(instances: &[Instance], instance: &Instance, names: &[String]) -
 /// names those that something keeps off huge pages; and then all that hold or ask for huge pages, as they take from
 /// the same pools. Empty where nobody needs a pool.
 pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wish: Wish<'_>) -> Vec<Instance> {
-    let instances: &[Instance] = &stranger::known(instances);
+    // Whoever is started by hand alone is planned for where somebody names him.
+    let counts = |it: &&Instance| it.is_vouched() && (!it.waits_for_hands() || is_named(instances, it, wish.names));
+    let instances: &[Instance] = &instances.iter().filter(counts).cloned().collect::<Vec<_>>();
     let facts = assessment.facts(host, instances);
     let named = |instance: &Instance| is_named(instances, instance, wish.names);
     let holds = |instance: &Instance| matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly);
@@ -245,6 +247,12 @@ pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
     let stays_down =
         |outlook: &Outlook| outlook.standing == Standing::DoesNotStart && outlook.obstacle == Some(Obstacle::Pages);
     let moments = facts.situation.of(instance).filter(|_| instance.is_vouched());
+    if instance.is_asleep() {
+        // Of one that does not run the boot is what counts: it is the next that starts it.
+        let lacks = |it: &Outlook| it.rank().is_some_and(|rank| rank < 3) && it.obstacle == Some(Obstacle::Pages);
+        let big = demand::asks_for_more(instance);
+        return moments.is_some_and(|it| stays_down(&it.boot) || (big && lacks(&it.boot)));
+    }
     if moments.is_some_and(|moments| stays_down(&moments.restart) || stays_down(&moments.boot)) {
         return true;
     }

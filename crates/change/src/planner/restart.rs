@@ -21,6 +21,11 @@ use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
+    for instance in ask.instances.iter().filter(|instance| instance.is_asleep()) {
+        if is_named(ask.instances, instance, &ask.options.restart) {
+            draft.warn(format!("{} is not restarted: it does not run, and nothing here starts it", instance.title()));
+        }
+    }
     let mut left = left_after(&ask, draft);
     // What is short goes to those that the plan is about.
     let mut instances: Vec<&Instance> = ask.instances.iter().filter(|instance| instance.pid != 0).collect();

@@ -13,6 +13,7 @@
     reason = "a test stops where this machine is not as expected, and reads the machine past the code under test"
 )]
 
+mod asleep;
 mod attacks;
 mod boot_files;
 mod browser;

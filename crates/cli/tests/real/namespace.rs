@@ -53,10 +53,12 @@ pub(crate) fn inside(test: &str) -> Result<bool, Skip> {
     let mut mounts =
         String::from("set -eu\nbase=$(mktemp -d /tmp/hugewise-ns.XXXXXX)\nmount -t tmpfs -o mode=755 hugewise $base\n");
     for (at, folder) in COPIED.iter().enumerate() {
-        // Files that an earlier use of hugewise has left have its name in theirs.
+        // Files that an earlier use of hugewise has left have its name in theirs. The clusters that this machine has of its
+        // own, and that do not run, are no test's either.
         mounts.push_str(&format!(
             "cp -a {folder} $base/c{at}\n\
              find $base/c{at} -depth -name '*hugewise*' -exec rm -rf {{}} +\n\
+             rm -rf $base/c{at}/postgresql/*/*\n\
              mount --bind $base/c{at} {folder}\n"
         ));
     }

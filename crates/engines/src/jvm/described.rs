@@ -76,7 +76,7 @@ fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
 }
 
 /// `JAVA_VERSION` of the file `release` in the folder that the program's `bin` is in.
-fn version(door: &mut Door<'_>, program: &str) -> Observed<String> {
+pub(super) fn version(door: &mut Door<'_>, program: &str) -> Observed<String> {
     let mut path = if program.contains('/') { program.to_owned() } else { USUAL.to_owned() };
     for _ in 0..MOST_LINKS {
         let home = path.rsplit_once("/bin/").map(|(home, _)| home.to_owned());

@@ -1,5 +1,6 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
+mod asleep;
 mod container;
 mod demand;
 mod described;
@@ -56,6 +57,7 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::Jvm, "JVM")],
     programs: &["java"],
     find,
+    asleep: asleep::asleep,
     accounts: ACCOUNTS,
     options: flags::KEPT,
     // What a machine says of itself holds its whole command line and its properties.

@@ -10,7 +10,7 @@ use crate::settings::shown;
 use crate::{Scene, described};
 
 /// Where the vendors' builds keep their data when no option file says.
-const DATA: &str = "/var/lib/mysql";
+pub(super) const DATA: &str = "/var/lib/mysql";
 
 const SIZES: [&str; 5] = [
     "innodb_buffer_pool_size",

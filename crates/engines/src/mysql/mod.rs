@@ -1,6 +1,7 @@
 //! MySQL, Percona Server and MariaDB.
 
 mod ask;
+mod asleep;
 pub mod cnf;
 mod demand;
 mod described;
@@ -27,6 +28,8 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::MySql, "MySQL"), (Engine::MariaDb, "MariaDB")],
     programs: &["mysqld", "mysqld-debug", "mariadbd"],
     find,
+    asleep: asleep::asleep,
+    services: &["mysql", "mariadb", "mysqld"],
     describe: Some((By::Config, described::describe)),
     texts: &[
         ("--defaults-file", Shape::Path),

@@ -1,5 +1,7 @@
 //! What a capture keeps of a title of Oracle's: of a dedicated server whether its client is on this host.
 
+use hugewise_host::capture::shape::Shape;
+
 /// `oraclePROD (LOCAL=NO)`, without what else stands between the parentheses.
 pub(super) fn title(word: &str) -> Option<String> {
     let (first, rest) = word.split_once(' ')?;
@@ -11,9 +13,34 @@ pub(super) fn title(word: &str) -> Option<String> {
     first.bytes().all(sid).then(|| format!("{first} {local}"))
 }
 
+/// Of oratab each instance with its home, and whether it is to be started.
+pub(super) fn table(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    if !super::asleep::TABLES.contains(&path) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let mut kept = vec![String::new(); text.lines().count()];
+    for line in super::asleep::lines(&text).filter(|line| Shape::Path.fits(line.home) && Shape::Names.fits(line.sid)) {
+        let at = usize::try_from(line.number).ok().and_then(|number| number.checked_sub(1));
+        if let Some(slot) = at.and_then(|at| kept.get_mut(at)) {
+            *slot = format!("{}:{}:{}", line.sid, line.home, if line.starts { 'Y' } else { 'N' });
+        }
+    }
+    Some((kept.join("\n") + "\n").into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_oratab_the_instances_stay_on_their_lines() {
+        let kept = |text: &str| table("/etc/oratab", text.as_bytes()).map(|kept| String::from_utf8(kept).unwrap());
+        let text = "# S3\nPROD:/u01/db:Y # S3\n*:/u01:N\n+ASM:/u01/grid:N:S3\nS 3:/x:Y\n";
+        assert_eq!(kept(text).as_deref(), Some("\nPROD:/u01/db:Y\n\n+ASM:/u01/grid:N\n\n"));
+        assert_eq!(kept(&kept(text).unwrap()), kept(text));
+        assert_eq!(table("/etc/other", b"x"), None);
+    }
 
     #[test]
     fn of_a_dedicated_server_no_client_is_named() {

@@ -3,6 +3,7 @@
 //! An instance is known by its process monitor, `<prefix>_pmon_<SID>`: `ora_`, since 23ai `db_`, for ASM `asm_`, for the
 //! management database `mdb_`, for the ASM proxy `apx_`. Its dedicated servers are called `oracle<SID>`.
 
+mod asleep;
 mod demand;
 mod described;
 mod kept;
@@ -35,6 +36,10 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::Oracle, "Oracle")],
     programs: &["oracle"],
     find,
+    asleep: asleep::asleep,
+    services: &["dbora", "oracle"],
+    companions: &[asleep::LAUNCHER],
+    rewrite: Some(kept::table),
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
     describe: Some((By::Sizes, described::describe)),

@@ -122,7 +122,8 @@ fn running(host: &Host, source: &dyn Source, data: &str) -> Option<Instance> {
     let data = trimmed(data);
     let ours = |instance: &Instance| {
         let theirs = instance.data_directory.known().map(|path| trimmed(path));
-        instance.engine == Engine::PostgreSql && theirs == Some(data) && !instance.containered
+        let runs = !instance.is_asleep() && !instance.containered;
+        instance.engine == Engine::PostgreSql && theirs == Some(data) && runs
     };
     crate::find(host, source).instances.into_iter().find(ours)
 }

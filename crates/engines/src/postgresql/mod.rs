@@ -1,6 +1,7 @@
 //! PostgreSQL and what is built from it, since version 9.4, which brought `huge_pages`.
 
 mod ask;
+mod asleep;
 pub mod conf;
 mod demand;
 mod described;
@@ -34,6 +35,9 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::PostgreSql, "PostgreSQL")],
     programs: &titles::PROGRAMS,
     find,
+    asleep: asleep::asleep,
+    services: &["postgresql", "edb-as"],
+    companions: &["pg_ctl"],
     describe: Some((By::Files, describe_files)),
     texts: &[
         ("-D", Shape::Path),

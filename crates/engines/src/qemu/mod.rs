@@ -1,5 +1,7 @@
 //! QEMU: the memory of virtual machines, with or without KVM.
 
+mod asleep;
+mod definition;
 mod described;
 mod log;
 
@@ -21,6 +23,8 @@ pub static KIND: Kind = Kind {
     names: &[(Engine::Qemu, "QEMU/KVM")],
     programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
+    asleep: asleep::asleep,
+    rewrite: Some(definition::kept),
     describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
     ask: |_, _| {
         let how =

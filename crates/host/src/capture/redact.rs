@@ -7,6 +7,7 @@ use super::lines::{lines, mounts, section};
 use super::processes::process_file;
 use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
+use crate::config::services::WRAPPERS;
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 22] = [
@@ -329,20 +330,42 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     if key == "ExecStart" {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
     }
+    if key == "Environment" {
+        let data =
+            value.split_ascii_whitespace().filter_map(|word| word.trim_matches(['"', '\'']).strip_prefix("PGDATA="));
+        let data: Vec<String> =
+            data.filter(|path| shape::Shape::Path.fits(path)).map(|it| format!("PGDATA={it}")).collect();
+        return (!data.is_empty()).then(|| format!("{key}={}", data.join(" ")));
+    }
     let ours = key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);
     ours.then(|| if is_words(value) { trimmed.to_owned() } else { format!("{key}=?") })
 }
+
+/// Where the services of PostgreSQL name their data, and what stands for it while arguments are looked at.
+const DATA: [&str; 2] = ["${PGDATA}", "$PGDATA"];
+const DATA_AS_PATH: &str = "/PGDATA";
 
 /// A command line as text: `/usr/sbin/mysqld $OPTS "--x=y"`.
 fn quoted_command(line: &str, keeps: &Keeps) -> String {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let Some((program, arguments)) = words.split_first() else { return String::new() };
+    let file_name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let behind = arguments.iter().position(|word| keeps.has_program(&file_name(word)));
+    if let (true, Some(at)) = (WRAPPERS.contains(&file_name(program).as_str()), behind) {
+        let (before, command) = arguments.split_at(at);
+        let gone = before.iter().map(|_| "- ").collect::<String>();
+        return format!("{program} {gone}{}", quoted_command(&command.join(" "), keeps));
+    }
+    // The variable that names a data directory is a path in a path's place.
     let bare: Vec<&str> = arguments.iter().map(|word| word.trim_matches(['"', '\''])).collect();
+    let bare: Vec<&str> = bare.into_iter().map(|word| if DATA.contains(&word) { DATA_AS_PATH } else { word }).collect();
     let kept = filter_arguments(program.trim_start_matches(['-', '@', '+', '!', ':', '|']), &bare, keeps);
+    let named = |word: String| if word == DATA_AS_PATH { "${PGDATA}".to_owned() } else { word };
+    let kept = kept.into_iter().map(named);
     let quote =
         |(word, original): (String, &&str)| if original.starts_with('"') { format!("\"{word}\"") } else { word };
     let mut all = vec![(*program).to_owned()];
-    all.extend(kept.into_iter().zip(arguments).map(quote));
+    all.extend(kept.zip(arguments).map(quote));
     all.join(" ")
 }
 

@@ -15,6 +15,7 @@ pub mod kernel_value;
 pub mod limits;
 pub mod pattern;
 pub mod read_line;
+pub mod services;
 pub mod sysctl;
 pub mod systemd;
 pub mod tmpfiles;
@@ -28,6 +29,7 @@ use hugewise_model::configuration::{Configuration, Unit};
 use hugewise_model::host::{Accounts, HugetlbfsMount};
 use hugewise_model::{Host, Observed, Process};
 
+use self::services::Service;
 use crate::Door;
 use crate::source::Remembered;
 
@@ -36,6 +38,20 @@ use crate::source::Remembered;
 pub struct Files {
     host: Remembered<Observed<Vec<HugetlbfsMount>>, OfHost>,
     units: Remembered<BTreeSet<String>, Vec<Unit>>,
+    services: Remembered<BTreeSet<String>, Vec<Service>>,
+}
+
+impl Files {
+    /// The services that were found for the same `key`, where none of their files was changed since; what `read` finds
+    /// otherwise.
+    pub fn services(
+        &self,
+        door: &mut Door<'_>,
+        key: BTreeSet<String>,
+        read: impl FnOnce(&mut Door<'_>) -> Vec<Service>,
+    ) -> Vec<Service> {
+        self.services.read(door, key, read)
+    }
 }
 
 /// What files say of a host as a whole.

@@ -54,9 +54,9 @@ pub(super) fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<U
 }
 
 /// Units that others want or require by a link in a folder of theirs, each with its links.
-fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
+pub(super) fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
     let mut wanted = BTreeMap::<String, Vec<String>>::new();
-    for folder in FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder)) {
+    for folder in lasting() {
         let names = door.source.list(folder).into_known().unwrap_or_default();
         for whose in names.iter().filter(|name| name.ends_with(".wants") || name.ends_with(".requires")) {
             let folder = format!("{folder}/{whose}");
@@ -113,8 +113,52 @@ fn read_unit(
     aliases: &[(String, String)],
     wanted: &BTreeMap<String, Vec<String>>,
 ) -> Option<Unit> {
+    let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
+    let described = assignments.map(|assignments| describe(&assignments));
+    let (memlock, user, ambient_ipc_lock) = match described {
+        // systemd keeps what it had loaded; without files nothing is known of the next start.
+        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, false),
+        Observed::Known(service) => (service.memlock, service.user.into(), service.ambient.holds("CAP_IPC_LOCK")),
+        Observed::Absent => (Observed::Absent, Observed::Absent, false),
+        Observed::Denied => (Observed::Denied, Observed::Denied, false),
+        Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
+    };
+    let disabled = at_boot == Wanted::ByNobody;
+    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled })
+}
+
+/// What the files of a service say together.
+pub(super) struct Files {
+    /// The unit file and its drop-ins, in the order in which they apply.
+    pub(super) files: Vec<String>,
+    /// The link to /dev/null in its place.
+    pub(super) masked: Option<String>,
+    /// All assignments, each with its file.
+    pub(super) assignments: Observed<Vec<(String, Assignment)>>,
+    /// Whether anything that the boot starts has it started.
+    pub(super) at_boot: Wanted,
+}
+
+/// Who has a service started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// This link.
+    By(String),
+    /// Its file says who is to, and nobody does: it is disabled.
+    ByNobody,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Looks for the files of a service.
+pub(super) fn look_up(
+    door: &mut Door<'_>,
+    name: &str,
+    aliases: &[(String, String)],
+    wanted: &BTreeMap<String, Vec<String>>,
+) -> Option<Files> {
     let parts = UnitName::parse(name)?;
-    let lasting: Vec<&str> = FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder)).collect();
+    let lasting: Vec<&str> = lasting().collect();
     let file_in = |folders: &[&str]| {
         let files = std::iter::once(name.to_owned()).chain(parts.template());
         let mut paths = files.flat_map(|file| folders.iter().map(move |folder| format!("{folder}/{file}")));
@@ -148,25 +192,25 @@ fn read_unit(
     // What is there to be started by others, and is not: a link tells, by any of its names.
     let called = aliases.iter().filter(|(file, _)| file == name).map(|(_, alias)| alias.as_str()).chain([name]);
     let links = called.filter_map(|name| wanted.get(name)).flatten();
-    let is_wanted = links.filter(|path| door.source.link(path).is_known()).count() > 0;
+    let links: Vec<&String> = links.filter(|path| door.source.link(path).is_known()).collect();
     // What generators want is in no capture that lacks their folder.
     let generators = door.source.list("/run/systemd/generator").is_known();
     let has_install = assignments.known().is_some_and(|all| all.iter().any(|(_, one)| is_install(one)));
-    let disabled = generators && has_install && !is_wanted;
-    let described = assignments.map(|assignments| describe(&assignments));
-    let (memlock, user, ambient_ipc_lock) = match described {
-        // systemd keeps what it had loaded; without files nothing is known of the next start.
-        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, false),
-        Observed::Known(service) => (service.memlock, service.user.into(), service.ambient.holds("CAP_IPC_LOCK")),
-        Observed::Absent => (Observed::Absent, Observed::Absent, false),
-        Observed::Denied => (Observed::Denied, Observed::Denied, false),
-        Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
+    let at_boot = match links.first() {
+        Some(link) => Wanted::By((*link).clone()),
+        None if generators && has_install => Wanted::ByNobody,
+        None => Wanted::Unknown,
     };
-    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled })
+    Some(Files { files, masked, assignments, at_boot })
+}
+
+/// The folders of [`FOLDERS`] that a boot does not empty, or fills again.
+pub(super) fn lasting() -> impl Iterator<Item = &'static str> {
+    FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder))
 }
 
 /// Whether a path is a link to where nothing is.
-fn is_null(door: &Door<'_>, path: &str) -> bool {
+pub(super) fn is_null(door: &Door<'_>, path: &str) -> bool {
     matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null")
 }
 

@@ -269,6 +269,10 @@ impl Source for Live {
         observed(stat.map(|stat| stat.st_uid))
     }
 
+    fn owner_of(&self, path: &str) -> Observed<u32> {
+        observed(rustix::fs::lstat(path).map(|stat| stat.st_uid))
+    }
+
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let found = way(owner, path).and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner));
         let began = self.read(&format!("/proc/{pid}/stat")).and_then(|stat| since_epoch(&stat).into());

@@ -151,6 +151,12 @@ pub trait Source {
         None
     }
 
+    /// Who owns what lies at a path, a link itself where it is one; absent where nobody can be asked, as in a capture.
+    fn owner_of(&self, path: &str) -> Observed<u32> {
+        let _ = path;
+        Observed::Absent
+    }
+
     /// Whether what lies at a path was changed, or put there, after a process began, as far as its owner has a way to it; absent
     /// where nobody can be asked, as in a capture.
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {

@@ -76,6 +76,10 @@ impl Source for Overlay<'_> {
         if self.files.contains_key(path) { Observed::Absent } else { self.base.link_as(owner, path) }
     }
 
+    fn owner_of(&self, path: &str) -> Observed<u32> {
+        self.base.owner_of(path)
+    }
+
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         if self.files.contains_key(path) {
             Observed::Known(true)

@@ -86,6 +86,10 @@ impl Source for Recording<'_> {
         self.source.ahead(pids, matters);
     }
 
+    fn owner_of(&self, path: &str) -> Observed<u32> {
+        self.source.owner_of(path)
+    }
+
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         self.source.changed_since_start(owner, path, pid)
     }

@@ -115,6 +115,10 @@ impl Source for Witness<'_> {
         self.not_kept(self.source.stamp(path, follow))
     }
 
+    fn owner_of(&self, path: &str) -> Observed<u32> {
+        self.not_kept(self.source.owner_of(path))
+    }
+
     fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
         self.not_kept(self.source.read_part(path, before, max))
     }

@@ -43,7 +43,7 @@ pub(crate) fn read(source: &dyn Source, label: &str) -> Setup {
             huge: instance.huge_bytes(),
             page_tables: instance.page_tables.get(),
         };
-        found.instances.iter().map(instance).collect()
+        found.instances.iter().filter(|it| !it.is_asleep()).map(instance).collect()
     });
     let facts = Facts {
         source: label.to_owned(),

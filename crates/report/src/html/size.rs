@@ -45,7 +45,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                     p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
                 }
             }
-            @for (title, text) in size::next_start_notes(sizing) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
+            @for (title, text) in size::next_start_notes(report) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
             @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
             @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why.to_string())) } }
         }

@@ -8,14 +8,18 @@ use serde::Serialize;
 use super::{ChainLink, Reasons};
 use crate::Checked;
 
-/// One running database server.
+/// One database server: one that runs, or one that belongs to the host and does not.
 #[derive(Serialize, JsonSchema)]
 pub struct Instance {
     /// Kind of server: `oracle`, `postgresql`, ...
     pub engine: &'static str,
     /// What its people call it; unique among the engine's instances on the host.
     pub name: String,
-    /// Main process.
+    /// Whether it runs.
+    pub running: bool,
+    /// Of one that does not run: what says that it belongs to the host, and whether the boot starts it. Null where it runs.
+    pub asleep: Option<Asleep>,
+    /// Main process; 0 where it does not run.
     pub pid: u32,
     /// Server version.
     pub version: Option<String>,
@@ -53,7 +57,7 @@ pub struct Instance {
     pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
     /// The systemd service that it runs in.
     pub unit: Option<String>,
-    /// What speaks for it: `unit`, `account`, `root`, `container`, `named`, `described`. Empty where nothing vouches for
+    /// What speaks for it: `unit`, `account`, `root`, `container`, `listed`, `named`, `described`. Empty where nothing vouches for
     /// it: nothing is planned for it then, unless it is named.
     pub vouched_by: Vec<&'static str>,
     /// At most so much of its segments has been touched.
@@ -70,6 +74,25 @@ pub struct Instance {
     #[serde(skip_serializing_if = "Reasons::is_empty")]
     #[schemars(default)]
     pub reasons: Reasons,
+}
+
+/// What is known of a server that belongs to the host and does not run.
+#[derive(Serialize, JsonSchema)]
+pub struct Asleep {
+    /// The file that says that it belongs here.
+    pub known_by: String,
+    /// Whether the boot starts it.
+    #[schemars(extend("enum" = ["yes", "no", "unknown"]))]
+    pub at_boot: &'static str,
+    /// What says so.
+    pub at_boot_why: String,
+}
+
+impl From<&hugewise_model::Asleep> for Asleep {
+    fn from(asleep: &hugewise_model::Asleep) -> Self {
+        let (known_by, at_boot) = (asleep.known_by.clone(), asleep.at_boot.as_str());
+        Self { known_by, at_boot, at_boot_why: asleep.at_boot.why().to_owned() }
+    }
 }
 
 /// Page tables of all processes of an instance at the most sessions that its settings allow.
@@ -116,7 +139,7 @@ pub struct Moments {
 #[derive(Serialize, JsonSchema)]
 pub struct Outlook {
     /// In one word.
-    #[schemars(extend("enum" = ["all", "partly", "none", "does_not_start", "unknown", "not_counted"]))]
+    #[schemars(extend("enum" = ["all", "partly", "none", "does_not_start", "not_running", "unknown", "not_counted"]))]
     pub state: &'static str,
     /// What that rests on; null where there is nothing to say.
     pub why: Option<String>,
@@ -188,6 +211,8 @@ impl Instance {
         Self {
             engine: instance.engine.as_str(),
             name: instance.name.clone(),
+            running: !instance.is_asleep(),
+            asleep: instance.asleep.as_ref().map(Asleep::from),
             pid: instance.pid,
             version: reasons.take("version", &instance.version),
             owner: instance.owner.clone(),

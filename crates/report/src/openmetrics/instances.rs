@@ -24,8 +24,11 @@ struct Named<'a> {
 
 pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
     out.family("hugewise_instances", Kind::Gauge, "Running database servers.");
-    out.sample(&Labels::none(), number(checked.instances.len()));
-    let named = named(checked.instances);
+    let running: Vec<&Instance> = checked.instances.iter().filter(|instance| !instance.is_asleep()).collect();
+    out.sample(&Labels::none(), number(running.len()));
+    out.family("hugewise_instances_down", Kind::Gauge, "Database servers that belong to the host and do not run.");
+    out.sample(&Labels::none(), number(checked.instances.len().saturating_sub(running.len())));
+    let named = named(running);
     about(out, &named);
     states(out, checked, &named);
     moments(out, checked, &named);
@@ -36,10 +39,10 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
 
 /// What a label cannot hold is written out before names are told apart: two that were the same series would take the
 /// whole exposition with them. Names are cut where they are very long; what then bears the name of another is numbered.
-fn named(instances: &[Instance]) -> Vec<Named<'_>> {
+fn named(instances: Vec<&Instance>) -> Vec<Named<'_>> {
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
-    for instance in instances.iter().take(MOST_INSTANCES) {
+    for instance in instances.into_iter().take(MOST_INSTANCES) {
         let name: String = plain::clean(&instance.name).chars().take(80).collect();
         let numbered = (2_u64..).map(|number| format!("{name} {number}"));
         let name =

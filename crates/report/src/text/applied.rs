@@ -48,7 +48,7 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
             Some(Standing::DoesNotStart) => (Role::Error, "not so", "did not start"),
             Some(Standing::Unknown) => (Role::Quiet, "not known", "runs; where its memory is could not be read"),
             Some(Standing::NotCounted(why)) => (Role::Quiet, "not known", *why),
-            None => (Role::Error, "not so", "does not run"),
+            Some(Standing::NotRunning) | None => (Role::Error, "not so", "does not run"),
         };
         let text = Spans::new().add(Role::Strong, instance).add(Role::Text, &format!("  {text}"));
         entry(screen, role, word, &text)?;

@@ -22,7 +22,7 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
         None => host::write(screen, report.host)?,
     }
     screen.blank()?;
-    instances(screen, sizing)?;
+    instances(screen, report)?;
     apart::write(screen, report.host, report.instances)?;
     screen.blank()?;
     if let Some(refusal) = &sizing.refusal {
@@ -46,7 +46,8 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
     closing::end(screen, Spans::from(read), report.host, report.unread, false)
 }
 
-fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+fn instances(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()> {
+    let sizing = report.sizing;
     table::write(screen, &view::INSTANCES, &view::instance_rows(sizing))?;
     for sized in &sizing.instances {
         if let Some(why) = &sized.asks_unread {
@@ -54,7 +55,7 @@ fn instances(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
             screen.flow(10, &line.add(Role::Text, &format!(": {why}; whether it asks is not known")))?;
         }
     }
-    for (title, text) in view::next_start_notes(sizing) {
+    for (title, text) in view::next_start_notes(report) {
         let line = Spans::new().add(Role::Quiet, "next start ").add(Role::Strong, &title);
         screen.flow(10, &line.add(Role::Text, &format!(": {text}")))?;
     }

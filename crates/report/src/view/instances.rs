@@ -5,7 +5,7 @@ use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Bytes, HugePageUse, Instance, Observed};
+use hugewise_model::{AtBoot, Bytes, HugePageUse, Instance, Observed};
 
 use super::{apart, shown, standing as roles};
 use crate::Checked;
@@ -39,7 +39,7 @@ pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
     let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
     let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
     let apart = apart::notes(checked.host, checked.instances).into_iter();
-    apart.chain(transparent).chain(named).chain(more).collect()
+    apart.chain(transparent).chain(on_asleep(checked)).chain(named).chain(more).collect()
 }
 
 /// How many that nothing vouches for are named one by one: anybody can start as many as he likes.
@@ -58,7 +58,40 @@ pub(crate) fn on_transparent(instance: &Instance) -> Option<String> {
 
 /// The table's rows, an instance a row.
 pub(crate) fn rows(checked: &Checked<'_>) -> Vec<Vec<Cell>> {
-    checked.instances.iter().map(|instance| row(checked, instance)).collect()
+    let running = checked.instances.iter().filter(|instance| !instance.is_asleep());
+    running.chain(asleep(checked).into_iter().take(MOST_ASLEEP)).map(|instance| row(checked, instance)).collect()
+}
+
+/// How many that do not run have rows and words of their own.
+const MOST_ASLEEP: usize = 5;
+
+/// Those that belong to the host and do not run, those first that the boot starts.
+fn asleep<'a>(checked: &Checked<'a>) -> Vec<&'a Instance> {
+    let mut asleep: Vec<&Instance> = checked.instances.iter().filter(|instance| instance.is_asleep()).collect();
+    asleep.sort_by_key(|instance| instance.waits_for_hands());
+    asleep
+}
+
+/// What there is to say of those that do not run: whether the boot starts them, and what says so.
+fn on_asleep(checked: &Checked<'_>) -> Vec<(String, String)> {
+    let asleep = asleep(checked);
+    let mut notes: Vec<(String, String)> = asleep.iter().take(MOST_ASLEEP).filter_map(|it| on_one(it)).collect();
+    if let Some(more) = asleep.len().checked_sub(MOST_ASLEEP).filter(|more| *more > 0) {
+        let at_boot = asleep.iter().skip(MOST_ASLEEP).filter(|it| !it.waits_for_hands()).count();
+        let what = format!("not running either; the boot starts {at_boot} of them, for all that can be told");
+        notes.push((format!("{more} more"), what));
+    }
+    notes
+}
+
+fn on_one(instance: &Instance) -> Option<(String, String)> {
+    let asleep = instance.asleep.as_ref()?;
+    let boot = match &asleep.at_boot {
+        AtBoot::Yes(why) => format!("the boot starts it: {why}"),
+        AtBoot::No(why) => format!("the boot does not start it: {why}"),
+        AtBoot::Unknown(why) => why.clone(),
+    };
+    Some((instance.title(), format!("not running; {boot}")))
 }
 
 fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
@@ -69,7 +102,7 @@ fn row(checked: &Checked<'_>, instance: &Instance) -> Vec<Cell> {
     };
     vec![
         title(instance),
-        at(Moment::Now),
+        if instance.is_asleep() { Cell::new(Role::Quiet, "down") } else { at(Moment::Now) },
         at(Moment::Restart),
         at(Moment::Boot),
         Cell::new(Role::Text, shown(&instance.sessions)),
@@ -95,7 +128,7 @@ fn outlook(standing: &Standing) -> Cell {
     let word = match standing {
         Standing::DoesNotStart => "fails",
         Standing::Unknown => "?",
-        Standing::NotCounted(_) => "-",
+        Standing::NotRunning | Standing::NotCounted(_) => "-",
         Standing::All | Standing::Partly | Standing::None => standing.as_str(),
     };
     Cell::new(roles::role(standing), word)
@@ -103,6 +136,7 @@ fn outlook(standing: &Standing) -> Cell {
 
 fn segments(instance: &Instance) -> String {
     match (instance.segments.is_empty(), instance.huge_pages) {
+        _ if instance.is_asleep() => "-".into(),
         (true, HugePageUse::Unknown) => "?".into(),
         (true, _) => "-".into(),
         (false, _) => instance.segment_bytes().to_string(),
@@ -137,6 +171,61 @@ mod tests {
         assert_eq!(cell("5433", "15"), "oracle 5433 (15)");
         assert_eq!(cell("PROD2", "19c"), "oracle PROD2 19c");
         assert_eq!(cell("15/main", "15"), "oracle 15/main");
+    }
+
+    /// A host on which so many servers of PostgreSQL's do not run: the boot starts every other one.
+    fn with_asleep(count: usize) -> samples::Sample {
+        let mut sample = samples::prod();
+        let one = sample.instances[1].clone();
+        sample.instances.extend((0..count).map(|at| {
+            let why = format!("start.conf (/etc/postgresql/15/n{at}/start.conf)");
+            let at_boot = if at % 2 == 0 { AtBoot::No(why) } else { AtBoot::Yes(why) };
+            let known_by = format!("/etc/postgresql/15/n{at}/postgresql.conf");
+            Instance {
+                name: format!("15/n{at}"),
+                pid: 0,
+                pids: Vec::new(),
+                segments: Vec::new(),
+                huge_pages: HugePageUse::Unknown,
+                page_tables: Observed::Absent,
+                sessions: Observed::Absent,
+                asleep: Some(hugewise_model::Asleep { known_by, at_boot }),
+                ..one.clone()
+            }
+        }));
+        sample.assessment.situation = hugewise_advice::situation::situation(&sample.host, &sample.instances);
+        sample
+    }
+
+    #[test]
+    fn those_that_do_not_run_have_rows_behind_those_that_do() {
+        let text = with_asleep(2).text(100);
+        let row = |name: &str| text.lines().position(|line| line.starts_with(&format!("postgresql {name} "))).unwrap();
+        assert!(row("15/main") < row("15/n1") && row("15/n1") < row("15/n0"), "{text}");
+        let words: Vec<&str> = text.lines().nth(row("15/n0")).unwrap().split_whitespace().collect();
+        assert_eq!((words[2], words[4]), ("down", "-"), "{text}");
+        assert!(text.contains("postgresql 15/n1: not running; the boot starts it: start.conf"), "{text}");
+        assert!(text.contains("postgresql 15/n0: not running; the boot does not start it: start.conf"), "{text}");
+    }
+
+    #[test]
+    fn fifty_that_do_not_run_do_not_drown_the_table() {
+        let (few, many) = (with_asleep(5).text(100), with_asleep(50).text(100));
+        assert!(many.lines().count() <= few.lines().count() + 2, "{many}");
+        assert!(many.contains("45 more: not running either; the boot starts 20 of them"), "{many}");
+        assert_eq!(with_asleep(50).json()["instances"].as_array().unwrap().len(), 52);
+    }
+
+    #[test]
+    fn json_says_what_runs_and_what_the_boot_starts() {
+        let json = with_asleep(1).json();
+        let all = json["instances"].as_array().unwrap();
+        assert_eq!((&all[0]["running"], &all[0]["asleep"]), (&true.into(), &serde_json::Value::Null));
+        let down = all.iter().find(|it| it["running"] == false).unwrap();
+        assert_eq!((&down["asleep"]["at_boot"], &down["pid"]), (&"no".into(), &0.into()));
+        assert_eq!(down["asleep"]["known_by"], "/etc/postgresql/15/n0/postgresql.conf");
+        let states = ["now", "reboot"].map(|moment| down["moments"][moment]["state"].clone());
+        assert_eq!(states, ["not_running", "not_running"]);
     }
 
     #[test]

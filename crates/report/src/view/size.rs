@@ -2,8 +2,8 @@
 
 use hugewise_advice::forecast::Basis;
 use hugewise_advice::situation::Moment;
-use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sizing};
-use hugewise_model::{Bytes, DemandSource, PageCount, PageSize};
+use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sized, Sizing};
+use hugewise_model::{Bytes, DemandSource, Instance, PageCount, PageSize};
 
 use crate::SizeReport;
 use crate::palette::Role;
@@ -56,10 +56,15 @@ pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
 }
 
 /// Servers that are sized for their next start and not as they run.
-pub(crate) fn next_start_notes(sizing: &Sizing) -> Vec<(String, &'static str)> {
-    let next = sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart);
-    let text = "its settings were changed since it started: all of this is of its memory as they make it";
-    next.map(|sized| (sized.title(), text)).collect()
+pub(crate) fn next_start_notes(report: &SizeReport<'_>) -> Vec<(String, &'static str)> {
+    let next = report.sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart);
+    let asleep = |sized: &Sized| {
+        let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
+        itself.is_some_and(Instance::is_asleep)
+    };
+    let changed = "its settings were changed since it started: all of this is of its memory as they make it";
+    let down = "it does not run: this is what its files come to, with the error that they may have";
+    next.map(|sized| (sized.title(), if asleep(sized) { down } else { changed })).collect()
 }
 
 fn source(source: DemandSource) -> String {

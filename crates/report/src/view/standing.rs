@@ -10,6 +10,6 @@ pub(crate) const fn role(standing: &Standing) -> Role {
         Standing::All => Role::Good,
         Standing::Partly => Role::Warn,
         Standing::None | Standing::DoesNotStart => Role::Error,
-        Standing::Unknown | Standing::NotCounted(_) => Role::Quiet,
+        Standing::Unknown | Standing::NotRunning | Standing::NotCounted(_) => Role::Quiet,
     }
 }

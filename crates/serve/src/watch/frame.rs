@@ -228,10 +228,13 @@ fn frame(reading: &Reading, point: Option<&Point>) -> Frame {
         at: host.read_at.get().and_then(date::rfc3339).unwrap_or_default(),
         gauges: gauges(reading, point),
         pools: host.pools.known().map(|pools| pools.iter().map(PoolRow::from).collect()),
-        instances: host
-            .processes
-            .known()
-            .map(|_| instances.iter().map(|instance| InstanceRow::of(instance, chain(instance))).collect()),
+        instances: host.processes.known().map(|_| {
+            instances
+                .iter()
+                .filter(|it| !it.is_asleep())
+                .map(|instance| InstanceRow::of(instance, chain(instance)))
+                .collect()
+        }),
         findings: assessment.findings.clone(),
         unknown: match unread.as_slice() {
             [] => String::new(),

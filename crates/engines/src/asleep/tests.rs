@@ -1,0 +1,299 @@
+use hugewise_host::source::MapSource;
+use hugewise_model::host::User;
+use hugewise_model::instance::Startup;
+use hugewise_model::process::CgroupMembership;
+use hugewise_model::{PageCount, PageSize};
+
+use super::*;
+use crate::testing;
+
+fn host(processes: Vec<Process>) -> Host {
+    let mut host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: testing::known(processes),
+        ..Host::default()
+    };
+    for (uid, name) in [(0, "root"), (101, "postgres"), (102, "mysql"), (54321, "oracle"), (4242, "mallory")] {
+        host.accounts.users.insert(uid, User { name: name.into(), gid: uid, home: None });
+    }
+    host
+}
+
+fn init() -> Process {
+    Process { pid: 1, name: "systemd".into(), ..Process::default() }
+}
+
+/// Those that do not run, of a host on which these do.
+fn asleep_beside(source: &MapSource, mut processes: Vec<Process>) -> Vec<Instance> {
+    processes.insert(0, init());
+    let found = crate::find(&host(processes), source);
+    found.instances.into_iter().filter(Instance::is_asleep).collect()
+}
+
+fn asleep(source: &MapSource) -> Vec<Instance> {
+    asleep_beside(source, Vec::new())
+}
+
+fn at_boot(instance: &Instance) -> (&str, &str) {
+    instance.asleep.as_ref().map(|asleep| (asleep.at_boot.as_str(), asleep.at_boot.why())).unwrap()
+}
+
+fn pages(instance: &Instance) -> Option<u64> {
+    instance.next.known()?.demands.first().map(|demand| demand.pages.get())
+}
+
+fn running(pid: u32, words: &[&str], directory: &str, unit: &str) -> Process {
+    let program = options::file_name(words[0]).to_owned();
+    let membership = CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: format!("/system.slice/{unit}") };
+    Process {
+        pid,
+        name: program,
+        uid: 101,
+        command: Observed::Known(words.iter().map(|word| (*word).to_owned()).collect()),
+        directory: Some(directory.to_owned()).filter(|it| !it.is_empty()).into(),
+        cgroups: Observed::Known([membership].into()),
+        mappings: Observed::Known(Vec::new()),
+        ..Process::default()
+    }
+}
+
+/// A cluster of Debian's whose `postgres -C shared_memory_size_in_huge_pages` says 537 (PostgreSQL 15).
+fn cluster(start: &str) -> MapSource {
+    MapSource::new()
+        .file(
+            "/etc/postgresql/15/b/postgresql.conf",
+            "data_directory = '/srv/pg/b'\nshared_buffers=1GB\nhuge_pages=on\nport=5444\n",
+        )
+        .file("/etc/postgresql/15/b/start.conf", start)
+        .file("/srv/pg/b/PG_VERSION", "15\n")
+}
+
+#[test]
+fn a_cluster_that_is_down_is_known_by_its_folder() {
+    let all = asleep(&cluster("auto\n"));
+    let [one] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((one.title().as_str(), one.pid, one.asked), ("postgresql 5444", 0, Asked::Must));
+    assert_eq!((one.owner.as_str(), one.vouchers.as_slice()), ("postgres", &[Voucher::Listed][..]));
+    let most = one.perhaps.first().map(|demand| demand.pages.get()).unwrap();
+    assert!(pages(one).is_some_and(|least| least <= 537) && (537..=548).contains(&most), "{:?} {most}", pages(one));
+    assert_eq!(at_boot(one), ("yes", "start.conf=auto (/etc/postgresql/15/b/start.conf)"));
+    assert_eq!(one.asleep.as_ref().unwrap().known_by, "/etc/postgresql/15/b/postgresql.conf");
+    assert!(one.segments.is_empty() && one.setting.as_ref().unwrap().to_string().contains("postgresql.conf:3"));
+}
+
+/// postgresql-common: `auto` is started where postgresql.service is; `manual` and `disabled` are not.
+#[test]
+fn start_conf_and_the_service_of_all_clusters_say_whether_the_boot_starts_one() {
+    let told = |source: &MapSource| {
+        let all = asleep(source);
+        (at_boot(&all[0]).0.to_owned(), all[0].startup.clone())
+    };
+    assert_eq!(told(&cluster("manual\n")).0, "no");
+    let (word, startup) = told(&cluster("disabled\n"));
+    assert!(word == "no" && matches!(startup, Some(Startup::Never(_))));
+    let service = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    let disabled =
+        cluster("auto").folder("/run/systemd/generator").file("/usr/lib/systemd/system/postgresql.service", service);
+    assert_eq!(at_boot(&asleep(&disabled)[0]), ("no", "postgresql.service is disabled"));
+    let masked = cluster("auto").link("/etc/systemd/system/postgresql@15-b.service", "/dev/null");
+    assert!(matches!(told(&masked).1, Some(Startup::Never(why)) if why.contains("masked")));
+}
+
+#[test]
+fn a_cluster_that_runs_is_listed_once() {
+    let config = "config_file=/etc/postgresql/15/b/postgresql.conf";
+    let postgres = "/usr/lib/postgresql/15/bin/postgres";
+    for main in [
+        running(9, &[postgres, "-D", "/srv/pg/b", "-c", config], "/srv/pg/b", "postgresql@15-b.service"),
+        // By hand, on a folder that a link leads to; one whose folder may not be seen; one that its lock file knows.
+        running(9, &[postgres, "-D", "/srv/pg/b"], "/mnt/disk/b", "ssh.service"),
+        running(9, &[postgres, "-c", config], "", "ssh.service"),
+        running(9, &[postgres], "", "ssh.service"),
+    ] {
+        assert_eq!(asleep_beside(&cluster("auto"), vec![main.clone()]).len(), 0, "{:?}", main.command);
+    }
+    let locked = cluster("auto").file("/srv/pg/b/postmaster.pid", "9\n/srv/pg/b\n1\n5444\n/run\n*\n");
+    let elsewhere = running(9, &[postgres, "-D", "/data"], "/data", "ssh.service");
+    assert_eq!(asleep_beside(&locked, vec![elsewhere.clone()]).len(), 0);
+    assert_eq!(asleep_beside(&locked, Vec::new()).len(), 1, "nothing has that pid");
+    assert_eq!(asleep_beside(&cluster("auto"), vec![elsewhere]).len(), 1, "another one runs");
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_what_does_not_ask_is_left_out() {
+    let denied = cluster("auto").file("/etc/postgresql/15/b/postgresql.conf", "include 'more.conf'\n");
+    let all = asleep(&denied.denied("/etc/postgresql/15/b/more.conf"));
+    assert_eq!((all[0].asked, all[0].next.is_known()), (Asked::Unknown, false));
+    let off = cluster("auto").file("/etc/postgresql/15/b/postgresql.conf", "huge_pages=off\n");
+    assert_eq!(asleep(&off).len(), 0);
+    // Nobody knows who runs where nobody can be seen.
+    let blind = Host { processes: Observed::Denied, ..host(Vec::new()) };
+    assert!(crate::find(&blind, &cluster("auto")).instances.is_empty());
+}
+
+fn unit(program: &str) -> String {
+    format!(
+        "[Service]\nUser=postgres\nEnvironment=PGDATA=/pg/16/data/\nExecStart={program}\n[Install]\nWantedBy=a.target\n"
+    )
+}
+
+#[test]
+fn a_data_directory_that_a_unit_names() {
+    let base = || {
+        MapSource::new()
+            .folder("/run/systemd/generator")
+            .file("/pg/16/data/PG_VERSION", "16\n")
+            .file("/pg/16/data/postgresql.conf", "huge_pages=try\nshared_buffers=2GB\n")
+    };
+    let path = "/usr/lib/systemd/system/postgresql-16.service";
+    for program in [
+        "/usr/pgsql-16/bin/postgres -D ${PGDATA}",
+        "/usr/pgsql-16/bin/pg_ctl start -D ${PGDATA} -s -w",
+        "/usr/bin/postmaster",
+    ] {
+        let all = asleep(&base().file(path, unit(program)));
+        let [one] = all.as_slice() else { panic!("{program}: {all:?}") };
+        assert_eq!((one.title().as_str(), one.owner.as_str()), ("postgresql 16/data", "postgres"), "{program}");
+        assert_eq!(
+            (one.unit.as_deref(), one.vouchers.as_slice()),
+            (Some("postgresql-16.service"), &[Voucher::Unit][..])
+        );
+        assert_eq!(at_boot(one), ("no", "postgresql-16.service is disabled"));
+        assert!(pages(one).is_some_and(|pages| (1024..1100).contains(&pages)));
+    }
+    let source = base().file(path, unit("/usr/pgsql-16/bin/postgres -D ${PGDATA} -c shared_buffers=1GB"));
+    let enabled = source.clone().link("/etc/systemd/system/a.target.wants/postgresql-16.service", path);
+    let all = asleep(&enabled);
+    assert_eq!(at_boot(&all[0]).0, "yes");
+    assert_eq!(all[0].settings["shared_buffers"].to_string(), format!("shared_buffers=1GB ({path})"));
+    let main =
+        running(9, &["/usr/pgsql-16/bin/postgres", "-D", "/pg/16/data/"], "/pg/16/data", "postgresql-16.service");
+    assert_eq!(asleep_beside(&enabled, vec![main]).len(), 0);
+    // A package that nobody has made a cluster with.
+    let empty = MapSource::new().file(path, unit("/usr/pgsql-16/bin/postgres -D ${PGDATA}"));
+    assert_eq!(asleep(&empty).len(), 0);
+}
+
+#[test]
+fn services_of_mysql_and_mariadb() {
+    let with = |program: &str, options: &str| {
+        let unit = format!("[Service]\nUser=mysql\nExecStart={program} $MYSQLD_OPTS\n");
+        MapSource::new()
+            .file("/usr/lib/systemd/system/mariadb.service", unit)
+            .file("/etc/my.cnf", format!("[mysqld]\ndatadir=/data\ninnodb_buffer_pool_size=1G\n{options}"))
+            .file("/data/mysql_upgrade_info", "10.11.19-MariaDB\n")
+    };
+    for program in ["/usr/sbin/mariadbd", "/usr/bin/mysqld_safe"] {
+        let all = asleep(&with(program, "large_pages=1\n"));
+        let [one] = all.as_slice() else { panic!("{program}: {all:?}") };
+        assert_eq!((one.engine, one.asked, one.owner.as_str()), (Engine::MariaDb, Asked::Try, "mysql"));
+        assert_eq!(
+            (pages(one), one.data_directory.known().map(String::as_str)),
+            (Some(648), Some("/data")),
+            "{program}"
+        );
+        assert_eq!(at_boot(one).0, "unknown");
+    }
+    assert_eq!(asleep(&with("/usr/sbin/mariadbd", "")).len(), 0, "large_pages is off by default");
+    let main = running(9, &["/usr/sbin/mariadbd", "--datadir=/data"], "/data", "ssh.service");
+    assert_eq!(asleep_beside(&with("/usr/sbin/mariadbd", "large_pages=1\n"), vec![main]).len(), 0);
+}
+
+#[test]
+fn java_machines_that_services_start() {
+    let with = |flags: &str| {
+        let unit = format!("[Service]\nUser=app\nExecStart=/usr/bin/java {flags} -jar /opt/app.jar\n");
+        MapSource::new().file("/etc/systemd/system/app.service", unit)
+    };
+    let all = asleep(&with("-Xmx2g -Xms2g -XX:+UseLargePages"));
+    assert_eq!((all[0].title().as_str(), all[0].asked), ("jvm app.jar", Asked::Try));
+    assert!(pages(&all[0]).is_some_and(|pages| pages > 1024));
+    assert_eq!(asleep(&with("-Xmx2g")).len(), 0);
+}
+
+#[test]
+fn instances_of_oratab() {
+    let home = "/u01/app/oracle/product/19.3.0/db";
+    let with = |table: &str, file: &str| {
+        MapSource::new().file("/etc/oratab", table).file(&format!("{home}/dbs/initPROD.ora"), file)
+    };
+    let file = "*.sga_target=8G\n*.use_large_pages=ONLY\nprocesses=500\n";
+    let all = asleep(&with(&format!("PROD:{home}:N\nGONE:/u01/other:Y\n"), file));
+    let [one] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((one.title().as_str(), one.asked, one.owner.as_str()), ("oracle PROD", Asked::Must, "oracle"));
+    assert_eq!((pages(one), one.version.known().map(String::as_str)), (Some(4100), Some("19.3.0")));
+    assert_eq!(at_boot(one), ("no", "N (/etc/oratab:1)"));
+    let yes = with(&format!("PROD:{home}:Y\n"), file);
+    assert_eq!(at_boot(&asleep(&yes)[0]).0, "unknown");
+    let unit = format!("[Service]\nUser=oracle\nType=forking\nExecStart={home}/bin/dbstart {home}\n");
+    let path = "/etc/systemd/system/dbora.service";
+    let started = yes.file(path, unit).link("/etc/systemd/system/multi-user.target.wants/dbora.service", path);
+    assert_eq!(at_boot(&asleep(&started)[0]).0, "yes");
+    let clustered = started.file("/etc/oracle/olr.loc", "olrconfig_loc=/x\n");
+    assert_eq!(at_boot(&asleep(&clustered)[0]).0, "unknown");
+    // In ASM, where nobody reads it.
+    let in_asm = asleep(&with(&format!("PROD:{home}:N\n"), "SPFILE='+DATA/prod/spfileprod.ora'\n"));
+    assert_eq!((in_asm[0].asked, pages(&in_asm[0])), (Asked::Unknown, None));
+    // The list has the database, whose instance on this node has a number.
+    let pmon = |sid: &str| Process {
+        executable: Observed::Known(format!("{home}/bin/oracle")),
+        ..running(9, &[&format!("ora_pmon_{sid}")], home, "ssh.service")
+    };
+    for (sid, count) in [("PROD", 0), ("PROD1", 0), ("PROD_2", 0), ("PRODX", 1)] {
+        let source = with(&format!("PROD:{home}:N\n"), file);
+        assert_eq!(asleep_beside(&source, vec![pmon(sid)]).len(), count, "{sid}");
+    }
+}
+
+#[test]
+fn guests_that_libvirt_has_defined() {
+    let guest = |backing: &str| {
+        format!(
+            "<domain type='kvm'><name>db</name><uuid>a1</uuid><memory unit='KiB'>2097152</memory>{backing}</domain>"
+        )
+    };
+    let huge = "<memoryBacking><hugepages><page size='1048576' unit='KiB'/></hugepages></memoryBacking>";
+    let source = MapSource::new().file("/etc/libvirt/qemu/db.xml", guest(huge)).folder("/etc/libvirt/qemu/networks");
+    let all = asleep(&source);
+    let [one] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((one.title().as_str(), one.asked, at_boot(one).0), ("qemu db", Asked::Must, "no"));
+    let demand = &one.next.known().unwrap().demands[0];
+    assert_eq!(
+        (demand.page_size, demand.pages, one.next.known().unwrap().demands.len()),
+        (PageSize::GIB_1, PageCount(2), 1)
+    );
+    let starts = source.clone().link("/etc/libvirt/qemu/autostart/db.xml", "/etc/libvirt/qemu/db.xml");
+    assert_eq!(at_boot(&asleep(&starts)[0]).0, "yes");
+    for words in [["qemu-system-x86_64", "-name", "guest=db,debug-threads=on"], ["kvm", "-uuid", "A1"]] {
+        assert_eq!(asleep_beside(&source, vec![running(9, &words, "/", "machine.scope")]).len(), 0, "{words:?}");
+    }
+    assert_eq!(asleep(&MapSource::new().file("/etc/libvirt/qemu/db.xml", guest(""))).len(), 0);
+    let several = "<memoryBacking><hugepages><page size='2' unit='M' nodeset='0'/></hugepages></memoryBacking>";
+    let untold = asleep(&MapSource::new().file("/etc/libvirt/qemu/db.xml", guest(several)));
+    assert_eq!((untold[0].asked, pages(&untold[0])), (Asked::Unknown, None));
+}
+
+#[test]
+fn names_are_unique_beside_those_that_run() {
+    let source = cluster("auto").file("/etc/postgresql/14/b/postgresql.conf", "data_directory='/mnt/pg/b'\n");
+    let main = running(9, &["/usr/lib/postgresql/15/bin/postgres", "-D", "/other/b"], "/other/b", "x.service");
+    let found = crate::find(&host(vec![init(), main]), &source);
+    let names: BTreeSet<String> = found.instances.iter().map(Instance::title).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+/// However many are listed, what is looked at has an end, and that is said.
+#[test]
+fn of_lists_without_end_some_are_looked_at() {
+    let guest = |at: usize| {
+        format!(
+            "<domain><name>g{at}</name><memory>2097152</memory><memoryBacking><hugepages/></memoryBacking></domain>"
+        )
+    };
+    let source =
+        (0..400).fold(MapSource::new(), |source, at| source.file(&format!("/etc/libvirt/qemu/g{at}.xml"), guest(at)));
+    let found = crate::find(&host(vec![init()]), &source);
+    assert_eq!(found.instances.len(), MOST);
+    assert!(found.unread.iter().any(|unread| unread.what == "qemu servers that do not run"), "{:?}", found.unread);
+}

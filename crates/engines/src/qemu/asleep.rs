@@ -1,0 +1,77 @@
+//! Guests that do not run: those that libvirt has defined with memory on huge pages.
+
+use hugewise_host::Door;
+use hugewise_model::vouch::Voucher;
+use hugewise_model::{Asked, Asleep, AtBoot, Engine};
+
+use super::definition::{self, Definition, Pages};
+use super::instance;
+use crate::asleep::{Estate, Sleeper};
+use crate::named;
+
+/// Definitions of guests of the system's libvirt, one file each.
+pub(super) const DEFINITIONS: &str = "/etc/libvirt/qemu";
+
+pub(super) fn asleep(estate: &mut Estate<'_>) {
+    let mut door = Door::new(estate.source());
+    let files = door.list(DEFINITIONS).into_known().unwrap_or_default();
+    let mut guests = Vec::new();
+    for file in files.iter().filter(|name| name.ends_with(".xml")) {
+        let path = format!("{DEFINITIONS}/{file}");
+        let Some(guest) = door.parse(&path, definition::parse).into_known() else { continue };
+        let link = format!("{DEFINITIONS}/autostart/{file}");
+        let at_boot = match door.source.read(&link).is_known() {
+            true => AtBoot::Yes(format!("autostart ({link})")),
+            false => AtBoot::No(format!("no autostart ({DEFINITIONS}/autostart)")),
+        };
+        guests.push((path, guest, at_boot));
+    }
+    estate.tell(door.unread);
+    for (path, guest, at_boot) in guests {
+        if guest.pages == Pages::Base || runs(estate, &guest) {
+            continue;
+        }
+        let main = estate.process(0, command(&guest));
+        let mut it = instance(estate.scene.host, estate.scene, &main);
+        it.name.clone_from(&guest.name);
+        it.owner = "libvirt-qemu".to_owned();
+        if guest.pages == Pages::Untold {
+            (it.asked, it.setting, it.demand) = (Asked::Unknown, None, None);
+            it.beside.clear();
+        }
+        let asleep = Asleep { known_by: path, at_boot };
+        estate.add(Sleeper { process: main, instance: it, asleep, voucher: Voucher::Listed, unread: Vec::new() });
+    }
+}
+
+/// Whether a guest of that name or identity runs: libvirt has each once.
+fn runs(estate: &Estate<'_>, guest: &Definition) -> bool {
+    let host = estate.scene.host;
+    estate.running(&[Engine::Qemu]).any(|it| {
+        let command = host.process(it.pid).and_then(|main| main.command.known());
+        let uuid = command.and_then(|words| super::values(words, "uuid").last().copied());
+        let is_same = |ours: &String| uuid.is_some_and(|theirs| theirs.eq_ignore_ascii_case(ours));
+        named::own(it) == guest.name || guest.uuid.as_ref().is_some_and(is_same)
+    })
+}
+
+/// The words by which QEMU would be started with as much memory: libvirt's own name the files that it makes then.
+fn command(guest: &Definition) -> Vec<String> {
+    let size = guest.memory.get();
+    let page = match guest.pages {
+        Pages::Of(page) => format!(",hugetlbsize={}", page.get()),
+        Pages::Default | Pages::Base | Pages::Untold => String::new(),
+    };
+    let words = [
+        "qemu-system".to_owned(),
+        "-name".into(),
+        format!("guest={}", guest.name),
+        "-m".into(),
+        format!("size={}k", size >> 10),
+        "-object".into(),
+        format!("memory-backend-memfd,id=pc.ram,hugetlb=on{page},size={size}"),
+        "-machine".into(),
+        "memory-backend=pc.ram".into(),
+    ];
+    words.into()
+}

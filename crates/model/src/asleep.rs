@@ -1,0 +1,39 @@
+//! Servers that belong to a host and do not run.
+
+/// What says that a server which does not run belongs to the host, and whether the boot starts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asleep {
+    /// The file that says so: a unit, `/etc/oratab:3`, `/etc/postgresql/15/main/postgresql.conf`.
+    pub known_by: String,
+    /// Whether the boot starts it.
+    pub at_boot: AtBoot,
+}
+
+/// Whether a boot starts a server, each with what says so: `start.conf=auto (/etc/postgresql/15/main/start.conf:3)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AtBoot {
+    /// It does.
+    Yes(String),
+    /// Somebody has to.
+    No(String),
+    /// It cannot be told.
+    Unknown(String),
+}
+
+impl AtBoot {
+    /// Name in JSON.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Yes(_) => "yes",
+            Self::No(_) => "no",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// What says so.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Yes(why) | Self::No(why) | Self::Unknown(why) => why,
+        }
+    }
+}
