@@ -66,8 +66,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
-        // Its files have enough: a restart is all that is left.
-        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => return None,
+        // Its files have enough: a restart is all that is left, once systemd has read them.
+        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => {
+            let waiting = waiting(host, instances, id)?;
+            format!("have systemd read {waiting}, which was changed since it last did (systemctl daemon-reload)")
+        }
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
         Remedy::SetThp => thp::in_words(host, instances)?,
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
@@ -86,6 +89,13 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
 fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
     let steps = boot::pool(host, page).unwrap_or_default();
     steps.last().is_some_and(|step| PageCount(step.value) >= pages)
+}
+
+/// The file of a server's unit that systemd has yet to load.
+fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Option<&'a str> {
+    let instance = instances.iter().find(|instance| instance.id() == *id)?;
+    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref())?;
+    unit.loaded.known()?.waiting()
 }
 
 /// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.

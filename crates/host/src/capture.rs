@@ -311,8 +311,10 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
             note.lists.insert((*folder).clone(), answer.known().cloned().unwrap_or_default());
         }
     }
+    let held_against = |path: &String| seen.changed_after.keys().any(|(than, _)| than == path);
+    let ours = |pid: &u32| keeps.servers.processes.contains(pid) || keeps.servers.neighbours.contains(pid);
     for ((pid, path), changed) in &seen.changed_since_start {
-        if let Some(changed) = changed.get().filter(|_| keeps.servers.processes.contains(pid) && content.has(path)) {
+        if let Some(changed) = changed.get().filter(|_| ours(pid) && (content.has(path) || held_against(path))) {
             note.changed_since_start.entry(*pid).or_default().insert(path.clone(), changed);
         }
     }

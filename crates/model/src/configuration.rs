@@ -97,8 +97,32 @@ pub struct LimitRule {
     pub place: Place,
 }
 
-/// A systemd service as its files describe it.
+/// What a service's next start goes by, where systemd is not asked: it holds the files of a unit as they were when it last loaded
+/// its units (at the boot, and at a daemon-reload), whatever has become of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// None of its files was changed since the service began.
+    Unchanged,
+    /// Some were, and systemd has loaded them since.
+    Anew,
+    /// This one was after systemd last loaded its units, which was before the service began: it runs with what is loaded.
+    NotYet(String),
+    /// This one was after systemd last loaded its units, and that was after the service began: what is loaded is in no file.
+    Between(String),
+}
+
+impl Loaded {
+    /// The file that systemd has yet to load.
+    pub fn waiting(&self) -> Option<&str> {
+        match self {
+            Self::NotYet(path) | Self::Between(path) => Some(path),
+            Self::Unchanged | Self::Anew => None,
+        }
+    }
+}
+
+/// A systemd service as its files describe it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// `postgresql@15-main.service`.
     pub name: String,
@@ -114,6 +138,8 @@ pub struct Unit {
     pub masked: Option<String>,
     /// Its file says who is to start it, and nobody has it among his own: it is disabled.
     pub disabled: bool,
+    /// Whether systemd holds it as its files are; absent where no file tells.
+    pub loaded: Observed<Loaded>,
 }
 
 /// What the boot loader will pass at the next boot.

@@ -147,6 +147,10 @@ impl Source for Witness<'_> {
         self.not_kept(self.source.changed_since_start(owner, path, pid))
     }
 
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        self.not_kept(self.source.changed_after(path, than))
+    }
+
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         self.not_kept(self.source.cpu_time(pid))
     }
