@@ -101,10 +101,12 @@ pub struct LimitRule {
 /// its units (at the boot, and at a daemon-reload), whatever has become of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// None of its files was changed since the service began.
+    /// As its files are, and as it was when the service began.
     Unchanged,
-    /// Some were, and systemd has loaded them since.
+    /// Files were changed since the service began, and systemd has loaded them since.
     Anew,
+    /// systemd has loaded its units since the service began; the files are older, and what it began with may have been others.
+    Since,
     /// This one was after systemd last loaded its units, which was before the service began: it runs with what is loaded.
     NotYet(String),
     /// This one was after systemd last loaded its units, and that was after the service began: what is loaded is in no file.
@@ -116,7 +118,7 @@ impl Loaded {
     pub fn waiting(&self) -> Option<&str> {
         match self {
             Self::NotYet(path) | Self::Between(path) => Some(path),
-            Self::Unchanged | Self::Anew => None,
+            Self::Unchanged | Self::Anew | Self::Since => None,
         }
     }
 }

@@ -57,9 +57,9 @@ impl<'a> ByFiles<'a> {
                 format!("systemd has yet to load {path} (daemon-reload), and what it holds is in no file")
             }
             _ => format!(
-                "its files give it another limit than it runs with, and whether systemd has loaded them is in no file: \
-                 systemctl show {} tells",
-                unit.name
+                "the files of {} give it other rights than it runs with, and which a restart gives it is in no file: systemctl \
+                 show {} tells",
+                unit.name, unit.name
             ),
         };
         Outlook { standing: Standing::Unknown, why: Some(one_line(&why)), obstacle: None }
@@ -125,6 +125,7 @@ mod tests {
             (SMALL, Limit::Unlimited, not_yet(), NoPages, All),
             (SMALL, Limit::Unlimited, between(), Unknown, All),
             (SMALL, Limit::Unlimited, None, Unknown, All),
+            (SMALL, Limit::Unlimited, Some(Loaded::Since), Unknown, All),
             (Limit::Unlimited, SMALL, Some(Loaded::Anew), NoPages, NoPages),
             (Limit::Unlimited, SMALL, not_yet(), All, NoPages),
             (Limit::Unlimited, SMALL, between(), Unknown, NoPages),

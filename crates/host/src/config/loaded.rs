@@ -1,8 +1,9 @@
 //! Whether systemd holds a unit as its files are now.
 //!
-//! It goes by what it has loaded, and loads everything at the boot and at each daemon-reload and daemon-reexec; when it last
-//! began to, it notes as the time of a file (systemd 250 and later). Held against real ones (252): `NeedDaemonReload` of
-//! `systemctl show` is no better, as it misses a drop-in that is the first of its folder.
+//! It goes by what it has loaded, and loads everything at the boot and at each daemon-reload and daemon-reexec. When it last
+//! began to, the time of a file tells (systemd 250 and later), before that the time of the folder that it makes anew for its
+//! generators. Held against a real one (252): `NeedDaemonReload` of `systemctl show` is no better, as it misses a drop-in that
+//! is the first of its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +14,8 @@ use super::systemd::service_of;
 use crate::Source;
 use crate::source::Owner;
 
-/// Its time is when systemd last began to load its units.
-const MARK: &str = "/run/systemd/systemd-units-load";
+/// The time of the first that is there is when systemd last began to load its units.
+const MARKS: [&str; 2] = ["/run/systemd/systemd-units-load", "/run/systemd/generator"];
 
 /// What gives units the limits that they do not set themselves.
 const DEFAULTS: [&str; 3] =
@@ -54,21 +55,18 @@ fn read(source: &dyn Source, main: &Process, files: &[String], folders: &[String
     let owner = Owner::of(main);
     let paths = || files.iter().chain(folders).map(String::as_str).chain(DEFAULTS);
     let since = |path: &str| source.changed_since_start(&owner, path, main.pid);
-    let after = |path: &str| source.changed_after(path, MARK);
-    // What is not there has not changed; that nothing answers says nothing.
-    if !files.iter().any(|path| since(path).is_known()) {
-        return Observed::Absent;
-    }
-    if !paths().any(|path| since(path) == Observed::Known(true)) {
-        return Observed::Known(Loaded::Unchanged);
-    }
-    if !files.iter().any(|path| after(path).is_known()) {
-        return Observed::Absent;
-    }
-    let Some(waiting) = paths().find(|path| after(path) == Observed::Known(true)) else {
-        return Observed::Known(Loaded::Anew);
-    };
-    since(MARK).map(|reloaded| if reloaded { Loaded::Between(waiting.into()) } else { Loaded::NotYet(waiting.into()) })
+    let answers = |mark: &&str| files.iter().any(|path| source.changed_after(path, mark).is_known());
+    let Some(mark) = MARKS.into_iter().find(answers) else { return Observed::Absent };
+    // What is not there has not changed.
+    let waiting = paths().find(|path| source.changed_after(path, mark) == Observed::Known(true));
+    let changed = || paths().any(|path| since(path) == Observed::Known(true));
+    since(mark).map(|loaded_since| match waiting {
+        Some(path) if loaded_since => Loaded::Between(path.to_owned()),
+        Some(path) => Loaded::NotYet(path.to_owned()),
+        None if !loaded_since => Loaded::Unchanged,
+        None if changed() => Loaded::Anew,
+        None => Loaded::Since,
+    })
 }
 
 #[cfg(test)]
@@ -84,42 +82,41 @@ mod tests {
         read(source, &main, &[UNIT.into()], &[DROP_INS.into()])
     }
 
+    /// The unit's file was changed since the start, or after the mark; the mark since the start.
+    fn source(mark: &str, unit_since: bool, unit_after: bool, mark_since: bool) -> MapSource {
+        MapSource::new()
+            .changed_since_start(7, UNIT, unit_since)
+            .changed_since_start(7, mark, mark_since)
+            .changed_after(UNIT, mark, unit_after)
+    }
+
     #[test]
     fn what_was_changed_and_when_it_was_loaded_decide() {
-        let source = |unit_since, unit_after, mark_since| {
-            MapSource::new()
-                .changed_since_start(7, UNIT, unit_since)
-                .changed_since_start(7, MARK, mark_since)
-                .changed_after(UNIT, MARK, unit_after)
-        };
-        for (unit_since, unit_after, mark_since, expected) in [
-            (false, false, false, Loaded::Unchanged),
-            (false, false, true, Loaded::Unchanged),
-            (true, false, true, Loaded::Anew),
-            (true, true, false, Loaded::NotYet(UNIT.into())),
-            (true, true, true, Loaded::Between(UNIT.into())),
-        ] {
-            assert_eq!(of(&source(unit_since, unit_after, mark_since)), Observed::Known(expected));
+        for mark in MARKS {
+            for (unit_since, unit_after, mark_since, expected) in [
+                (false, false, false, Loaded::Unchanged),
+                (false, false, true, Loaded::Since),
+                (true, false, true, Loaded::Anew),
+                (true, true, false, Loaded::NotYet(UNIT.into())),
+                (true, true, true, Loaded::Between(UNIT.into())),
+                // It was changed, and the service was restarted without a daemon-reload.
+                (false, true, false, Loaded::NotYet(UNIT.into())),
+            ] {
+                assert_eq!(of(&source(mark, unit_since, unit_after, mark_since)), Observed::Known(expected));
+            }
         }
     }
 
     #[test]
     fn a_new_folder_of_drop_ins_counts() {
-        let source = MapSource::new()
-            .changed_since_start(7, UNIT, false)
-            .changed_since_start(7, DROP_INS, true)
-            .changed_since_start(7, MARK, false)
-            .changed_after(UNIT, MARK, false)
-            .changed_after(DROP_INS, MARK, true);
+        let source = source(MARKS[0], false, false, false).changed_after(DROP_INS, MARKS[0], true);
         assert_eq!(of(&source), Observed::Known(Loaded::NotYet(DROP_INS.into())));
     }
 
     #[test]
     fn where_nothing_tells_it_is_not_known() {
         assert_eq!(of(&MapSource::new()), Observed::Absent);
-        // systemd before 250 leaves no mark.
         assert_eq!(of(&MapSource::new().changed_since_start(7, UNIT, true)), Observed::Absent);
-        let unmarked = MapSource::new().changed_since_start(7, UNIT, true).changed_after(UNIT, MARK, true);
-        assert_eq!(of(&unmarked), Observed::Absent);
+        assert_eq!(of(&MapSource::new().changed_after(UNIT, MARKS[0], true)), Observed::Absent);
     }
 }
