@@ -426,7 +426,9 @@ fn write_tar(content: &Content, file: File) -> io::Result<()> {
     }
     for (path, target) in &content.links {
         let mut header = header(tar::EntryType::Symlink, 0o777, 0);
-        tar.append_link(&mut header, format!("{TOP}{path}"), target)?;
+        // As it is: what sets it piece by piece makes `//` of `/`.
+        header.set_link_name_literal(target)?;
+        tar.append_data(&mut header, format!("{TOP}{path}"), io::empty())?;
     }
     let file = tar.into_inner()?.finish()?;
     file.sync_all()

@@ -234,6 +234,31 @@ fn a_capture_answers_as_its_host_did() {
     );
 }
 
+/// A process whose root is the host's is in no container: with a link to `//` it was taken for one.
+#[test]
+fn the_root_folder_is_the_root_folder_in_a_tar_too() {
+    let host = host().link("/proc/7/root", "/");
+    let recording = Recording::new(&host);
+    ask(&recording);
+    recording.link("/proc/7/root");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["capture", "capture.tar.gz"] {
+        let target = folder.path().join(name);
+        write(&recording, &keeps(), &target).unwrap();
+        assert_eq!(open(Some(&target)).unwrap().link("/proc/7/root"), Observed::Known("/".into()), "{name}");
+    }
+    let listed =
+        std::process::Command::new("tar").arg("tvzf").arg(folder.path().join("capture.tar.gz")).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("/proc/7/root -> /\n"), "{listed}");
+    // As tars have it that were written so.
+    let old = folder.path().join("old");
+    write(&recording, &keeps(), &old).unwrap();
+    std::fs::remove_file(old.join("proc/7/root")).unwrap();
+    std::os::unix::fs::symlink("//", old.join("proc/7/root")).unwrap();
+    assert_eq!(open(Some(&old)).unwrap().link("/proc/7/root"), Observed::Known("/".into()));
+}
+
 /// The time of a change is in no tar: the answers go along.
 #[test]
 fn whether_files_were_changed_since_is_kept() {

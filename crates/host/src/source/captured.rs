@@ -304,7 +304,9 @@ impl<F: Files> Source for Captured<F> {
             return Observed::Known(target.clone());
         }
         let there = self.files.link(path);
-        there.or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.link(path)))
+        let there = there.or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.link(path)));
+        // Tars that were written piece by piece have the root folder so.
+        there.map(|target| if target == "//" { "/".to_owned() } else { target })
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
