@@ -34,7 +34,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                         .into()
                 }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
-                Some(_) if is_brought(host, *page, pages) => {
+                Some(_) if is_left_to_a_reboot(host, goal) => {
                     format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
                 }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
@@ -83,6 +83,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.
+fn is_left_to_a_reboot(host: &Host, goal: &Goal) -> bool {
+    goal.grows() && goal.not_now.is_some() && !goal.crowds && is_brought(host, goal.page_size, goal.goal)
 }
 
 /// Whether the boot's files bring a pool already.
@@ -201,6 +206,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
             let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
             all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
+        // The reboot starts it again.
+        Remedy::Restart(id) => {
+            let goal = goal_of(host, instances, &assessment.target, id).filter(|goal| !goal.is_there());
+            let waits =
+                |goal: &Goal| is_left_to_a_reboot(host, goal) && all.contains(&&Remedy::SetPool(goal.page_size));
+            goal.is_some_and(waits)
+        }
         _ => false,
     };
     // To insist before the pages are there is to stay down: that comes when the server has them.
@@ -217,7 +229,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, assessment, remedy)?));
     let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
     let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
-    first.into_iter().chain(last).chain(thoughts).filter_map(said).collect()
+    // What it is to find has to be there before it.
+    let is_reboot = |remedy: &Remedy| match remedy {
+        Remedy::SetPool(page) => assessment.target.pool(*page).is_some_and(|goal| is_left_to_a_reboot(host, goal)),
+        _ => false,
+    };
+    let (reboot, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_reboot(it));
+    first.into_iter().chain(reboot).chain(last).chain(thoughts).filter_map(said).collect()
 }
 
 #[cfg(test)]
@@ -389,10 +407,25 @@ mod tests {
             lines.contains(&"reboot: the next boot brings the 3,072 pages of 2 MiB (6.0 GiB)".to_owned()),
             "{lines:?}"
         );
+        // The reboot starts it again, and is named once.
+        assert_eq!(lines.iter().filter(|line| line.contains("reboot")).count(), 1, "{lines:?}");
+        assert!(lines.iter().all(|line| !line.starts_with("restart")), "{lines:?}");
         assert!(
             lines.iter().all(|line| !line.starts_with("set the pool") && !line.contains("ask for fewer")),
             "{lines:?}"
         );
+
+        // What it needs beside is to be there when the host comes up.
+        let mut case = quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+        case.oracle("PROD", gib(6), 20);
+        case.processes()[0].memlock =
+            Observed::Known(SoftHard { soft: Limit::At(Bytes::from_kib(64)), hard: Limit::At(Bytes::from_kib(64)) });
+        case.host.memory.available = Observed::Known(gib(1));
+        case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "3074")]);
+        let lines = do_lines(&case);
+        let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin));
+        assert!(at("raise the memlock").is_some() && at("raise the memlock") < at("reboot:"), "{lines:?}");
 
         // Its memlock limit is raised in the files, and it has yet to be restarted.
         let mut case = quiet();
