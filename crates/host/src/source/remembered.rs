@@ -255,7 +255,7 @@ mod tests {
             assert_eq!((text(&remembered, &live, &path, &mut made), made), ("one".into(), 1));
         }
         // As long as before, and its time of writing set back: what was changed when is the kernel's word.
-        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        let before = std::path::Path::new(&path).metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
         assert_eq!(text(&remembered, &live, &path, &mut made), "two");
