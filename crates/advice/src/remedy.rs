@@ -34,7 +34,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                         .into()
                 }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
-                Some(_) if is_brought(host, *page, pages) => {
+                Some(_) if is_left_to_a_reboot(host, goal) => {
                     format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
                 }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
@@ -66,8 +66,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
         },
-        // Its files have enough: a restart is all that is left.
-        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => return None,
+        // Its files have enough: a restart is all that is left, once systemd has read them.
+        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => {
+            let waiting = waiting(host, instances, id)?;
+            format!("have systemd read {waiting}, which was changed since it last did (systemctl daemon-reload)")
+        }
         Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
         Remedy::SetThp => thp::in_words(host, instances)?,
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
@@ -82,10 +85,22 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
     Some(crate::words::one_line(&text))
 }
 
+/// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.
+fn is_left_to_a_reboot(host: &Host, goal: &Goal) -> bool {
+    goal.grows() && goal.not_now.is_some() && !goal.crowds && is_brought(host, goal.page_size, goal.goal)
+}
+
 /// Whether the boot's files bring a pool already.
 fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
     let steps = boot::pool(host, page).unwrap_or_default();
     steps.last().is_some_and(|step| PageCount(step.value) >= pages)
+}
+
+/// The file of a server's unit that systemd has yet to load.
+fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Option<&'a str> {
+    let instance = instances.iter().find(|instance| instance.id() == *id)?;
+    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref())?;
+    unit.loaded.known()?.waiting()
 }
 
 /// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
@@ -191,6 +206,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
             let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
             all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
+        // The reboot starts it again.
+        Remedy::Restart(id) => {
+            let goal = goal_of(host, instances, &assessment.target, id).filter(|goal| !goal.is_there());
+            let waits =
+                |goal: &Goal| is_left_to_a_reboot(host, goal) && all.contains(&&Remedy::SetPool(goal.page_size));
+            goal.is_some_and(waits)
+        }
         _ => false,
     };
     // To insist before the pages are there is to stay down: that comes when the server has them.
@@ -207,7 +229,13 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, assessment, remedy)?));
     let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
     let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
-    first.into_iter().chain(last).chain(thoughts).filter_map(said).collect()
+    // What it is to find has to be there before it.
+    let is_reboot = |remedy: &Remedy| match remedy {
+        Remedy::SetPool(page) => assessment.target.pool(*page).is_some_and(|goal| is_left_to_a_reboot(host, goal)),
+        _ => false,
+    };
+    let (reboot, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_reboot(it));
+    first.into_iter().chain(reboot).chain(last).chain(thoughts).filter_map(said).collect()
 }
 
 #[cfg(test)]
@@ -373,10 +401,25 @@ mod tests {
             lines.contains(&"reboot: the next boot brings the 3,072 pages of 2 MiB (6.0 GiB)".to_owned()),
             "{lines:?}"
         );
+        // The reboot starts it again, and is named once.
+        assert_eq!(lines.iter().filter(|line| line.contains("reboot")).count(), 1, "{lines:?}");
+        assert!(lines.iter().all(|line| !line.starts_with("restart")), "{lines:?}");
         assert!(
             lines.iter().all(|line| !line.starts_with("set the pool") && !line.contains("ask for fewer")),
             "{lines:?}"
         );
+
+        // What it needs beside is to be there when the host comes up.
+        let mut case = quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+        case.oracle("PROD", gib(6), 20);
+        case.processes()[0].memlock =
+            Observed::Known(SoftHard { soft: Limit::At(Bytes::from_kib(64)), hard: Limit::At(Bytes::from_kib(64)) });
+        case.host.memory.available = Observed::Known(gib(1));
+        case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "3074")]);
+        let lines = do_lines(&case);
+        let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin));
+        assert!(at("raise the memlock").is_some() && at("raise the memlock") < at("reboot:"), "{lines:?}");
 
         // Its memlock limit is raised in the files, and it has yet to be restarted.
         let mut case = quiet();

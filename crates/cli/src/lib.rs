@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod apply;
@@ -26,6 +25,7 @@ mod serve;
 mod size;
 mod terminal;
 mod undo;
+mod usage;
 mod verdict;
 mod verify;
 #[cfg(feature = "watch")]
@@ -109,10 +109,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match CommandLine::try_parse_from(&arguments) {
         Ok(arguments) => outcome::finish(dispatch(arguments)),
         // What a monitoring system asks wrongly is not known; the code of wrong usage would be its alarm.
-        Err(usage) if usage.use_stderr() && verify::is_plugin(&arguments) => {
-            outcome::finish(verify::unanswered(&usage.render().to_string()))
+        Err(wrong) if wrong.use_stderr() && verify::is_plugin(&arguments) => {
+            outcome::finish(verify::unanswered(&wrong.render().to_string()))
         }
-        Err(usage) => outcome::finish(explain(&usage)),
+        Err(wrong) => outcome::finish(usage::explain(&wrong, &arguments)),
     }
 }
 
@@ -148,27 +148,6 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Rules(arguments)) => rules::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments),
     }
-}
-
-/// Help and version go to standard output; everything else that clap says is a usage error.
-fn explain(usage: &clap::Error) -> Result<Outcome, Failure> {
-    if usage.use_stderr() {
-        let mut text = usage.render().to_string().replace("\n\n\n", "\n\n");
-        if let Some(format) = format_as_option(usage) {
-            let tip = format!("\n\n  tip: write '--format {format}'\n\nUsage:");
-            text = text.replacen("\n\nUsage:", &tip, 1);
-        }
-        return Err(Failure::of_lines(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
-    }
-    outcome::print(usage.render().to_string().as_bytes())?;
-    Ok(Outcome::Fine)
-}
-
-/// `json` of an option `--json` that nothing here has.
-fn format_as_option(usage: &clap::Error) -> Option<&'static str> {
-    let ContextValue::String(written) = usage.get(ContextKind::InvalidArg)? else { return None };
-    let formats = ["json", "html", "text", "shell", "ansible", "cloud-init", "nagios"];
-    formats.into_iter().find(|format| written.strip_prefix("--") == Some(format))
 }
 
 #[cfg(test)]

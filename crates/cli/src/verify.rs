@@ -188,7 +188,11 @@ impl Scene {
                 return Err(Failure::new(format!("{} does not run: there is nothing to verify", one.title())));
             }
             let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
-            return Err(Failure::new(format!("no instance is called {wanted}; {there}")));
+            let tip = match crate::usage::is_path(wanted) {
+                true => format!("; a captured host comes behind an option: hugewise verify --root {wanted}"),
+                false => String::new(),
+            };
+            return Err(Failure::new(format!("no instance is called {wanted}; {there}{tip}")));
         }
         Ok(())
     }

@@ -358,6 +358,37 @@ fn wrong_usage_is_exit_code_2() {
     }
 }
 
+/// The path of a captured host is no command and no instance.
+#[test]
+fn a_path_alone_is_answered_with_the_option_that_takes_it() {
+    let quiet = Captured::quiet();
+    let path = quiet.path().to_str().unwrap();
+    for (arguments, tip) in [
+        (&[path][..], Some("check")),
+        (&["check", path], Some("check")),
+        (&["check", "--verbose", path], Some("check")),
+        (&["size", path], Some("size")),
+        (&["plan", path], Some("plan")),
+        (&["verify", path], Some("verify")),
+        (&["check", "./no-such-capture.tar.gz"], Some("check")),
+        (&["check", "--root", path, path], None),
+        (&["check", "frob"], None),
+        (&["rules", "--all", path], None),
+        (&["apply", path], None),
+    ] {
+        let output = hugewise(arguments);
+        let said = err(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let word = arguments.last().unwrap();
+        match tip {
+            Some(command) => {
+                assert!(said.contains(&format!("hugewise {command} --root {word}")), "{arguments:?}: {said}")
+            }
+            None => assert!(!said.contains(&format!("--root {word}")), "{arguments:?}: {said}"),
+        }
+    }
+}
+
 #[test]
 fn help_and_version_go_to_standard_output() {
     for arguments in [&["--help"][..], &["--version"], &["check", "--help"]] {

@@ -257,12 +257,9 @@ mod tests {
             .iter()
             .map(|(name, user)| Unit {
                 name: (*name).into(),
-                memlock: Observed::Absent,
                 user: user.map(str::to_owned).into(),
-                ambient_ipc_lock: false,
-                masked: None,
-                disabled: false,
                 files: vec![format!("/usr/lib/systemd/system/{name}")],
+                ..Unit::default()
             })
             .collect();
         host

@@ -311,6 +311,18 @@ fn content(recording: &Recording<'_>, keeps: &Keeps) -> Content {
             note.lists.insert((*folder).clone(), answer.known().cloned().unwrap_or_default());
         }
     }
+    let held_against = |path: &String| seen.changed_after.keys().any(|(than, _)| than == path);
+    let ours = |pid: &u32| keeps.servers.processes.contains(pid) || keeps.servers.neighbours.contains(pid);
+    for ((pid, path), changed) in &seen.changed_since_start {
+        if let Some(changed) = changed.get().filter(|_| ours(pid) && (content.has(path) || held_against(path))) {
+            note.changed_since_start.entry(*pid).or_default().insert(path.clone(), changed);
+        }
+    }
+    for ((than, path), changed) in &seen.changed_after {
+        if let Some(changed) = changed.get().filter(|_| content.has(path)) {
+            note.changed_after.entry(than.clone()).or_default().insert(path.clone(), changed);
+        }
+    }
     note.denied.sort();
     content.omitted.clone_from(&note.omitted);
     // A map with texts for keys always has a JSON form.
@@ -377,6 +389,12 @@ fn can_be_link(content: &Content, path: &str) -> bool {
 }
 
 impl Content {
+    /// Whether a file, folder or link of that path is in it: the name of another is nobody's business.
+    fn has(&self, path: &str) -> bool {
+        let path = tidy(path);
+        self.files.contains_key(&path) || self.folders.contains(&path) || self.links.contains_key(&path)
+    }
+
     fn tree(&self) -> Tree {
         let mut tree = Tree::default();
         self.folders.iter().for_each(|path| tree.put_folder(path));
@@ -408,7 +426,9 @@ fn write_tar(content: &Content, file: File) -> io::Result<()> {
     }
     for (path, target) in &content.links {
         let mut header = header(tar::EntryType::Symlink, 0o777, 0);
-        tar.append_link(&mut header, format!("{TOP}{path}"), target)?;
+        // As it is: what sets it piece by piece makes `//` of `/`.
+        header.set_link_name_literal(target)?;
+        tar.append_data(&mut header, format!("{TOP}{path}"), io::empty())?;
     }
     let file = tar.into_inner()?.finish()?;
     file.sync_all()

@@ -99,8 +99,34 @@ pub struct LimitRule {
     pub place: Place,
 }
 
-/// A systemd service as its files describe it.
+/// What a service's next start goes by, where systemd is not asked: it holds the files of a unit as they were when it last loaded
+/// its units (at the boot, and at a daemon-reload), whatever has become of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// As its files are, and as it was when the service began.
+    Unchanged,
+    /// Files were changed since the service began, and systemd has loaded them since.
+    Anew,
+    /// systemd has loaded its units since the service began; the files are older, and what it began with may have been others.
+    Since,
+    /// This one was after systemd last loaded its units, which was before the service began: it runs with what is loaded.
+    NotYet(String),
+    /// This one was after systemd last loaded its units, and that was after the service began: what is loaded is in no file.
+    Between(String),
+}
+
+impl Loaded {
+    /// The file that systemd has yet to load.
+    pub fn waiting(&self) -> Option<&str> {
+        match self {
+            Self::NotYet(path) | Self::Between(path) => Some(path),
+            Self::Unchanged | Self::Anew | Self::Since => None,
+        }
+    }
+}
+
+/// A systemd service as its files describe it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// `postgresql@15-main.service`.
     pub name: String,
@@ -116,6 +142,8 @@ pub struct Unit {
     pub masked: Option<String>,
     /// Its file says who is to start it, and nobody has it among his own: it is disabled.
     pub disabled: bool,
+    /// Whether systemd holds it as its files are; absent where no file tells.
+    pub loaded: Observed<Loaded>,
 }
 
 /// What reads the command line of the next boot, and from where.

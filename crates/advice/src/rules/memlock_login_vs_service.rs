@@ -102,14 +102,6 @@ fn case(
         value: log_in,
         place: crate::testing::place("/etc/security/limits.conf"),
     }]);
-    case.host.configuration.units = vec![Unit {
-        name: "oracle.service".into(),
-        memlock: service,
-        user: Observed::Absent,
-        ambient_ipc_lock: false,
-        masked: None,
-        disabled: false,
-        files: Vec::new(),
-    }];
+    case.host.configuration.units = vec![Unit { name: "oracle.service".into(), memlock: service, ..Unit::default() }];
     case
 }

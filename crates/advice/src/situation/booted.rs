@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hugewise_engines::Kind;
+use hugewise_model::configuration::{Loaded, Unit};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::process::SoftHard;
 use hugewise_model::{Bytes, Host, Instance, Limit, Observed, Process, Reason};
@@ -21,14 +22,7 @@ pub(super) fn booted(host: &Host, instances: &[Instance]) -> Host {
     booted.kernel_settings.shmmax =
         count(host, "kernel.shmmax", host.kernel_settings.shmmax.get().map(Bytes::get)).map(Bytes);
     booted.kernel_settings.shmall_pages = count(host, "kernel.shmall", host.kernel_settings.shmall_pages.get());
-    if let Observed::Known(processes) = &mut booted.processes {
-        for instance in instances.iter().filter(|it| it.mechanism == Mechanism::SysvShm && it.pid != 0) {
-            let at = processes.binary_search_by_key(&instance.pid, |process| process.pid);
-            if let Some(process) = at.ok().and_then(|at| processes.get_mut(at)) {
-                by_its_unit(host, instance, process);
-            }
-        }
-    }
+    by_their_units(&mut booted, host, instances);
     booted
 }
 
@@ -59,14 +53,20 @@ fn count(host: &Host, key: &str, now: Option<u64>) -> Observed<u64> {
     }
 }
 
-/// What systemd gives a server that it starts; one that is started otherwise goes on as it is.
-fn by_its_unit(host: &Host, instance: &Instance, process: &mut Arc<Process>) {
-    let Some(name) = instance.unit.as_deref().filter(|unit| unit.ends_with(".service")) else { return };
+/// The unit by which systemd starts a server itself; none of one that somebody else starts.
+pub(super) fn unit_of<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Unit> {
+    let name = instance.unit.as_deref().filter(|unit| unit.ends_with(".service") && !instance.containered)?;
     let by_others = Kind::of(instance.engine).starter.as_ref().and_then(|it| (it.limits)(host, instance));
-    let Some(unit) = host.configuration.units.iter().find(|unit| unit.name == name) else { return };
-    if by_others.is_some() || instance.containered {
+    let unit = host.configuration.units.iter().find(|unit| unit.name == name)?;
+    by_others.is_none().then_some(unit)
+}
+
+/// What systemd gives a server that it starts by the unit's files; one that is started otherwise goes on as it is, and so does
+/// one whose unit is as it was at its start: it may come by its limit in another way, such as su's.
+pub(super) fn by_its_unit(host: &Host, instance: &Instance, process: &mut Arc<Process>) {
+    let Some(unit) = unit_of(host, instance).filter(|unit| unit.loaded != Observed::Known(Loaded::Unchanged)) else {
         return;
-    }
+    };
     let process = Arc::make_mut(process);
     process.memlock = match &unit.memlock {
         Observed::Known((soft, hard, _)) => Observed::Known(SoftHard { soft: *soft, hard: *hard }),
@@ -84,5 +84,16 @@ fn by_its_unit(host: &Host, instance: &Instance, process: &mut Arc<Process>) {
     };
     if unit.ambient_ipc_lock {
         process.ipc_lock = Observed::Known(true);
+    }
+}
+
+/// The host with every server that takes System V memory as its unit's files would have it.
+pub(super) fn by_their_units(host: &mut Host, all: &Host, instances: &[Instance]) {
+    let Observed::Known(processes) = &mut host.processes else { return };
+    for instance in instances.iter().filter(|it| it.mechanism == Mechanism::SysvShm && it.pid != 0) {
+        let at = processes.binary_search_by_key(&instance.pid, |process| process.pid);
+        if let Some(process) = at.ok().and_then(|at| processes.get_mut(at)) {
+            by_its_unit(all, instance, process);
+        }
     }
 }

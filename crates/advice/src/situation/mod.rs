@@ -7,6 +7,7 @@ mod booted;
 mod claim;
 pub(crate) mod cpuset;
 mod mount;
+mod reloaded;
 mod segments;
 mod start;
 mod startup;
@@ -24,6 +25,7 @@ use crate::{Missing, boot, demand, mounts, stranger};
 pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
 use mount::Fit;
+use reloaded::ByFiles;
 use segments::Segments;
 use start::Supply;
 
@@ -203,6 +205,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
     let boot = Boot::of(host, instances);
     let limits = Limits::of(host, instances);
+    let by_files = ByFiles::new(host, instances);
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
@@ -228,17 +231,21 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let segments_booted = boot.segments(instance, &start);
                 let alone = |demand: &Demand| limits.at_restart(instance, demand);
                 let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
-                let restarted = Around { host, mounted, limits: &alone, segments: &segments, supplies: &after_stop };
+                let restarted = |host: &Host| {
+                    let (limits, segments) = (&alone, &segments);
+                    let around = Around { host, mounted: &mounted, limits, segments, supplies: &after_stop };
+                    placed(instance, &start, &around)
+                };
                 let booted = Around {
                     host: &boot.host,
-                    mounted: will_be,
+                    mounted: &will_be,
                     limits: &among_all,
                     segments: &segments_booted,
                     supplies: &after_boot,
                 };
                 Moments {
                     now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
-                    restart: startup::never(instance).unwrap_or_else(|| placed(instance, &start, &restarted)),
+                    restart: startup::never(instance).unwrap_or_else(|| by_files.at_restart(instance, restarted)),
                     boot: startup::stays_down(instance).or_else(|| startup::never(instance)).unwrap_or_else(|| {
                         let booted = || placed(instance, &start, &booted);
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
@@ -263,7 +270,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
 /// What a start finds around it.
 struct Around<'a> {
     host: &'a Host,
-    mounted: Fit,
+    mounted: &'a Fit,
     limits: start::Limited<'a>,
     segments: &'a Segments,
     /// What a pool has for it, and whether the nodes that it may use are what limits that.
@@ -273,7 +280,7 @@ struct Around<'a> {
 /// What comes of a start on the mount that it finds, and on the nodes that it may use; the supplies say whether these are
 /// what limits them.
 fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outlook {
-    let (start, moved) = match &around.mounted {
+    let (start, moved) = match around.mounted {
         Fit::Ends(outlook) if start.asks() => return outlook.clone(),
         Fit::Ends(_) | Fit::Fits => (start, None),
         Fit::Moves(start, mount) => (start, Some(mount)),

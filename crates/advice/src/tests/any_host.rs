@@ -155,15 +155,8 @@ pub(crate) fn any_case(dice: &mut Dice) -> Case {
     };
     host.configuration.tuned = dice.observed(tuned);
     let memlock = (dice.limit(), dice.limit(), testing::place("/u"));
-    host.configuration.units = vec![Unit {
-        name: "db.service".into(),
-        memlock: dice.observed(memlock),
-        user: Observed::Absent,
-        ambient_ipc_lock: false,
-        masked: None,
-        disabled: false,
-        files: Vec::new(),
-    }];
+    host.configuration.units =
+        vec![Unit { name: "db.service".into(), memlock: dice.observed(memlock), ..Unit::default() }];
     let mut segment = testing::sysv(1, Bytes(dice.number()), dice.up_to(2));
     segment.swap = dice.bytes();
     segment.rss = dice.bytes();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hugewise_host::Door;
 use hugewise_host::config::{fstab, limits, systemd, tmpfiles, tuned};
 use hugewise_host::config::{kernel_value, sysctl};
+use hugewise_model::configuration::Loaded;
 use hugewise_model::{Bytes, Host, Instance, InstanceId, Observed, PageCount, Remedy, RuleId};
 
 use super::Ask;
@@ -38,7 +39,15 @@ fn host(ask: &Ask<'_>, draft: &Draft<'_>) -> Host {
     }
     let processes = host.processes.known().into_iter().flatten().map(AsRef::as_ref);
     host.configuration.units = systemd::read_units(&mut door, processes);
+    if draft.steps.iter().flat_map(|step| &step.changes).any(is_reload) {
+        host.configuration.units.iter_mut().for_each(|unit| unit.loaded = Observed::Known(Loaded::Anew));
+    }
     host
+}
+
+/// Whether systemd then holds its units as their files are.
+fn is_reload(change: &Change) -> bool {
+    matches!(change, Change::Command(command) if command.command.iter().any(|word| word == "daemon-reload"))
 }
 
 /// The servers, with their settings as the files then have them.

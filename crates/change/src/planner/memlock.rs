@@ -164,7 +164,7 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
         }
     };
     if memlock(&draft.after).is_some_and(|(limit, _)| limit.allows(needs)) {
-        return;
+        return reload(ask, draft, instance, unit);
     }
     let path = ours::unit_drop_in(unit);
     let text = ours::file(&["[Service]".into(), "LimitMEMLOCK=infinity".into()]);
@@ -189,7 +189,24 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
     let mut step = Drafted::from(step).of(instance);
     step.carry(remedy(instance), When::Now);
     let Some(change) = draft.write(&path, &text) else { return };
+    step.changes.extend([Change::from(change), Change::from(daemon_reload())]);
+    draft.step(step);
+}
+
+fn daemon_reload() -> CommandChange {
     let reload = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "systemd reads its units anew");
-    step.changes.extend([Change::from(change), Change::from(reload.undone_by_itself())]);
+    reload.undone_by_itself()
+}
+
+/// Where the unit's files allow enough, systemd may have yet to load them.
+fn reload(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
+    let known = ask.host.configuration.units.iter().find(|known| known.name == unit);
+    let Some(waiting) = known.and_then(|known| known.loaded.known()?.waiting()) else { return };
+    let why =
+        format!("{waiting} was changed after systemd had last read its units: a restart goes by what it had read");
+    let title = format!("have systemd read {unit} anew");
+    let mut step = Drafted::from(Step::new(format!("memlock-{unit}"), title, Risk::Restart, why)).of(instance);
+    step.carry(remedy(instance), When::Now);
+    step.changes.push(Change::from(daemon_reload()));
     draft.step(step);
 }

@@ -40,6 +40,7 @@ mod qemu;
 mod redis;
 mod serve;
 mod size;
+mod systemd;
 mod users;
 mod verify;
 mod vm;

@@ -59,6 +59,76 @@ fn of_postgresql_whose_file_was_changed() {
     }
 }
 
+/// What is said of its next start, by `check` with these arguments.
+fn after_restart(pid: u32, arguments: &[&str]) -> (String, String) {
+    let checked = harness::check_with(arguments);
+    let restart = &checked.instance("postgresql", pid)["moments"]["restart"];
+    (harness::text(&restart["state"]), restart["why"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Its pool holds what it has mapped to the page. A hundred connections more come to less than the error of the reckoning, so that
+/// its files leave it open what a restart brings; the server itself knows.
+#[test]
+fn of_postgresql_with_more_connections_in_an_exact_pool() {
+    let cluster = require!(Cluster::debian("postgres"));
+    let guard = require!(PoolGuard::take());
+    let settings = |connections: u32| {
+        format!("shared_buffers = 512MB\nhuge_pages = on\nmax_connections = {connections}\nautovacuum = off")
+    };
+    cluster.configure(&settings(100));
+    let pages = cluster.pages();
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(pages)));
+    let server = cluster.start(&settings(100));
+    let pid = server.pid;
+    for arguments in [&[][..], &["--connect"]] {
+        assert_eq!(after_restart(pid, arguments).0, "all", "nothing was changed: {arguments:?}");
+    }
+
+    cluster.configure(&settings(200));
+    let (state, why) = after_restart(pid, &[]);
+    assert_eq!(state, "unknown", "{why}");
+    let (state, why) = after_restart(pid, &["--connect"]);
+    assert_eq!(state, "does_not_start", "{why}");
+    let needs: u64 = why.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{why}"));
+    drop(server);
+
+    // In truth it does not start, and needs what was said.
+    let mut command = cluster.command("postgres");
+    let output = command.arg("-D").arg(cluster.data()).output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && log.contains("could not map anonymous shared memory"), "{log}");
+    let truth = cluster.pages();
+    assert!(truth > pages && needs.abs_diff(truth) <= 1, "said {needs}, in truth {truth}, before {pages}");
+}
+
+/// A library takes what it likes: that it took it is known of files that are as they were, here and in a capture, and of a server
+/// that says so itself.
+#[test]
+fn of_postgresql_in_an_exact_pool_by_its_capture() {
+    let cluster = require!(Cluster::debian("postgres"));
+    let guard = require!(PoolGuard::take());
+    let settings =
+        "shared_buffers = 640MB\nhuge_pages = on\nautovacuum = off\nshared_preload_libraries = pg_stat_statements";
+    cluster.configure(settings);
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(cluster.pages())));
+    let server = cluster.start(settings);
+    let folder = harness::folder();
+    let captured = |name: &str| {
+        let target = folder.path().join(name);
+        harness::must(Command::new(HUGEWISE).args(["capture", "-o"]).arg(&target));
+        after_restart(server.pid, &["--root", target.to_str().unwrap()]).0
+    };
+    let live = after_restart(server.pid, &[]).0;
+    assert_eq!([live.as_str(), &captured("a"), &captured("a.tar.gz")], ["all"; 3]);
+    cluster.configure(&format!("{settings}\nwork_mem = 8MB"));
+    let live = after_restart(server.pid, &[]).0;
+    assert_eq!([live.as_str(), &captured("b"), &captured("b.tar.gz")], ["unknown"; 3]);
+    assert_eq!(after_restart(server.pid, &["--connect"]).0, "all", "nothing waits for a start");
+    // Of what its libraries take, too: the server knows that it waits for a start, and not how much it is.
+    cluster.configure(&format!("{settings}\npg_stat_statements.max = 100000"));
+    assert_eq!(after_restart(server.pid, &["--connect"]).0, "unknown");
+}
+
 #[test]
 fn of_mariadb_whose_pool_was_changed() {
     let installed = require!(mariadb::Installed::new());

@@ -1,7 +1,7 @@
 //! What a running MySQL or MariaDB says of itself.
 
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::Setting;
+use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::{Engine, Host, Instance, Observed};
 
 use super::{KIND, Sizes, asked, cnf, demand, is_on};
@@ -28,6 +28,8 @@ pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<()
     let connected = connected.and_then(|(_, value, _)| value.parse::<u64>().ok()).ok_or(NoAnswer::Senseless("no"))?;
     let mut settings = Settings::of(&KIND);
     settings.values.append(&mut instance.settings);
+    let mut by_files = Settings::of(&KIND);
+    by_files.values.clone_from(&settings.values);
     for (name, value, _) in rows(text).filter(|(name, ..)| *name != "Threads_connected") {
         if name == "version" {
             instance.version = Observed::Known(value.to_owned());
@@ -42,11 +44,31 @@ pub(crate) fn answer(_: &Host, instance: &mut Instance, text: &str) -> Result<()
     instance.max_sessions = settings.value_or("max_connections", "151").parse(|value| value.parse::<u64>());
     let version = instance.version.known().and_then(|version| super::numbers(version));
     let sizes = Sizes::of(&settings, instance.engine == Engine::MariaDb, version);
+    settle(instance, &by_files, &settings);
     if let Some(page) = instance.asked_page_size.get() {
         (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
     }
     instance.settings = settings.values;
     Ok(())
+}
+
+/// Says whether its files come to more than it runs with, where what it has mapped left that open.
+fn settle(instance: &mut Instance, by_files: &Settings, in_force: &Settings) {
+    let Some(page) = instance.asked_page_size.get().filter(|_| !instance.perhaps.is_empty()) else { return };
+    let version = instance.version.known().and_then(|version| super::numbers(version));
+    let sizes = |settings| Sizes::of(settings, instance.engine == Engine::MariaDb, version);
+    let (Some(then), Some(now)) = (sizes(by_files), sizes(in_force)) else { return };
+    let pages = |sizes: &Sizes| sizes.least_demand(page).map(|demand| demand.pages);
+    if pages(&then) > pages(&now) {
+        let changed = by_files.values.values().find(|setting| {
+            let said = in_force.values.get(&setting.name);
+            said.is_some_and(|said| cnf::bytes(&said.value) != cnf::bytes(&setting.value))
+        });
+        let demands = then.demand(page).into_iter().collect();
+        let setting = changed.or_else(|| by_files.values.get("innodb_buffer_pool_size")).cloned();
+        instance.next = Observed::Known(NextStart { asked: asked(by_files), setting, demands });
+    }
+    instance.perhaps.clear();
 }
 
 /// Puts what the server says in the place of what the files say, unless it is the same: then the

@@ -14,9 +14,18 @@ use crate::settings::Settings;
 /// `shared_memory_size` and `shared_memory_size_in_huge_pages` since 15, `backend_type` since 10.
 const QUERY: &str = "SELECT name, setting, coalesce(unit, '') FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'huge_pages', 'huge_page_size', 'huge_pages_status', 'shared_memory_type', 'shared_buffers', \
-    'shared_memory_size', 'shared_memory_size_in_huge_pages', 'max_connections', 'min_dynamic_shared_memory') \
+    'shared_memory_size', 'shared_memory_size_in_huge_pages', 'max_connections', 'min_dynamic_shared_memory', \
+    'max_worker_processes', 'max_wal_senders', 'max_prepared_transactions', 'max_locks_per_transaction', \
+    'max_pred_locks_per_transaction', 'autovacuum_max_workers', 'autovacuum_worker_slots', 'wal_buffers', \
+    'track_activity_query_size', 'io_max_concurrency', 'shared_preload_libraries') \
     UNION ALL SELECT 'sessions', pg_catalog.count(*)::pg_catalog.text, '' FROM pg_catalog.pg_stat_activity \
     WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()";
+
+/// How many entries of its files a running server does not have in force as they stand there: those that wait for a start, or that
+/// are wrong. It reads them anew for this, reloaded or not (9.5 and later). Who is no superuser is denied it, so that it is asked
+/// for by itself, and first: how psql ends is how its last command ended.
+const QUERY_OF_FILES: &str = "SELECT 'file_errors', pg_catalog.count(*)::pg_catalog.text, '' \
+    FROM pg_catalog.pg_file_settings WHERE error IS NOT NULL";
 
 /// How to ask an instance.
 pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Question, NoAnswer> {
@@ -25,8 +34,9 @@ pub(crate) fn question(instance: &Instance, sockets: &Sockets<'_>) -> Result<Que
     // The client is told the folder and adds the rest.
     let path = sockets.reach(&format!("{folder}/.s.PGSQL.{port}"))?;
     let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
-    let words = ["-XAtqw", "-F", "\t", "-h", folder, "-p", port, "-U", &instance.owner, "-d", "postgres", "-c", QUERY];
-    Ok(Question { programs: &["psql"], arguments: words.map(String::from).to_vec() })
+    let server = ["-XAtqw", "-F", "\t", "-h", folder, "-p", port, "-U", &instance.owner, "-d", "postgres"];
+    let questions = ["-c", QUERY_OF_FILES, "-c", QUERY];
+    Ok(Question { programs: &["psql"], arguments: server.into_iter().chain(questions).map(String::from).collect() })
 }
 
 /// Takes its answer in.
@@ -38,6 +48,7 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     settings.values.append(&mut instance.settings);
     let by_files = settings.values.clone();
     let (mut size, mut pages) = (None, None);
+    let mut unapplied = None;
     let mut changed = Vec::new();
     for (name, value, unit) in rows(text) {
         match name {
@@ -45,6 +56,7 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
                 instance.version = value.split_whitespace().next().map(str::to_owned).into();
             }
             "sessions" => instance.sessions = value.parse().ok().into(),
+            "file_errors" => unapplied = value.parse::<u64>().ok(),
             "shared_memory_size" => size = conf::memory(value, 1 << 20).map(Bytes),
             "shared_memory_size_in_huge_pages" => pages = value.parse::<u64>().ok().map(PageCount),
             "huge_pages_status" if instance.huge_pages == HugePageUse::Unknown => {
@@ -56,12 +68,24 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
             }
             _ => {}
         }
-        if !["sessions", "server_version"].contains(&name) && replace(&mut settings, name, value, unit) {
-            changed.extend(by_files.get(name).filter(|_| DECIDE.contains(&name)).cloned());
+        if !["sessions", "server_version", "file_errors"].contains(&name) && replace(&mut settings, name, value, unit) {
+            changed.extend(by_files.get(name).filter(|setting| decides(setting)).cloned());
         }
     }
-    if let Some(setting) = changed.into_iter().next() {
-        instance.next = Observed::Known(next(host, instance, by_files, setting));
+    if unapplied == Some(0) {
+        // Whatever the reckoning of its files comes to: they are what it runs with.
+        instance.next = Observed::Absent;
+        instance.perhaps.clear();
+    } else if let Some(setting) = changed.into_iter().next() {
+        let libraries = |values: &BTreeMap<String, Setting>| {
+            values.get("shared_preload_libraries").map(|setting| setting.value.clone()).unwrap_or_default()
+        };
+        let same_libraries = libraries(&by_files) == libraries(&settings.values);
+        let now = size.unwrap_or_else(|| instance.segment_bytes());
+        instance.next = Observed::Known(next(host, instance, by_files, &settings, now, setting));
+        if same_libraries {
+            instance.perhaps.clear();
+        }
     }
     instance.asked = asked(&settings);
     instance.setting = setting(&settings, instance.asked);
@@ -74,24 +98,55 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
 }
 
 /// Settings that decide on the main memory and its pages, and that only a start takes from the files.
-const DECIDE: [&str; 6] = [
+const DECIDE: [&str; 17] = [
     "huge_pages",
     "huge_page_size",
     "shared_memory_type",
     "shared_buffers",
     "max_connections",
     "min_dynamic_shared_memory",
+    "max_worker_processes",
+    "max_wal_senders",
+    "max_prepared_transactions",
+    "max_locks_per_transaction",
+    "max_pred_locks_per_transaction",
+    "autovacuum_max_workers",
+    "autovacuum_worker_slots",
+    "wal_buffers",
+    "track_activity_query_size",
+    "io_max_concurrency",
+    "shared_preload_libraries",
 ];
 
-/// What the files say of the next start, one setting of which is not what the server runs with.
-fn next(host: &Host, instance: &Instance, values: BTreeMap<String, Setting>, changed: Setting) -> NextStart {
+/// Whether a setting of a file is one of them; where the server works it out itself, what it has is another number.
+fn decides(setting: &Setting) -> bool {
+    DECIDE.contains(&setting.name.as_str()) && setting.value.trim() != "-1"
+}
+
+/// What the files say of the next start, one setting of which is not what the server runs with. How much its memory grows is
+/// known better than how large it is: `now` is what it has.
+fn next(
+    host: &Host,
+    instance: &Instance,
+    values: BTreeMap<String, Setting>,
+    in_force: &Settings,
+    now: Bytes,
+    changed: Setting,
+) -> NextStart {
     let mut settings = Settings::of(&KIND);
     settings.values = values;
     let asked = asked(&settings);
     let version = instance.version.known().map(String::as_str);
     let page = asked_page_size(host, &settings).get().filter(|_| !matches!(asked, Asked::No | Asked::Cannot));
-    let demands = page.and_then(|page| demand::estimated(&settings, version, page)).into_iter().collect();
-    NextStart { asked, setting: Some(changed), demands }
+    let demand = page.and_then(|page| {
+        let (then, error_percent) = demand::size(&settings, version)?;
+        let size = match demand::size(in_force, version) {
+            Some((before, _)) if now > Bytes::ZERO => (now + then).saturating_sub(before),
+            _ => then,
+        };
+        Some(demand::in_pages(size, error_percent, page))
+    });
+    NextStart { asked, setting: Some(changed), demands: demand.into_iter().collect() }
 }
 
 /// Puts what the server says in the place of what the files say, unless it is the same: then the
@@ -123,7 +178,7 @@ fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{files, host, only};
+    use super::super::tests::{DATA, files, host, only};
     use super::*;
     use hugewise_model::PageSize;
     use hugewise_model::instance::{Demand, DemandSource};
@@ -159,5 +214,41 @@ mod tests {
         answer(&host, &mut instance, text).unwrap();
         let demand = Demand { page_size: PageSize::GIB_1, pages: PageCount(7), source: DemandSource::Engine };
         assert_eq!(instance.demand, Some(demand));
+    }
+
+    const NOW: &str = "huge_pages\ttry\t\nhuge_page_size\t0\tkB\nmax_connections\t500\t\nshared_buffers\t786432\t8kB\n\
+        shared_memory_type\tmmap\t\nwal_buffers\t2048\t8kB\nshared_memory_size\t6311\tMB\nsessions\t1\t\n";
+
+    /// A server of 6 GiB wholly on huge pages, whose file may have been changed by less than the reckoning's error.
+    fn within_the_error(setting: &str) -> (Host, Instance) {
+        let host = host(PageSize::MIB_2);
+        let files = files().file(&format!("{DATA}/postgresql.auto.conf"), format!("wal_buffers = -1\n{setting}\n"));
+        let instance = only(&host, &files);
+        assert!(instance.next.is_absent() && !instance.perhaps.is_empty(), "{:?}", instance.perhaps);
+        (host, instance)
+    }
+
+    #[test]
+    fn a_server_that_has_all_of_its_files_in_force_settles_what_they_left_open() {
+        let (host, mut instance) = within_the_error("max_connections = 800");
+        answer(&host, &mut instance, &format!("file_errors\t0\t\n{NOW}")).unwrap();
+        assert!(instance.next.is_absent() && instance.perhaps.is_empty(), "{:?}", instance.next);
+        // One that may not be asked for its files leaves it open: a library's settings are in none of these.
+        let (host, mut instance) = within_the_error("max_connections = 800");
+        answer(&host, &mut instance, &NOW.replace("500", "800")).unwrap();
+        assert!(instance.next.is_absent() && !instance.perhaps.is_empty(), "{:?}", instance.next);
+    }
+
+    /// 200 connections more of PostgreSQL 15 are, by Counts and COSTS, 200 * (5896 + 64 * (410 + 250)) bytes: 9,627,200. On top
+    /// of 6311 MiB they fill their 4.6 pages, and 3156 hold 1 MiB more than it had.
+    #[test]
+    fn what_waits_for_a_start_is_reckoned_from_what_the_server_has() {
+        let (host, mut instance) = within_the_error("max_connections = 700");
+        answer(&host, &mut instance, &format!("file_errors\t1\t\n{NOW}")).unwrap();
+        let next = instance.next.known().expect("another start");
+        assert_eq!(next.setting.as_ref().map(|setting| setting.value.as_str()), Some("700"));
+        let pages: Vec<u64> = next.demands.iter().map(|demand| demand.pages.get()).collect();
+        assert_eq!(pages, [(6311_u64 * (1 << 20) + 9_627_200).div_ceil(2 << 20)]);
+        assert!(instance.perhaps.is_empty());
     }
 }

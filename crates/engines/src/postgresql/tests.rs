@@ -8,7 +8,7 @@ use hugewise_model::instance::{Demand, DemandSource};
 use hugewise_model::process::CgroupMembership;
 use hugewise_model::{Mapping, PageCount};
 
-const DATA: &str = "/var/lib/postgresql/15/main";
+pub(super) const DATA: &str = "/var/lib/postgresql/15/main";
 
 fn process(pid: u32, parent: u32, command: &[&str]) -> Process {
     Process {

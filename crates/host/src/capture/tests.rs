@@ -6,7 +6,7 @@ use std::io::Read;
 use hugewise_model::{Bytes, PageSize};
 
 use super::*;
-use crate::source::{Live, Machine, MapSource, open};
+use crate::source::{Live, Machine, MapSource, Owner, open};
 
 const SECRETS: [&str; 12] = [
     "S3cretShort",
@@ -232,6 +232,76 @@ fn a_capture_answers_as_its_host_did() {
             left_out("/etc/mysql/../mysql/my.cnf"),
         ]
     );
+}
+
+/// A process whose root is the host's is in no container: with a link to `//` it was taken for one.
+#[test]
+fn the_root_folder_is_the_root_folder_in_a_tar_too() {
+    let host = host().link("/proc/7/root", "/");
+    let recording = Recording::new(&host);
+    ask(&recording);
+    recording.link("/proc/7/root");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["capture", "capture.tar.gz"] {
+        let target = folder.path().join(name);
+        write(&recording, &keeps(), &target).unwrap();
+        assert_eq!(open(Some(&target)).unwrap().link("/proc/7/root"), Observed::Known("/".into()), "{name}");
+    }
+    let listed =
+        std::process::Command::new("tar").arg("tvzf").arg(folder.path().join("capture.tar.gz")).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("/proc/7/root -> /\n"), "{listed}");
+    // As tars have it that were written so.
+    let old = folder.path().join("old");
+    write(&recording, &keeps(), &old).unwrap();
+    std::fs::remove_file(old.join("proc/7/root")).unwrap();
+    std::os::unix::fs::symlink("//", old.join("proc/7/root")).unwrap();
+    assert_eq!(open(Some(&old)).unwrap().link("/proc/7/root"), Observed::Known("/".into()));
+}
+
+/// The time of a change is in no tar: the answers go along.
+#[test]
+fn whether_files_were_changed_since_is_kept() {
+    use hugewise_model::Process;
+    const LOADED: &str = "/run/systemd/systemd-units-load";
+    let host = host()
+        .changed_since_start(7, "/etc/mysql/my.cnf", false)
+        .changed_since_start(8, "/etc/mysql/my.cnf", true)
+        .changed_since_start(9, "/etc/mysql/my.cnf", false)
+        .changed_since_start(7, "/srv/S3cretName", false)
+        .changed_after("/etc/systemd/system/a.service", LOADED, true)
+        .changed_after("/etc/systemd/system/S3cretName", LOADED, true);
+    let recording = Recording::new(&host);
+    ask(&recording);
+    let owner = |pid| Owner::of(&Process { pid, ..Process::default() });
+    let questions: [(u32, &str, Option<bool>); 5] = [
+        (7, "/etc/mysql/my.cnf", Some(false)),
+        (8, "/etc/mysql/my.cnf", Some(true)),
+        (7, "/etc/redis/redis.conf", None),
+        // No server's, and a file that is not in it.
+        (9, "/etc/mysql/my.cnf", None),
+        (7, "/srv/S3cretName", None),
+    ];
+    for (pid, path, _) in questions {
+        recording.changed_since_start(&owner(pid), path, pid);
+    }
+    for path in ["/etc/systemd/system/a.service", "/etc/systemd/system/S3cretName"] {
+        recording.changed_after(path, LOADED);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["capture", "capture.tar.gz"] {
+        let target = folder.path().join(name);
+        write(&recording, &keeps(), &target).unwrap();
+        let source = open(Some(&target)).unwrap();
+        for (pid, path, kept) in questions {
+            assert_eq!(source.changed_since_start(&owner(pid), path, pid), Observed::from(kept), "{pid} {path}");
+        }
+        assert_eq!(source.changed_after("/etc/systemd/system/a.service", LOADED), Observed::Known(true));
+        assert_eq!(source.changed_after("/etc/systemd/system/S3cretName", LOADED), Observed::Absent);
+        assert_eq!(source.changed_after("/etc/mysql/my.cnf", LOADED), Observed::Absent);
+    }
+    let note = std::fs::read_to_string(folder.path().join("capture/hugewise/capture.json")).unwrap();
+    assert!(!note.contains("S3cret"), "{note}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod grub;
 pub mod identity;
 pub mod kernel_value;
 pub mod limits;
+mod loaded;
 pub mod pattern;
 pub mod read_line;
 pub mod services;
@@ -99,9 +100,12 @@ pub(crate) fn read_units<'a>(
     processes: impl IntoIterator<Item = &'a Process>,
     files: Option<&Files>,
 ) -> Vec<Unit> {
-    let names = systemd::names(processes);
-    match files {
+    let processes: Vec<&Process> = processes.into_iter().collect();
+    let names = systemd::names(processes.iter().copied());
+    let mut units = match files {
         Some(files) => files.units.read(door, names.clone(), |door| systemd::read_named(door, &names)),
         None => systemd::read_named(door, &names),
-    }
+    };
+    loaded::fill_in(door.source, &mut units, &processes);
+    units
 }

@@ -6,6 +6,7 @@ use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
 use super::files::{joined, overlaid, place};
+use super::loaded;
 use super::unit::{self, Assignment, UnitName};
 use super::unit_values::{Capabilities, parse_limit};
 use crate::Door;
@@ -35,7 +36,10 @@ const PASSING: [&str; 4] =
 
 /// The services that processes here run in, sorted by name, as their files describe them now.
 pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<Unit> {
-    read_named(door, &names(processes))
+    let processes: Vec<&Process> = processes.into_iter().collect();
+    let mut units = read_named(door, &names(processes.iter().copied()));
+    loaded::fill_in(door.source, &mut units, &processes);
+    units
 }
 
 /// Names of the services that these processes run in.
@@ -124,7 +128,8 @@ fn read_unit(
         Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
     };
     let disabled = at_boot == Wanted::ByNobody;
-    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled })
+    let loaded = Observed::Absent;
+    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled, loaded })
 }
 
 /// What the files of a service say together.

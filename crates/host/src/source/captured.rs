@@ -7,7 +7,7 @@ use hugewise_model::{Observed, PageSize, Reason, Unread};
 use serde::{Deserialize, Serialize};
 
 use super::sosreport::{self, Row};
-use super::{Machine, Part, Source, split_process_root};
+use super::{Machine, Owner, Part, Source, split_process_root};
 use crate::process;
 
 /// Where a capture keeps its own facts.
@@ -68,6 +68,12 @@ pub(crate) struct Note {
     pub(crate) lists: BTreeMap<String, Vec<String>>,
     /// Files that were read and not kept, since nobody vouches that they hold no secrets.
     pub(crate) omitted: Vec<String>,
+    /// Of the files that servers read, by process id and path: whether it was changed, or put there, since the process began.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) changed_since_start: BTreeMap<u32, BTreeMap<String, bool>>,
+    /// By the file that was held against, and path: whether that was changed, or put there, after the file was last written.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) changed_after: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
 /// One translation buffer, as JSON.
@@ -298,7 +304,9 @@ impl<F: Files> Source for Captured<F> {
             return Observed::Known(target.clone());
         }
         let there = self.files.link(path);
-        there.or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.link(path)))
+        let there = there.or_else_absent(|| self.on_host(path).map_or(Observed::Absent, |path| self.files.link(path)));
+        // Tars that were written piece by piece have the root folder so.
+        there.map(|target| if target == "//" { "/".to_owned() } else { target })
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
@@ -317,6 +325,14 @@ impl<F: Files> Source for Captured<F> {
         let answer = process::from_tables(self, pid, start, base_page);
         self.spent.set(self.spent.get().saturating_add(started.elapsed()));
         answer
+    }
+
+    fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        self.note.changed_since_start.get(&pid).and_then(|files| files.get(path)).copied().into()
+    }
+
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        self.note.changed_after.get(than).and_then(|files| files.get(path)).copied().into()
     }
 
     fn machine(&self) -> Machine {

@@ -87,6 +87,11 @@ fn stamp(path: &str, follow: bool) -> Option<Stamp> {
     })
 }
 
+/// A file's time since the epoch.
+fn since(seconds: i64, nanoseconds: impl TryInto<u32>) -> Duration {
+    Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds.try_into().unwrap_or_default())
+}
+
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
     let in_parts = !is_one_value(path);
@@ -276,11 +281,18 @@ impl Source for Live {
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let found = way(owner, path).and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner));
         let began = self.read(&format!("/proc/{pid}/stat")).and_then(|stat| since_epoch(&stat).into());
-        found.and_then(|found| began.map(|began| (found, began))).map(|(found, began)| {
-            let seconds = u64::try_from(found.stat.st_ctime).unwrap_or_default();
-            let changed = Duration::new(seconds, u32::try_from(found.stat.st_ctime_nsec).unwrap_or_default());
-            changed > began
-        })
+        found
+            .and_then(|found| began.map(|began| (found, began)))
+            .map(|(found, began)| since(found.stat.st_ctime, found.stat.st_ctime_nsec) > began)
+    }
+
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        let written = observed(rustix::fs::stat(than)).map(|stat| since(stat.st_mtime, stat.st_mtime_nsec));
+        let changed = |stat: rustix::fs::Stat| since(stat.st_ctime, stat.st_ctime_nsec);
+        let link = observed(rustix::fs::lstat(path)).map(changed);
+        // A link that leads nowhere was changed when it was made.
+        let behind = observed(rustix::fs::stat(path)).map(changed).known().copied().unwrap_or_default();
+        written.and_then(|written| link.map(|link| link.max(behind) > written))
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

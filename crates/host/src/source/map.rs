@@ -6,7 +6,7 @@ use std::time::Duration;
 use hugewise_model::{Observed, PageSize};
 
 use super::tree::Tree;
-use super::{Machine, Source};
+use super::{Machine, Owner, Source};
 
 /// A host in memory: paths with their bytes.
 ///
@@ -16,6 +16,8 @@ pub struct MapSource {
     tree: Tree,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
     cpu_times: BTreeMap<u32, Duration>,
+    changed_since_start: BTreeMap<(u32, String), bool>,
+    changed_after: BTreeMap<(String, String), bool>,
     machine: Machine,
 }
 
@@ -74,6 +76,20 @@ impl MapSource {
         self
     }
 
+    /// Whether what lies at `path` was changed since that process began.
+    #[must_use]
+    pub fn changed_since_start(mut self, pid: u32, path: &str, changed: bool) -> Self {
+        self.changed_since_start.insert((pid, path.to_owned()), changed);
+        self
+    }
+
+    /// Whether what lies at `path` was changed after `than` was written.
+    #[must_use]
+    pub fn changed_after(mut self, path: &str, than: &str, changed: bool) -> Self {
+        self.changed_after.insert((than.to_owned(), path.to_owned()), changed);
+        self
+    }
+
     /// Facts that are in no file.
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -101,6 +117,14 @@ impl Source for MapSource {
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         self.cpu_times.get(&pid).copied().into()
+    }
+
+    fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        self.changed_since_start.get(&(pid, path.to_owned())).copied().into()
+    }
+
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        self.changed_after.get(&(than.to_owned(), path.to_owned())).copied().into()
     }
 
     fn machine(&self) -> Machine {

@@ -29,6 +29,19 @@ macro_rules! source_of_captured {
                 self.0.mapping_page_size(pid, start)
             }
 
+            fn changed_since_start(
+                &self,
+                owner: &$crate::source::Owner,
+                path: &str,
+                pid: u32,
+            ) -> hugewise_model::Observed<bool> {
+                self.0.changed_since_start(owner, path, pid)
+            }
+
+            fn changed_after(&self, path: &str, than: &str) -> hugewise_model::Observed<bool> {
+                self.0.changed_after(path, than)
+            }
+
             fn machine(&self) -> $crate::source::Machine {
                 self.0.machine()
             }
@@ -158,9 +171,17 @@ pub trait Source {
     }
 
     /// Whether what lies at a path was changed, or put there, after a process began, as far as its owner has a way to it; absent
-    /// where nobody can be asked, as in a capture.
+    /// where nobody can be asked. A capture keeps the answers; a tar and a sosreport have none: they hold when a file was last
+    /// written, and one that is older than the process may have been put in the place of another since.
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let _ = (owner, path, pid);
+        Observed::Absent
+    }
+
+    /// Whether what lies at a path, or a link there, was changed or put there after the file `than` was last written; absent
+    /// where one of them is not there, or where nobody can be asked, as in a tar. A capture keeps the answers.
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        let _ = (path, than);
         Observed::Absent
     }
 

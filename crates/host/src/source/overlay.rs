@@ -88,6 +88,10 @@ impl Source for Overlay<'_> {
         }
     }
 
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        if self.files.contains_key(path) { Observed::Known(true) } else { self.base.changed_after(path, than) }
+    }
+
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.base.mapping_page_size(pid, start)
     }

@@ -23,6 +23,10 @@ pub(crate) struct Seen {
     pub(crate) lists: BTreeMap<String, Observed<Vec<String>>>,
     pub(crate) links: BTreeMap<String, Observed<String>>,
     pub(crate) page_sizes: BTreeMap<(u32, u64), Observed<PageSize>>,
+    /// By process and path.
+    pub(crate) changed_since_start: BTreeMap<(u32, String), Observed<bool>>,
+    /// By the file that is held against, and path.
+    pub(crate) changed_after: BTreeMap<(String, String), Observed<bool>>,
 }
 
 impl<'a> Recording<'a> {
@@ -91,7 +95,15 @@ impl Source for Recording<'_> {
     }
 
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
-        self.source.changed_since_start(owner, path, pid)
+        let answer = self.source.changed_since_start(owner, path, pid);
+        self.seen.borrow_mut().changed_since_start.insert((pid, path.to_owned()), answer.clone());
+        answer
+    }
+
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        let answer = self.source.changed_after(path, than);
+        self.seen.borrow_mut().changed_after.insert((than.to_owned(), path.to_owned()), answer.clone());
+        answer
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

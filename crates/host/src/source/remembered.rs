@@ -151,6 +151,10 @@ impl Source for Witness<'_> {
         self.not_kept(self.source.changed_since_start(owner, path, pid))
     }
 
+    fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
+        self.not_kept(self.source.changed_after(path, than))
+    }
+
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
         self.not_kept(self.source.cpu_time(pid))
     }
@@ -256,7 +260,7 @@ mod tests {
             assert_eq!((text(&remembered, &live, &path, &mut made), made), ("one".into(), 1));
         }
         // As long as before, and its time of writing set back: what was changed when is the kernel's word.
-        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        let before = std::path::Path::new(&path).metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
         assert_eq!(text(&remembered, &live, &path, &mut made), "two");

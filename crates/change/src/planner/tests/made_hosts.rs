@@ -314,6 +314,34 @@ fn memlock_is_set_for_log_ins_and_for_the_unit() {
     assert!(plan.warnings.iter().any(|it| it.starts_with(place)), "{}", shown(&plan));
 }
 
+/// A limit that stands in a file which systemd has yet to load helps no restart.
+#[test]
+fn a_unit_that_systemd_has_yet_to_load_is_loaded() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/rhel7-oracle-memlock");
+    let unit = "/etc/systemd/system/dbora.service";
+    for (after, expected) in [(true, &["/usr/bin/systemctl daemon-reload"][..]), (false, &[])] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("host");
+        let copied = std::process::Command::new("cp").arg("-r").arg(fixture).arg(&root).status().unwrap();
+        assert!(copied.success());
+        let note = serde_json::json!({
+            "schema": "hugewise.capture/1",
+            "changed_since_start": { "4100": { unit: true, "/run/systemd/systemd-units-load": false } },
+            "changed_after": { "/run/systemd/systemd-units-load": { unit: after } },
+        });
+        std::fs::create_dir_all(root.join("hugewise")).unwrap();
+        std::fs::write(root.join("hugewise/capture.json"), note.to_string()).unwrap();
+        let text = std::fs::read_to_string(root.join(&unit[1..])).unwrap();
+        std::fs::write(root.join(&unit[1..]), format!("{text}\n[Service]\nLimitMEMLOCK=infinity\n")).unwrap();
+        let base = hugewise_host::source::Folder::open(&root).unwrap();
+        let world = World::new(&base);
+        let (options, request) = defaults();
+        let (plan, _) = holds("a unit not yet loaded", &world, &options, &request);
+        let steps = plan.steps.iter().filter(|step| step.id == "memlock-dbora.service");
+        assert_eq!(steps.flat_map(commands).collect::<Vec<_>>(), expected, "{}", shown(&plan));
+    }
+}
+
 #[test]
 fn a_group_that_others_use_already_is_not_taken_from_them() {
     let base = source("oracle-many-sessions");

@@ -6,6 +6,7 @@ use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, Sizing};
 use hugewise_host::Source;
 use hugewise_host::config::cmdline;
+use hugewise_model::configuration::Loaded;
 use hugewise_model::{
     Asked, Host, HugePageUse, Instance, Level, Limit, Observed, PageCount, PageSize, process::SoftHard,
 };
@@ -22,6 +23,8 @@ pub(super) struct World<'a> {
     menu: Option<String>,
     /// Units and clusters that were restarted.
     pub(super) restarted: Vec<String>,
+    /// Whether systemd has loaded its units as their files are.
+    reloaded: bool,
 }
 
 /// What is found on a host.
@@ -86,11 +89,14 @@ impl Seen {
 
 impl<'a> World<'a> {
     pub(super) fn new(base: &'a dyn Source) -> Self {
-        Self { files: Overlay::new(base), menu: None, restarted: Vec::new() }
+        Self { files: Overlay::new(base), menu: None, restarted: Vec::new(), reloaded: false }
     }
 
     pub(super) fn look(&self) -> Seen {
-        let host = hugewise_host::read(&self.files);
+        let mut host = hugewise_host::read(&self.files);
+        if self.reloaded {
+            host.configuration.units.iter_mut().for_each(|unit| unit.loaded = Observed::Known(Loaded::Anew));
+        }
         let instances = hugewise_engines::find(&host, &self.files).instances;
         Seen::of(host, instances)
     }
@@ -251,7 +257,7 @@ impl<'a> World<'a> {
         let words: Vec<&str> = command.command.iter().map(String::as_str).collect();
         assert!(words[0].starts_with('/'), "{words:?}");
         match words[1..] {
-            ["daemon-reload"] => {}
+            ["daemon-reload"] => self.reloaded = true,
             ["restart", unit] => self.restarted.push(unit.to_owned()),
             [version, cluster, "restart"] => self.restarted.push(format!("{version}/{cluster}")),
             ["profile", profile] => self.put("/etc/tuned/active_profile", format!("{profile}\n")),

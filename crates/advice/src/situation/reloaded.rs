@@ -1,0 +1,174 @@
+//! What systemd holds of the unit that a server is started by: a restart goes by that, a boot by the files.
+
+use std::cell::OnceCell;
+
+use hugewise_model::configuration::Loaded;
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Host, Instance, Observed};
+
+use super::{Outlook, booted};
+use crate::standing::Standing;
+use crate::words::one_line;
+
+/// The host as its units' files would have its servers, made where somebody asks.
+pub(super) struct ByFiles<'a> {
+    host: &'a Host,
+    instances: &'a [Instance],
+    made: OnceCell<Host>,
+}
+
+impl<'a> ByFiles<'a> {
+    pub(super) fn new(host: &'a Host, instances: &'a [Instance]) -> Self {
+        Self { host, instances, made: OnceCell::new() }
+    }
+
+    fn host(&self) -> &Host {
+        self.made.get_or_init(|| {
+            let mut host = self.host.clone();
+            booted::by_their_units(&mut host, self.host, self.instances);
+            host
+        })
+    }
+
+    /// What comes of a restart, by what `placed` makes of a host: with the limits and capabilities that the server runs with,
+    /// with those of its unit's files, or, where what systemd holds is not known, of either.
+    pub(super) fn at_restart(&self, instance: &Instance, placed: impl Fn(&Host) -> Outlook) -> Outlook {
+        let as_it_runs = placed(self.host);
+        let unit = booted::unit_of(self.host, instance);
+        let Some(unit) = unit.filter(|_| instance.mechanism == Mechanism::SysvShm && instance.pid != 0) else {
+            return as_it_runs;
+        };
+        if unit.loaded == Observed::Known(Loaded::Unchanged) {
+            return as_it_runs;
+        }
+        let by_files = placed(self.host());
+        if by_files.standing == as_it_runs.standing {
+            return as_it_runs;
+        }
+        let why = match &unit.loaded {
+            Observed::Known(Loaded::Unchanged) => return as_it_runs,
+            Observed::Known(Loaded::Anew) => return by_files,
+            Observed::Known(Loaded::NotYet(path)) => {
+                let then = format!("systemd has yet to load {path} (daemon-reload)");
+                let why = as_it_runs.why.as_ref().map_or_else(|| then.clone(), |why| format!("{why}; {then}"));
+                return Outlook { why: Some(one_line(&why)), ..as_it_runs };
+            }
+            Observed::Known(Loaded::Between(path)) => {
+                format!("systemd has yet to load {path} (daemon-reload), and what it holds is in no file")
+            }
+            _ => format!(
+                "the files of {} give it other rights than it runs with, and which a restart gives it is in no file: systemctl \
+                 show {} tells",
+                unit.name, unit.name
+            ),
+        };
+        Outlook { standing: Standing::Unknown, why: Some(one_line(&why)), obstacle: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hugewise_model::configuration::{LimitRule, Place, Unit};
+    use hugewise_model::process::SoftHard;
+    use hugewise_model::{Bytes, KernelRelease, Limit, Remedy};
+
+    use super::*;
+    use crate::situation::{Moments, situation};
+    use crate::testing::{self, Case};
+
+    const DROP_IN: &str = "/etc/systemd/system/oracle.service.d/a.conf";
+    const SMALL: Limit = Limit::At(Bytes::from_mib(64));
+
+    /// An Oracle of 2 GiB that runs with one memlock limit and whose unit's files say another, on a kernel that accepts it for
+    /// SHM_HUGETLB.
+    fn case(runs_with: Limit, files_say: Limit, loaded: Option<Loaded>) -> Case {
+        let mut case = testing::quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+        case.oracle("PROD", testing::gib(2), 10).unit = Some("oracle.service".into());
+        if runs_with == Limit::Unlimited {
+            testing::all_huge(&mut case.instances[0]);
+        }
+        case.pool(1100, if runs_with == Limit::Unlimited { 76 } else { 1100 });
+        let pid = case.instances[0].pid;
+        if let Observed::Known(processes) = &mut case.host.processes {
+            for process in processes.iter_mut().filter(|process| process.pid == pid) {
+                let process = Arc::make_mut(process);
+                process.memlock = Observed::Known(SoftHard { soft: runs_with, hard: runs_with });
+                process.ipc_lock = Observed::Known(false);
+            }
+        }
+        let place = Place { file: DROP_IN.into(), line: 2 };
+        case.host.configuration.units = vec![Unit {
+            name: "oracle.service".into(),
+            memlock: Observed::Known((files_say, files_say, place)),
+            loaded: loaded.into(),
+            ..Unit::default()
+        }];
+        case
+    }
+
+    fn moments(runs_with: Limit, files_say: Limit, loaded: Option<Loaded>) -> Moments {
+        let case = case(runs_with, files_say, loaded);
+        situation(&case.host, &case.instances).of(&case.instances[0]).unwrap().clone()
+    }
+
+    /// What a real systemd (252) gave a service at `systemctl restart` after such a change: as it ran, until a daemon-reload.
+    #[test]
+    fn a_restart_goes_by_what_systemd_has_loaded_and_a_boot_by_the_files() {
+        use Standing::{All, None as NoPages, Unknown};
+        let not_yet = || Some(Loaded::NotYet(DROP_IN.into()));
+        let between = || Some(Loaded::Between(DROP_IN.into()));
+        for (runs_with, files_say, loaded, restart, boot) in [
+            (SMALL, Limit::Unlimited, Some(Loaded::Anew), All, All),
+            (SMALL, Limit::Unlimited, not_yet(), NoPages, All),
+            (SMALL, Limit::Unlimited, between(), Unknown, All),
+            (SMALL, Limit::Unlimited, None, Unknown, All),
+            (SMALL, Limit::Unlimited, Some(Loaded::Since), Unknown, All),
+            (Limit::Unlimited, SMALL, Some(Loaded::Anew), NoPages, NoPages),
+            (Limit::Unlimited, SMALL, not_yet(), All, NoPages),
+            (Limit::Unlimited, SMALL, between(), Unknown, NoPages),
+            // It has its limit in another way, as by su's, and has it again.
+            (Limit::Unlimited, SMALL, Some(Loaded::Unchanged), All, All),
+            // What makes no difference is no question.
+            (Limit::Unlimited, Limit::Unlimited, None, All, All),
+            (SMALL, SMALL, between(), NoPages, NoPages),
+        ] {
+            let told = format!("{runs_with:?} {files_say:?} {loaded:?}");
+            let moments = moments(runs_with, files_say, loaded);
+            assert_eq!((&moments.restart.standing, &moments.boot.standing), (&restart, &boot), "{told}: {moments:?}");
+        }
+    }
+
+    #[test]
+    fn what_systemd_has_yet_to_load_is_named() {
+        let why = |loaded| moments(SMALL, Limit::Unlimited, loaded).restart.why.unwrap_or_default();
+        assert!(
+            why(Some(Loaded::NotYet(DROP_IN.into())))
+                .ends_with(&format!("systemd has yet to load {DROP_IN} (daemon-reload)"))
+        );
+        assert!(why(Some(Loaded::Between(DROP_IN.into()))).contains(DROP_IN));
+        assert!(why(None).contains("systemctl show oracle.service"));
+    }
+
+    #[test]
+    fn the_remedy_is_to_have_it_loaded() {
+        let said = |loaded| {
+            let mut case = case(SMALL, Limit::Unlimited, loaded);
+            case.host.configuration.limits = Observed::Known(vec![LimitRule {
+                domain: "oracle".into(),
+                soft: true,
+                hard: true,
+                value: Limit::Unlimited,
+                place: Place { file: "/etc/security/limits.conf".into(), line: 1 },
+            }]);
+            let assessment = crate::assess(&case.host, &case.instances);
+            let remedy = Remedy::RaiseMemlock(case.instances[0].id());
+            crate::remedy::say(&case.host, &case.instances, &assessment, &remedy)
+        };
+        let text = said(Some(Loaded::NotYet(DROP_IN.into()))).expect("something is left to do");
+        assert!(text.starts_with(&format!("have systemd read {DROP_IN}")), "{text}");
+        assert_eq!(said(Some(Loaded::Anew)), None, "a restart is all that is left");
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether systemd holds a unit as its files are now.
+//!
+//! It goes by what it has loaded, and loads everything at the boot and at each daemon-reload and daemon-reexec. When it last
+//! began to, the time of a file tells (systemd 250 and later), before that the time of the folder that it makes anew for its
+//! generators. Held against a real one (252): `NeedDaemonReload` of `systemctl show` is no better, as it misses a drop-in that
+//! is the first of its folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::configuration::{Loaded, Unit};
+use hugewise_model::{Bytes, Limit, Observed, Process};
+
+use super::systemd::service_of;
+use crate::Source;
+use crate::source::Owner;
+
+/// The time of the first that is there is when systemd last began to load its units.
+const MARKS: [&str; 2] = ["/run/systemd/systemd-units-load", "/run/systemd/generator"];
+
+/// What gives units the limits that they do not set themselves.
+const DEFAULTS: [&str; 3] =
+    ["/etc/systemd/system.conf", "/etc/systemd/system.conf.d", "/usr/lib/systemd/system.conf.d"];
+
+/// Says it of the units that give their first process another limit or capability than it has: of the others a restart changes
+/// nothing.
+pub(super) fn fill_in(source: &dyn Source, units: &mut [Unit], processes: &[&Process]) {
+    /// systemd's own since 252, and the kernel's.
+    const DEFAULT: Limit = Limit::At(Bytes::from_mib(8));
+    let mut first = BTreeMap::<&str, &Process>::new();
+    for process in processes {
+        if let Some(name) = service_of(process) {
+            // What the others of a service come from is the oldest.
+            let known = first.entry(name).or_insert(process);
+            if process.pid < known.pid {
+                *known = process;
+            }
+        }
+    }
+    for unit in units {
+        let Some(main) = first.get(unit.name.as_str()) else { continue };
+        let given = unit.memlock.known().map_or(DEFAULT, |(soft, ..)| *soft);
+        if unit.ambient_ipc_lock || main.memlock.get().is_none_or(|has| has.soft != given) {
+            let folder = |file: &String| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+            let drop_ins = unit.files.iter().filter_map(folder).filter(|folder| folder.ends_with(".d"));
+            let own = format!("/etc/systemd/system/{}.d", unit.name);
+            let folders: BTreeSet<String> = drop_ins.chain([own]).collect();
+            unit.loaded = read(source, main, &unit.files, &folders.into_iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+/// `main` is the first process of the service, `files` are the unit's and its drop-ins, `folders` those where drop-ins may be.
+/// Of a drop-in that is gone with its folder no file tells.
+fn read(source: &dyn Source, main: &Process, files: &[String], folders: &[String]) -> Observed<Loaded> {
+    let owner = Owner::of(main);
+    let paths = || files.iter().chain(folders).map(String::as_str).chain(DEFAULTS);
+    let since = |path: &str| source.changed_since_start(&owner, path, main.pid);
+    let answers = |mark: &&str| files.iter().any(|path| source.changed_after(path, mark).is_known());
+    let Some(mark) = MARKS.into_iter().find(answers) else { return Observed::Absent };
+    // What is not there has not changed.
+    let waiting = paths().find(|path| source.changed_after(path, mark) == Observed::Known(true));
+    let changed = || paths().any(|path| since(path) == Observed::Known(true));
+    since(mark).map(|loaded_since| match waiting {
+        Some(path) if loaded_since => Loaded::Between(path.to_owned()),
+        Some(path) => Loaded::NotYet(path.to_owned()),
+        None if !loaded_since => Loaded::Unchanged,
+        None if changed() => Loaded::Anew,
+        None => Loaded::Since,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MapSource;
+
+    const UNIT: &str = "/etc/systemd/system/x.service";
+    const DROP_INS: &str = "/etc/systemd/system/x.service.d";
+
+    fn of(source: &MapSource) -> Observed<Loaded> {
+        let main = Process { pid: 7, ..Process::default() };
+        read(source, &main, &[UNIT.into()], &[DROP_INS.into()])
+    }
+
+    /// The unit's file was changed since the start, or after the mark; the mark since the start.
+    fn source(mark: &str, unit_since: bool, unit_after: bool, mark_since: bool) -> MapSource {
+        MapSource::new()
+            .changed_since_start(7, UNIT, unit_since)
+            .changed_since_start(7, mark, mark_since)
+            .changed_after(UNIT, mark, unit_after)
+    }
+
+    #[test]
+    fn what_was_changed_and_when_it_was_loaded_decide() {
+        for mark in MARKS {
+            for (unit_since, unit_after, mark_since, expected) in [
+                (false, false, false, Loaded::Unchanged),
+                (false, false, true, Loaded::Since),
+                (true, false, true, Loaded::Anew),
+                (true, true, false, Loaded::NotYet(UNIT.into())),
+                (true, true, true, Loaded::Between(UNIT.into())),
+                // It was changed, and the service was restarted without a daemon-reload.
+                (false, true, false, Loaded::NotYet(UNIT.into())),
+            ] {
+                assert_eq!(of(&source(mark, unit_since, unit_after, mark_since)), Observed::Known(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_folder_of_drop_ins_counts() {
+        let source = source(MARKS[0], false, false, false).changed_after(DROP_INS, MARKS[0], true);
+        assert_eq!(of(&source), Observed::Known(Loaded::NotYet(DROP_INS.into())));
+    }
+
+    #[test]
+    fn where_nothing_tells_it_is_not_known() {
+        assert_eq!(of(&MapSource::new()), Observed::Absent);
+        assert_eq!(of(&MapSource::new().changed_since_start(7, UNIT, true)), Observed::Absent);
+        assert_eq!(of(&MapSource::new().changed_after(UNIT, MARKS[0], true)), Observed::Absent);
+    }
+}
