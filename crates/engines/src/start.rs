@@ -1,6 +1,6 @@
 //! What comes of a start of a server, as far as that hangs on its kind.
 
-use hugewise_model::{Asked, Bytes, Host, Instance, PageCount};
+use hugewise_model::{Asked, Bytes, Host, Instance, PageCount, PageSize};
 
 /// How servers of a kind start.
 pub struct Start {
@@ -14,14 +14,14 @@ pub struct Start {
     pub refuses: fn(&Instance, Asked) -> bool,
     /// Pages that should stay free beyond its demand.
     pub spare: PageCount,
-    /// What another start with the same settings may take beyond the one that was measured: pages of 2 MiB.
-    pub by_chance: fn(&Instance) -> PageCount,
+    /// What another start with the same settings may take beyond what the server has mapped, in pages of a size.
+    pub by_chance: fn(&Instance, PageSize) -> PageCount,
     /// It looks at its memlock limit itself, whatever this kernel makes of it.
     pub minds_memlock: bool,
     /// Its memory is System V's whatever pages it is on: without segments it does not start.
     pub only_shm: bool,
     /// It cannot do with this page size where it is the host's default.
-    pub not_with_default: Option<hugewise_model::PageSize>,
+    pub not_with_default: Option<PageSize>,
 }
 
 /// What a server takes of a pool that has not enough for it.
@@ -43,7 +43,7 @@ impl Start {
         goes_without_any: false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,
-        by_chance: |_| PageCount::ZERO,
+        by_chance: |_, _| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
         not_with_default: None,

@@ -375,6 +375,32 @@ fn one_value_one_result(plan: &Plan) -> Vec<String> {
     wrong
 }
 
+/// What is said of a world, and what it is, in lines: for whoever looks at one host.
+pub(crate) fn told(world: &World, seen: &Seen) -> String {
+    let mut text = String::new();
+    for (page, pool) in &world.kernel.pools {
+        text.push_str(&format!("{page}: {pool:?}\n"));
+    }
+    for (path, file) in world.files.iter().filter(|(path, _)| path.ends_with(".conf") || path.ends_with(".cnf")) {
+        text.push_str(&format!("{path}: {}\n", file.replace('\n', " | ")));
+    }
+    for instance in &seen.instances {
+        let moments = seen.situation().of(instance);
+        let (demand, beside) = (&instance.demand, &instance.beside);
+        text.push_str(&format!("{}: {demand:?} {beside:?}\n  next {:?}\n  perhaps {:?}\n", instance.title(), instance.next, instance.perhaps));
+        text.push_str(&format!("  {moments:?}\n"));
+    }
+    for (at, truth) in world.moments() {
+        text.push_str(&format!("{}: {truth:?} {:?} {:?}\n", world.servers[at].name, world.settings(&world.servers[at]), world.servers[at]));
+    }
+    for finding in &seen.assessment.findings {
+        text.push_str(&format!("{} {:?}: {} {:?}\n", finding.code, finding.instance, finding.summary, finding.remedies));
+    }
+    let goals = seen.assessment.target.pools.iter().map(|goal| format!("{goal:?}\n"));
+    text.extend(goals);
+    text
+}
+
 /// The plan in lines.
 pub(crate) fn shown(plan: &Plan) -> String {
     let mut text = String::new();
