@@ -8,6 +8,7 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT};
 use crate::permission::{self, Memlock, Right};
+use crate::target::is_with_spare;
 use crate::{Facts, Missing, Rule, demand, forecast, rules};
 
 /// The leading cause.
@@ -238,7 +239,12 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
         return None;
     }
     // What others will ask for at their next start, whatever they do now, is spoken for.
-    let claimed = facts.situation.claim(more.page_size)?.pages.saturating_sub(committed);
+    let claim = facts.situation.claim(more.page_size)?.pages;
+    let claimed = claim.saturating_sub(committed);
+    // A few to spare are no idle pool.
+    if is_with_spare(pool.total.get()?, claim) {
+        return None;
+    }
     // Pages that lie there for others that are to be made to ask are not idle.
     let waits = |other: &&Instance| {
         other.asked == Asked::No

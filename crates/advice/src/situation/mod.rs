@@ -195,8 +195,8 @@ impl Situation {
 /// Works the moments out for all servers; linear in their number.
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
-    let boot = Boot::of(host, instances);
     let limits = Limits::of(host, instances);
+    let boot = Boot::of(host, instances, &limits);
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
@@ -397,7 +397,7 @@ struct Asking {
 const EVERY_ORDER: usize = 16;
 
 impl Boot {
-    fn of(host: &Host, instances: &[Instance]) -> Self {
+    fn of(host: &Host, instances: &[Instance], limits: &Limits) -> Self {
         let there = host.pools.known().into_iter().flatten();
         let crowded = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly).map(|crowding| {
             let (asked, memory) = (crowding.asked, crowding.memory);
@@ -431,12 +431,15 @@ impl Boot {
             };
             let now = if is_sure { None } else { claim::of_unread(host, instance) };
             for demand in start.demands.iter().chain(&now) {
-                asking.entry(demand.page_size).or_default().push(Asking {
-                    of: instance.id(),
-                    pages: demand.pages,
-                    takes_part: start::takes_part(instance, &start),
-                    is_sure,
-                });
+                let page = demand.page_size;
+                let takes_part = start::takes_part(instance, &start);
+                // Beyond what its own cgroup may have reserved it is refused, and takes a part of it or none.
+                let pages = match limits.most_reserved(instance, page).filter(|most| *most < demand.pages) {
+                    None => demand.pages,
+                    Some(most) if takes_part && most >= start::smallest_piece(instance, page) => most,
+                    Some(_) => continue,
+                };
+                asking.entry(page).or_default().push(Asking { of: instance.id(), pages, takes_part, is_sure });
             }
         }
         Self { host: booted, pools, asking, segments }

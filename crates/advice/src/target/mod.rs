@@ -250,6 +250,8 @@ pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
         Ok(Some(Cause::NoPool | Cause::Partly | Cause::DoesNotFit | Cause::WrongSize | Cause::Restart)) => true,
         Ok(Some(Cause::Memlock | Cause::Group | Cause::Cgroup)) => true,
         Ok(Some(Cause::NotAsked)) => cause::not_asked(facts, instance) >= Level::Warn,
-        Ok(Some(Cause::Amm | Cause::GibUnsupported) | None) | Err(_) => false,
+        // Its files take it off: what is in the way of its next start is the pool.
+        Ok(Some(Cause::Amm)) => starting(facts.host, instance).asks() && demand::asks_for_more(instance),
+        Ok(Some(Cause::GibUnsupported) | None) | Err(_) => false,
     }
 }

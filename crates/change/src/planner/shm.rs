@@ -20,12 +20,17 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
-        let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        let sized = is_planned_for(&ask, instance);
         // One that its files put under AMM has no use for any of it from its next start on.
         let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
         instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || told())
     })
+}
+
+/// Whether the plan has pages for a server: with the right to them alone it would take those of others.
+pub(super) fn is_planned_for(ask: &Ask<'_>, instance: &Instance) -> bool {
+    ask.sized().any(|(of, _)| std::ptr::eq(of, instance))
 }
 
 fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
@@ -55,7 +60,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let page = ask.host.default_huge_page.get();
     let mut lacking = Vec::new();
     let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
-    for instance in takes_sysv(ask).filter(lacks) {
+    for instance in takes_sysv(ask).filter(lacks).filter(|it| is_planned_for(ask, it)) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -128,7 +133,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
     };
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
-    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| is_planned_for(ask, it)).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);

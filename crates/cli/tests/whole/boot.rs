@@ -67,6 +67,11 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
             Some(("hugepagesz", _)) => size = MIB_2,
             Some(("hugepages", count)) => match count.parse() {
                 Ok(count) => kernel.write_pool(size, None, count),
+                // Before 5.16 the kernel reads a number as far as there is one (sscanf's %lu): a node's, as if it were all.
+                Err(_) if now.old => {
+                    let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
+                    kernel.write_pool(size, None, digits.parse().unwrap());
+                }
                 Err(_) => {
                     // mm/hugetlb.c's hugepages_setup(): a count a node, for nodes that are there.
                     for (node, count) in count.split(',').filter_map(|part| part.split_once(':')) {

@@ -10,7 +10,7 @@ use hugewise_advice::target::to_size;
 use hugewise_change::plan::{Change, Plan, When};
 use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
-use hugewise_model::{Host, Instance, Level, PageSize};
+use hugewise_model::{Finding, Host, Instance, Level, PageSize};
 
 use crate::draw::{Wish, wants};
 use crate::kernel::{GIB_1, MIB_2};
@@ -213,7 +213,7 @@ pub(crate) fn planned(
         return (plan, Vec::new());
     }
     let then = Seen::asked(&after, options);
-    wrong.extend(still_there(&plan, &then, &[When::Now]));
+    wrong.extend(still_there(&plan, seen, &then, &[When::Now]));
     // What is known once a server runs with its settings, the next plan acts upon.
     let to_learn = |warning: &String| warning.contains("an estimate until it has said or mapped them");
     // Pages of the old size that a server leaves are there for others that do not ask yet.
@@ -230,7 +230,7 @@ pub(crate) fn planned(
     }
     let then = Seen::asked(&restarted, options);
     if before.keys().all(|at| restarted.servers[*at].is_up()) {
-        wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
+        wrong.extend(still_there(&plan, seen, &then, &[When::Now, When::Restart]));
         // What is left to a person, and not done here, has steps of its own.
         let changed = before.keys().any(|at| has_other_size(world, *at));
         // Below 256 MiB nobody is planned for before he runs on huge pages.
@@ -341,12 +341,20 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
     wrong
 }
 
-fn still_there(plan: &Plan, seen: &Seen, when: &[When]) -> Vec<String> {
+/// The pool that a finding about pages speaks of: a rule has a finding a pool.
+fn pool_of(finding: &Finding) -> Option<&str> {
+    let (_, rest) = finding.summary.split_once(" pages of ")?;
+    rest.split([':', ',']).next()
+}
+
+fn still_there(plan: &Plan, before: &Seen, seen: &Seen, when: &[When]) -> Vec<String> {
     let all = plan.steps.iter().flat_map(|step| step.expects.iter().map(move |it| (step, it)));
     let due = all.filter(|(step, it)| when.contains(&it.when) && !step.id.starts_with("restart-"));
     let findings = &seen.assessment.findings;
     due.filter_map(|(step, it)| {
-        let finding = findings.iter().find(|finding| it.is(finding.code, finding.instance.as_ref()))?;
+        let is = |finding: &&Finding| it.is(finding.code, finding.instance.as_ref());
+        let was: Vec<_> = before.assessment.findings.iter().filter(is).map(pool_of).collect();
+        let finding = findings.iter().filter(is).find(|finding| was.contains(&pool_of(finding)))?;
         Some(format!("{} was to end {} {}: {}", step.id, it.code, it.when.as_str(), finding.summary))
     })
     .collect()

@@ -1,12 +1,12 @@
 //! A host made up in memory, for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
 
 use super::tree::Tree;
-use super::{Machine, Source};
+use super::{Machine, Owner, Source};
 
 /// A host in memory: paths with their bytes.
 ///
@@ -16,6 +16,8 @@ pub struct MapSource {
     tree: Tree,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
     cpu_times: BTreeMap<u32, Duration>,
+    /// Files that were changed since a process began, where that is known of all.
+    changed: Option<BTreeSet<(u32, String)>>,
     machine: Machine,
 }
 
@@ -74,6 +76,13 @@ impl MapSource {
         self
     }
 
+    /// Of each process the files that were changed since it began; all others were not.
+    #[must_use]
+    pub fn changed_since_start(mut self, changed: BTreeSet<(u32, String)>) -> Self {
+        self.changed = Some(changed);
+        self
+    }
+
     /// Facts that are in no file.
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -97,6 +106,11 @@ impl Source for MapSource {
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.page_sizes.get(&(pid, start)).copied().into()
+    }
+
+    fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
+        let Some(changed) = &self.changed else { return Observed::Absent };
+        self.read(path).map(|_| changed.contains(&(pid, path.to_owned())))
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
