@@ -20,6 +20,8 @@ pub struct Start {
     pub minds_memlock: bool,
     /// Its memory is System V's whatever pages it is on: without segments it does not start.
     pub only_shm: bool,
+    /// One stretch, rounded up to whole pages of whatever size the default is.
+    pub any_page_size: bool,
     /// It cannot do with this page size where it is the host's default.
     pub not_with_default: Option<PageSize>,
 }
@@ -46,6 +48,7 @@ impl Start {
         by_chance: |_, _| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
+        any_page_size: false,
         not_with_default: None,
     };
 }

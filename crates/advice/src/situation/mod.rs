@@ -6,6 +6,7 @@
 mod booted;
 mod claim;
 pub(crate) mod cpuset;
+mod default_size;
 mod mount;
 mod segments;
 mod start;
@@ -22,6 +23,7 @@ use crate::target::is_gigantic;
 use crate::{Missing, boot, demand, mounts, stranger};
 
 pub use claim::{Claim, to_come};
+pub use default_size::other_default;
 use mount::Fit;
 use segments::Segments;
 use start::Supply;
@@ -78,6 +80,8 @@ pub enum Obstacle {
     Mount,
     /// The page size or the largest size of the hugetlbfs that is mounted.
     MountOptions,
+    /// The default size of huge pages that the boot has, for one whose settings name none.
+    DefaultSize,
     /// The nodes that its cpuset allows.
     Nodes,
     /// Pages of the pool.
@@ -270,7 +274,7 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
     let (start, moved) = match &around.mounted {
         Fit::Ends(outlook) if start.asks() => return outlook.clone(),
         Fit::Ends(_) | Fit::Fits => (start, None),
-        Fit::Moves(start, mount) => (start, Some(mount)),
+        Fit::Moves(start, what, obstacle) => (start, Some((what, *obstacle))),
     };
     let narrowed = std::cell::Cell::new(false);
     let supply = |page| {
@@ -285,9 +289,9 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
     if narrowed.get() {
         outlook.obstacle = Some(Obstacle::Nodes);
     }
-    if let Some(mount) = moved {
-        outlook.obstacle = Some(Obstacle::MountOptions);
-        outlook.why = outlook.why.map(|why| format!("{mount}: {why}"));
+    if let Some((what, obstacle)) = moved {
+        outlook.obstacle = Some(obstacle);
+        outlook.why = outlook.why.map(|why| format!("{what}: {why}"));
     }
     outlook
 }
@@ -426,7 +430,7 @@ impl Boot {
             }
             let start = match mount::at_boot(&booted, instances, instance, &start) {
                 Fit::Ends(_) => continue,
-                Fit::Moves(start, _) => start,
+                Fit::Moves(start, ..) => start,
                 Fit::Fits => start,
             };
             let now = if is_sure { None } else { claim::of_unread(host, instance) };

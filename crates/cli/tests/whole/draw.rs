@@ -160,6 +160,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
         "hugepagesz=1G hugepages=2",
         "hugepages=1200",
         "hugepages=0:400,1:700",
+        "default_hugepagesz=1G hugepages=8",
     ]);
     let group = prop::sample::select(vec![0_u32, 54321, 77]);
     (
@@ -243,6 +244,7 @@ impl Spec {
         kernel.shm_group = self.group;
         kernel.old = self.old_kernel;
         let release = if self.old_kernel { "5.4.0-100-generic" } else { "6.1.0-30-amd64" };
+        let new_default = self.words.starts_with("default_hugepagesz=");
         let menu =
             format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {}\n}}\n", self.words);
         let mut world = World {
@@ -265,7 +267,8 @@ impl Spec {
             world.files.insert(path.into(), text.into());
         }
         for (path, text) in [
-            ("/proc/cmdline", format!("root=UUID=1 ro {}", self.words)),
+            // A new default is one of the next boot.
+            ("/proc/cmdline", format!("root=UUID=1 ro {}", if new_default { "quiet" } else { self.words })),
             ("/sys/kernel/mm/transparent_hugepage/enabled", self.thp.into()),
             ("/sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never".into()),
             (

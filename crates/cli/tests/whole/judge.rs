@@ -170,6 +170,12 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             let raised = raised && truth > rank_of(foretold);
             // To say that it cannot be told is right where a page or two decide, and of large pages that are asked for late.
             let unknown = foretold == "unknown" && place > 0;
+            // What others than PostgreSQL make of another default size was not measured.
+            let new_default = place == 2 && world.booted(&[]).kernel.default != world.kernel.default;
+            let new_default = new_default && !matches!(server.kind, Kind::PostgreSql | Kind::Oracle);
+            if unknown && new_default && settings.page.is_none() && settings.policy != Policy::Off {
+                continue;
+            }
             let open = unknown
                 && (decided_by_few(world, *at, place, truth, error) || (place == 2 && comes_late(world, &settings)));
             if open || (place > 0 && (within || parts || beside || raised)) {

@@ -160,7 +160,11 @@ impl World {
 
     /// Puts a file there, in the place of what is there.
     pub(crate) fn put(&mut self, path: &str, text: String) {
-        self.changed.extend((0..self.servers.len()).map(|at| (at, path.to_owned())));
+        // A new file changes its folder too.
+        let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let folder = folder.filter(|_| !self.files.contains_key(path));
+        let changed = || std::iter::once(path.to_owned()).chain(folder.clone());
+        self.changed.extend((0..self.servers.len()).flat_map(|at| changed().map(move |path| (at, path))));
         self.files.insert(path.to_owned(), text);
     }
 

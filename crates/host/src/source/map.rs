@@ -110,7 +110,8 @@ impl Source for MapSource {
 
     fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let Some(changed) = &self.changed else { return Observed::Absent };
-        self.read(path).map(|_| changed.contains(&(pid, path.to_owned())))
+        let there = self.read(path).map(|_| ()).or_else_absent(|| self.list(path).map(|_| ()));
+        there.map(|()| changed.contains(&(pid, path.to_owned())))
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
