@@ -397,6 +397,13 @@ struct Asking {
     is_sure: bool,
 }
 
+impl Asking {
+    /// One of which nobody knows what it takes.
+    fn any(instance: &Instance) -> Self {
+        Self { of: instance.id(), pages: PageCount(u32::MAX.into()), takes_part: true, is_sure: false }
+    }
+}
+
 /// Up to so many servers every order of their starts is looked at.
 const EVERY_ORDER: usize = 16;
 
@@ -429,7 +436,13 @@ impl Boot {
                 continue;
             }
             let start = match mount::at_boot(&booted, instances, instance, &start) {
-                Fit::Ends(_) => continue,
+                Fit::Ends(outlook) => {
+                    // It may take any of the size that is the default then.
+                    let page = default_size::other_default(host, instance).filter(|_| outlook.rank().is_none());
+                    let any = |page| asking.entry(page).or_default().push(Asking::any(instance));
+                    page.into_iter().for_each(any);
+                    continue;
+                }
                 Fit::Moves(start, ..) => start,
                 Fit::Fits => start,
             };

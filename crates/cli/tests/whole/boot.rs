@@ -106,7 +106,9 @@ pub(crate) fn write(kernel: &mut Kernel, path: &str, value: &str) -> bool {
     if file("nr_hugepages") || file("nr_hugepages_mempolicy") {
         kernel.write_pool(size(), node, number);
     } else if file("nr_overcommit_hugepages") {
-        if let Some(pool) = kernel.pools.get_mut(&size()) {
+        // hugetlb_overcommit_handler(): EINVAL for pages that the buddy allocator does not have.
+        if size() == MIB_2
+            && let Some(pool) = kernel.pools.get_mut(&size()) {
             pool.overcommit = number;
         }
     } else if file("hugetlb_shm_group") {

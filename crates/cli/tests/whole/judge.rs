@@ -176,6 +176,14 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             if unknown && new_default && settings.page.is_none() && settings.policy != Policy::Off {
                 continue;
             }
+            // A boot whose files ask for nearly all of its memory may not come up.
+            let starved = || {
+                let booted = world.booted(&[]).kernel;
+                booted.free_memory() < booted.memory / 20
+            };
+            if unknown && place == 2 && starved() {
+                continue;
+            }
             let open = unknown
                 && (decided_by_few(world, *at, place, truth, error) || (place == 2 && comes_late(world, &settings)));
             if open || (place > 0 && (within || parts || beside || raised)) {

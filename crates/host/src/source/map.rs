@@ -110,7 +110,7 @@ impl Source for MapSource {
 
     fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let Some(changed) = &self.changed else { return Observed::Absent };
-        let there = self.read(path).map(|_| ()).or_else_absent(|| self.list(path).map(|_| ()));
+        let there = self.list(path).map(|_| ()).or_else_absent(|| self.read(path).map(|_| ()));
         there.map(|()| changed.contains(&(pid, path.to_owned())))
     }
 
