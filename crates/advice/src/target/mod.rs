@@ -78,6 +78,8 @@ pub struct Ask<'a> {
     pub wish: Wish<'a>,
     /// Servers that no step sets to the pages that are planned for them: they go on to ask for those that they have.
     pub unmoved: &'a [InstanceId],
+    /// Page sizes of which a server would have fewer at the next boot than without the plan, if the pool stayed as it is.
+    pub short: &'a [PageSize],
 }
 
 impl<'a> Ask<'a> {
@@ -141,7 +143,7 @@ pub fn target(
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let sized = sizing.as_ref();
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
+    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[], short: &[] };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
     let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_goals(&pools), ..sizing });
@@ -168,7 +170,7 @@ pub fn goals(host: &Host, instances: &[Instance], assessment: &Assessment, sizin
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let (sizing, wish) = (Some(sizing), Wish::default());
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[] };
+    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[], short: &[] };
     ask.goals().0
 }
 

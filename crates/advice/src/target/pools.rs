@@ -180,6 +180,9 @@ fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCoun
 
 /// Whether somebody lacks pages of that size.
 fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
+    if ask.short.contains(&page) {
+        return true;
+    }
     let mut lacking = ask.sized().filter(|(instance, sized)| {
         let moments = ask.assessment.situation.of(instance);
         let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());

@@ -1,7 +1,7 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
 use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::situation::Obstacle;
+use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, Remedy};
@@ -20,7 +20,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
-        let sized = is_planned_for(&ask, instance);
+        let sized = is_sized(&ask, instance);
         // One that its files put under AMM has no use for any of it from its next start on.
         let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
@@ -28,8 +28,15 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
     })
 }
 
-/// Whether the plan has pages for a server: with the right to them alone it would take those of others.
-pub(super) fn is_planned_for(ask: &Ask<'_>, instance: &Instance) -> bool {
+/// Whether pages are planned for a server, or there for it: with the right to them alone it would take those of others.
+pub(super) fn has_pages(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let is_there = || ask.assessment.situation.share(instance).is_some_and(demand::Share::fits);
+    // One that will not ask takes none.
+    let takes = starting(ask.host, instance).asks() && instance.huge_pages != HugePageUse::All;
+    !takes || is_sized(ask, instance) || is_there()
+}
+
+fn is_sized(ask: &Ask<'_>, instance: &Instance) -> bool {
     ask.sized().any(|(of, _)| std::ptr::eq(of, instance))
 }
 
@@ -60,7 +67,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let page = ask.host.default_huge_page.get();
     let mut lacking = Vec::new();
     let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
-    for instance in takes_sysv(ask).filter(lacks).filter(|it| is_planned_for(ask, it)) {
+    for instance in takes_sysv(ask).filter(lacks).filter(|it| has_pages(ask, it)) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -133,7 +140,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
     };
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
-    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| is_planned_for(ask, it)).collect();
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| has_pages(ask, it)).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);

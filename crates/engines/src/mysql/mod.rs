@@ -11,7 +11,7 @@ pub mod persisted;
 use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process};
 
 use crate::kind::beneath;
 use crate::next::{self, Files, Size};
