@@ -77,7 +77,8 @@ pub(super) fn rights(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
 
 /// What a person does about a boot whose default size is another.
 fn default_size(instance: &Instance) -> String {
-    let named = Kind::of(instance.engine).page_size_by.filter(|_| (Kind::of(instance.engine).takes_page_size)(instance));
+    let named =
+        Kind::of(instance.engine).page_size_by.filter(|_| (Kind::of(instance.engine).takes_page_size)(instance));
     let own = named.zip(instance.asked_page_size.get());
     let own = own.map(|(name, page)| format!(", or name {page} in its own settings ({name})")).unwrap_or_default();
     format!("take default_hugepagesz= out of the kernel command line of the next boot{own}")

@@ -12,7 +12,8 @@ use crate::words::one_line;
 /// The default size of the next boot, where that is another one than now and decides what a server takes of the pools.
 pub fn other_default(host: &Host, instance: &Instance) -> Option<PageSize> {
     let (now, then) = (host.default_huge_page.get()?, boot::default_size(host)?);
-    let by_default = instance.asked_page_size.get() == Some(now) && !(Kind::of(instance.engine).names_page_size)(instance);
+    let by_default =
+        instance.asked_page_size.get() == Some(now) && !(Kind::of(instance.engine).names_page_size)(instance);
     (now != then && by_default).then_some(then)
 }
 

@@ -143,7 +143,16 @@ pub fn target(
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let sized = sizing.as_ref();
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[], short: &[] };
+    let ask = Ask {
+        host,
+        instances: &known,
+        strangers: &strangers,
+        assessment,
+        sizing: sized,
+        wish,
+        unmoved: &[],
+        short: &[],
+    };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
     let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_goals(&pools), ..sizing });
@@ -170,7 +179,8 @@ pub fn goals(host: &Host, instances: &[Instance], assessment: &Assessment, sizin
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let (sizing, wish) = (Some(sizing), Wish::default());
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[], short: &[] };
+    let ask =
+        Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[], short: &[] };
     ask.goals().0
 }
 

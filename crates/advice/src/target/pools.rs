@@ -141,6 +141,8 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, String> {
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
     let target = without_unmoved(ask, page, targets.iter().map(|target| target.pages).sum());
     let needed = target.max(committed.saturating_sub(surplus));
+    // What servers that are not planned for will ask for is needed too, as far as it is there.
+    let needed = needed.max((needed + unplanned(ask, page)).min(now));
     // Pages on demand that the next boot does not bring are nothing to rely on.
     let on_demand = pool.overcommit.get().unwrap_or_default();
     let on_demand = on_demand.min(crate::situation::on_demand_at_boot(ask.host, page));
@@ -203,22 +205,33 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
     let to_come = |instance: &Instance| to_come(ask.host, instance, page);
-    let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
-    // One that no step sets to the pages that are planned for it goes on to ask for these.
-    let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
+    let planned = planned(ask);
     let more = |instance: &Instance| {
         // One on pages of another size needs them all.
         let moves = instance.huge_pages == HugePageUse::All && demand::held(instance, page) == PageCount::ZERO;
         let demand = if moves { demand::of(ask.host, instance) } else { demand::more(ask.host, instance) };
         demand.map(|demand| demand.pages)
     };
-    let known = ask.instances.iter().filter(|instance| !planned(instance));
+    let known = ask.instances.iter().filter(|instance| !planned.contains(&instance.id()));
     let strangers = strangers(ask);
     let waiting = known.chain(&strangers).map(|instance| {
         let now = if asks(instance) { more(instance).unwrap_or_default() } else { PageCount::ZERO };
         now.max(to_come(instance))
     });
     committed + waiting.sum()
+}
+
+/// Servers whose pages the targets count. One that no step sets to the pages that are planned for it goes on to ask for those
+/// that it has.
+fn planned(ask: &Ask<'_>) -> BTreeSet<InstanceId> {
+    ask.sized().map(|(instance, _)| instance.id()).filter(|id| !ask.unmoved.contains(id)).collect()
+}
+
+/// Pages that known servers which are not planned for will ask for beyond those that they hold.
+fn unplanned(ask: &Ask<'_>, page: PageSize) -> PageCount {
+    let planned = planned(ask);
+    let others = ask.instances.iter().filter(|instance| !planned.contains(&instance.id()));
+    others.map(|instance| to_come(ask.host, instance, page)).sum()
 }
 
 /// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have

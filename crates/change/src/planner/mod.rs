@@ -124,7 +124,8 @@ pub fn plan(
     let instances: &[Instance] = &stranger::known(everybody);
     let (assessment, all) = (&of_known(assessment, everybody), assessment);
     let strangers: Vec<&Instance> = everybody.iter().filter(|instance| !instance.is_vouched()).collect();
-    let mut ask = Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[], short: &[] };
+    let mut ask =
+        Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[], short: &[] };
     let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
     if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
         return Err(PlanError::NoGibPages);

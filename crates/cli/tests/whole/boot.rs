@@ -108,7 +108,8 @@ pub(crate) fn write(kernel: &mut Kernel, path: &str, value: &str) -> bool {
     } else if file("nr_overcommit_hugepages") {
         // hugetlb_overcommit_handler(): EINVAL for pages that the buddy allocator does not have.
         if size() == MIB_2
-            && let Some(pool) = kernel.pools.get_mut(&size()) {
+            && let Some(pool) = kernel.pools.get_mut(&size())
+        {
             pool.overcommit = number;
         }
     } else if file("hugetlb_shm_group") {

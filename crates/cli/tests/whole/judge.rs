@@ -409,14 +409,27 @@ pub(crate) fn told(world: &World, seen: &Seen) -> String {
     for instance in &seen.instances {
         let moments = seen.situation().of(instance);
         let (demand, beside) = (&instance.demand, &instance.beside);
-        text.push_str(&format!("{}: {demand:?} {beside:?}\n  next {:?}\n  perhaps {:?}\n", instance.title(), instance.next, instance.perhaps));
+        text.push_str(&format!(
+            "{}: {demand:?} {beside:?}\n  next {:?}\n  perhaps {:?}\n",
+            instance.title(),
+            instance.next,
+            instance.perhaps
+        ));
         text.push_str(&format!("  {moments:?}\n"));
     }
     for (at, truth) in world.moments() {
-        text.push_str(&format!("{}: {truth:?} {:?} {:?}\n", world.servers[at].name, world.settings(&world.servers[at]), world.servers[at]));
+        text.push_str(&format!(
+            "{}: {truth:?} {:?} {:?}\n",
+            world.servers[at].name,
+            world.settings(&world.servers[at]),
+            world.servers[at]
+        ));
     }
     for finding in &seen.assessment.findings {
-        text.push_str(&format!("{} {:?}: {} {:?}\n", finding.code, finding.instance, finding.summary, finding.remedies));
+        text.push_str(&format!(
+            "{} {:?}: {} {:?}\n",
+            finding.code, finding.instance, finding.summary, finding.remedies
+        ));
     }
     let goals = seen.assessment.target.pools.iter().map(|goal| format!("{goal:?}\n"));
     text.extend(goals);

@@ -375,7 +375,8 @@ fn pages_of_another_size_for_now_alone_are_not_given_back_by_the_next_plan() {
     let world = World::new(&*base);
     let page_size = Some(PageSize::GIB_1);
     let options = Options { page_size, shrink: true, boot: false, ..Options::default() };
-    let request = Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    let request =
+        Request { page_size: hugewise_advice::sizing::PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
     holds("1 GiB, shrunk, now alone", &world, &options, &request);
 }
 

@@ -78,7 +78,8 @@ fn a_server_that_takes_the_default_size_is_not_given_the_pages_of_the_old_one_at
     let (options, request) = defaults();
     let (plan, after) = holds("the default size", &world, &options, &request);
     assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(0), "{}", shown(&plan));
-    let said = |it: &String| it.contains("postgresql 15/main will take such pages") && it.contains("default_hugepagesz=");
+    let said =
+        |it: &String| it.contains("postgresql 15/main will take such pages") && it.contains("default_hugepagesz=");
     assert!(plan.warnings.iter().any(said), "{}", shown(&plan));
 }
 
