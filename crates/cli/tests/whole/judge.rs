@@ -168,7 +168,8 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             // What another raises a pool to is there for this one too, and nobody can count on it.
             let raised = place == 2 && moments.keys().any(|other| other != at && raises(world, *other));
             let raised = raised && truth > rank_of(foretold);
-            // To say that it cannot be told is right where a page or two decide, and of large pages that are asked for late.
+            // To say that it cannot be told is right where what a changed setting comes to decides, which is an estimate, and of
+            // large pages that are asked for late. Of servers whose files are as they were at their start nothing is to estimate.
             let unknown = foretold == "unknown" && place > 0;
             // What others than PostgreSQL make of another default size was not measured.
             let new_default = place == 2 && world.booted(&[]).kernel.default != world.kernel.default;
@@ -185,7 +186,8 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
                 continue;
             }
             let open = unknown
-                && (decided_by_few(world, *at, place, truth, error) || (place == 2 && comes_late(world, &settings)));
+                && ((changed && decided_by_few(world, *at, place, truth, error))
+                    || (place == 2 && comes_late(world, &settings)));
             if open || (place > 0 && (within || parts || beside || raised)) {
                 continue;
             }

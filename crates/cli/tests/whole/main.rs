@@ -4,7 +4,7 @@
 //! The world reads nothing with hugewise's readers: it knows the kernel's pools by mm/hugetlb.c, servers by what they did
 //! when they were measured, and boot files by their manual pages.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod boot;
 mod draw;
