@@ -4,7 +4,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, Remedy};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
@@ -30,7 +30,14 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
 
 /// Whether pages are planned for a server, or there for it: with the right to them alone it would take those of others.
 pub(super) fn has_pages(ask: &Ask<'_>, instance: &Instance) -> bool {
-    let is_there = || ask.assessment.situation.share(instance).is_some_and(demand::Share::fits);
+    // At the boot as well, for all that will ask by then.
+    let at_boot = |page| boot::pool(ask.host, page).ok()?.last().map(|step| PageCount(step.value));
+    let is_kept = |page| {
+        let claim = ask.assessment.situation.claim(page).map(|claim| claim.pages);
+        claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
+    };
+    let share = ask.assessment.situation.share(instance);
+    let is_there = || share.is_some_and(|share| share.fits() && is_kept(share.page_size));
     // One that will not ask takes none.
     let takes = starting(ask.host, instance).asks() && instance.huge_pages != HugePageUse::All;
     !takes || is_sized(ask, instance) || is_there()
