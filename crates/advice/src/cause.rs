@@ -6,7 +6,7 @@ use hugewise_model::{
 };
 
 use crate::chain::{is_amm, other_pools};
-use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT};
+use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT, is_with_spare};
 use crate::permission::{self, Memlock, Right};
 use crate::{Facts, Missing, demand, forecast};
 
@@ -213,9 +213,16 @@ fn lead_is_not_asked(facts: &Facts<'_>, instance: &Instance) -> bool {
 /// The pool that has pages to spare for a server that does not ask, and how many it has available.
 pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(PageSize, PageCount)> {
     let more = demand::more(facts.host, instance)?;
-    let available = facts.host.pool(more.page_size)?.available()?;
-    let enough = more.pages > PageCount::ZERO && !facts.situation.is_short_of(facts.host, more.page_size, instance);
-    if !enough {
+    let pool = facts.host.pool(more.page_size)?;
+    let (available, committed) = (pool.available()?, pool.committed()?);
+    if more.pages == PageCount::ZERO {
+        return None;
+    }
+    // What others will ask for at their next start, whatever they do now, is spoken for.
+    let claim = facts.situation.claim(more.page_size)?.pages;
+    let claimed = claim.saturating_sub(committed);
+    // A few to spare are no idle pool.
+    if is_with_spare(pool.total.get()?, claim) {
         return None;
     }
     // Pages that lie there for others that are to be made to ask are not idle.
@@ -229,9 +236,7 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
     };
     let waiting = facts.instances.iter().filter(waits).filter_map(|other| demand::more(facts.host, other));
     let waiting: PageCount = waiting.map(|more| more.pages).sum();
-    let vouched = facts.instances.iter().filter(|other| other.is_vouched());
-    let waiting = waiting + vouched.map(|other| demand::to_come(other, more.page_size)).sum::<PageCount>();
-    (facts.situation.wanted(more.page_size) + more.pages + waiting <= available).then_some((more.page_size, available))
+    (claimed + more.pages + waiting <= available).then_some((more.page_size, available))
 }
 
 /// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start

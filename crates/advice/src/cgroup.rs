@@ -204,6 +204,16 @@ impl Limits {
         Ok(worst(&short).cloned())
     }
 
+    /// Pages of a size that an instance may have reserved at most, with nobody beside it but those that are no servers; none
+    /// where nothing limits that, or it is not known.
+    pub(crate) fn most_reserved(&self, instance: &Instance, page: PageSize) -> Option<PageCount> {
+        let left = |group: &Group| {
+            let limit = group.limit(Side::Reservation)?.saturating_sub(group.foreign(Side::Reservation));
+            Some(PageCount(limit.get() / page.bytes().get()))
+        };
+        self.groups(instance, page).ok()?.filter_map(left).min()
+    }
+
     /// Both limits of each cgroup on the way, each by its own counter.
     fn look(
         &self,

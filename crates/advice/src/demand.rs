@@ -283,3 +283,9 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
 pub fn is_gigantic(page: PageSize) -> bool {
     page >= PageSize::GIB_1
 }
+
+/// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
+/// came out short of it is filled up again. What is far more was perhaps given back on purpose.
+pub(crate) fn is_with_spare(asked: PageCount, claimed: PageCount) -> bool {
+    claimed > PageCount::ZERO && asked.get().saturating_mul(10) <= claimed.get().saturating_mul(11)
+}

@@ -81,6 +81,8 @@ pub struct Kind {
     pub against_gib_pages: Option<&'static str>,
     /// The setting that names the page size it asks for; none where it takes the host's.
     pub page_size_by: Option<&'static str>,
+    /// Whether an instance's settings name the page size it takes; one that names none takes what is the default as it starts.
+    pub names_page_size: fn(&Instance) -> bool,
     /// Whether an instance can be told which page size to take.
     pub takes_page_size: fn(&Instance) -> bool,
     /// Only its own settings put its memory on huge pages: one that is on them and no longer asks was changed since its start.
@@ -191,6 +193,7 @@ impl Kind {
         thp_in_words: None,
         against_gib_pages: None,
         page_size_by: None,
+        names_page_size: |_| false,
         takes_page_size: |_| false,
         only_by_settings: false,
         often_small: false,

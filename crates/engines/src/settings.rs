@@ -37,6 +37,11 @@ impl Settings {
         Self { kind, values: BTreeMap::new(), missing: None }
     }
 
+    /// Settings that an instance was found to have, all of them.
+    pub(crate) const fn all(kind: &'static Kind, values: BTreeMap<String, Setting>) -> Self {
+        Self { kind, values, missing: None }
+    }
+
     /// A setting; absent where nothing sets it and the default holds, or as unknown as the file
     /// that may set it.
     pub fn get(&self, name: &str) -> Observed<&Setting> {

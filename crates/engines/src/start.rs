@@ -1,7 +1,7 @@
 //! What comes of a start of a server, as far as that hangs on its kind.
 
 use hugewise_model::instance::Setting;
-use hugewise_model::{Asked, Bytes, Host, Instance, PageCount};
+use hugewise_model::{Asked, Bytes, Host, Instance, PageCount, PageSize};
 
 /// How servers of a kind start.
 pub struct Start {
@@ -15,8 +15,8 @@ pub struct Start {
     pub refuses: fn(&Instance, Asked) -> bool,
     /// Pages that should stay free beyond its demand.
     pub spare: PageCount,
-    /// What another start with the same settings may take beyond the one that was measured: pages of 2 MiB.
-    pub by_chance: fn(&Instance) -> PageCount,
+    /// What another start with the same settings may take beyond what the server has mapped, in pages of a size.
+    pub by_chance: fn(&Instance, PageSize) -> PageCount,
     /// It looks at its memlock limit itself, whatever this kernel makes of it.
     pub minds_memlock: bool,
     /// Its memory is System V's whatever pages it is on: without segments it does not start.
@@ -24,8 +24,10 @@ pub struct Start {
     /// Whether this setting of one that raises the pool itself has it refuse a start where that fails; it takes what there is
     /// otherwise.
     pub raises_or_fails: fn(&Setting) -> bool,
+    /// One stretch, rounded up to whole pages of whatever size the default is.
+    pub any_page_size: bool,
     /// It cannot do with this page size where it is the host's default.
-    pub not_with_default: Option<hugewise_model::PageSize>,
+    pub not_with_default: Option<PageSize>,
 }
 
 /// What a server takes of a pool that has not enough for it.
@@ -47,10 +49,11 @@ impl Start {
         goes_without_any: false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,
-        by_chance: |_| PageCount::ZERO,
+        by_chance: |_, _| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
         raises_or_fails: |_| false,
+        any_page_size: false,
         not_with_default: None,
     };
 }

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     engine: Engine::Other,
     find,
     describe: Some((By::Segment, bare_segment::describe)),
+    names_page_size: |_| true,
     takes_page_size: |_| true,
     often_small: true,
     // Who else maps a segment is not known, and is taken for the dearer kind.

@@ -1,3 +1,4 @@
+use hugewise_engines::Kind;
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
 use crate::demand::starting;
@@ -69,6 +70,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             let keep = |mount| Remedy::by_commands(what, mounts::keep(mount));
             vec![mounts::lost(facts.host, instance).ok().flatten().map_or_else(|| Remedy::by_hand(what), keep)]
         }
+        Some(Obstacle::DefaultSize) => vec![Remedy::by_hand(default_size(instance))],
         Some(Obstacle::Nodes) => vec![cpuset()],
         Some(Obstacle::MountOptions) => {
             vec![Remedy::by_hand(
@@ -87,6 +89,15 @@ pub(super) fn rights(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
         Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
         Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
     }
+}
+
+/// What a person does about a boot whose default size is another.
+fn default_size(instance: &Instance) -> String {
+    let named =
+        Kind::of(instance.engine).page_size_by.filter(|_| (Kind::of(instance.engine).takes_page_size)(instance));
+    let own = named.zip(instance.asked_page_size.get());
+    let own = own.map(|(name, page)| format!(", or name {page} in its own settings ({name})")).unwrap_or_default();
+    format!("take default_hugepagesz= out of the kernel command line of the next boot{own}")
 }
 
 /// What a person does about nodes that have too few pages for a server.

@@ -1,7 +1,7 @@
 use hugewise_model::{Finding, Level, PageCount, PageSize, Remedy};
 
+use crate::demand::is_with_spare;
 use crate::rules::boot_starves_host;
-use crate::target::is_with_spare;
 use crate::words::pool_file;
 use crate::{Docs, Facts, Missing, Rule, boot};
 

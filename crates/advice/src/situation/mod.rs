@@ -6,6 +6,7 @@
 mod booted;
 mod claim;
 pub(crate) mod cpuset;
+mod default_size;
 mod mount;
 mod reloaded;
 mod segments;
@@ -24,6 +25,7 @@ use crate::{Missing, boot, demand, mounts, stranger};
 
 pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
+pub use default_size::other_default;
 use mount::Fit;
 use reloaded::ByFiles;
 use segments::Segments;
@@ -80,6 +82,8 @@ pub enum Obstacle {
     Mount,
     /// The page size or the largest size of the hugetlbfs that is mounted.
     MountOptions,
+    /// The default size of huge pages that the boot has, for one whose settings name none.
+    DefaultSize,
     /// The nodes that its cpuset allows.
     Nodes,
     /// Pages of the pool.
@@ -203,8 +207,8 @@ impl Situation {
 /// Works the moments out for all servers; linear in their number.
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
-    let boot = Boot::of(host, instances);
     let limits = Limits::of(host, instances);
+    let boot = Boot::of(host, instances, &limits);
     let by_files = ByFiles::new(host, instances);
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
@@ -283,7 +287,7 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
     let (start, moved) = match around.mounted {
         Fit::Ends(outlook) if start.asks() => return outlook.clone(),
         Fit::Ends(_) | Fit::Fits => (start, None),
-        Fit::Moves(start, mount) => (start, Some(mount)),
+        Fit::Moves(start, what, obstacle) => (start, Some((what, *obstacle))),
     };
     let narrowed = std::cell::Cell::new(false);
     let supply = |page| {
@@ -298,9 +302,9 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
     if narrowed.get() {
         outlook.obstacle = Some(Obstacle::Nodes);
     }
-    if let Some(mount) = moved {
-        outlook.obstacle = Some(Obstacle::MountOptions);
-        outlook.why = outlook.why.map(|why| format!("{mount}: {why}"));
+    if let Some((what, obstacle)) = moved {
+        outlook.obstacle = Some(obstacle);
+        outlook.why = outlook.why.map(|why| format!("{what}: {why}"));
     }
     outlook
 }
@@ -440,11 +444,18 @@ impl Asking {
     }
 }
 
+impl Asking {
+    /// One of which nobody knows what it takes.
+    fn any(instance: &Instance) -> Self {
+        Self { of: instance.id(), pages: PageCount(u32::MAX.into()), takes_part: true, doubt: Some(Doubt::Settings) }
+    }
+}
+
 /// Up to so many servers every order of their starts is looked at.
 const EVERY_ORDER: usize = 16;
 
 impl Boot {
-    fn of(host: &Host, instances: &[Instance]) -> Self {
+    fn of(host: &Host, instances: &[Instance], limits: &Limits) -> Self {
         let there = host.pools.known().into_iter().flatten();
         let deadly = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly);
         let pool = |page| match &deadly {
@@ -470,8 +481,14 @@ impl Boot {
                 continue;
             }
             let start = match mount::at_boot(&booted, instances, instance, &start) {
-                Fit::Ends(_) => continue,
-                Fit::Moves(start, _) => start,
+                Fit::Ends(outlook) => {
+                    // It may take any of the size that is the default then.
+                    let page = default_size::other_default(host, instance).filter(|_| outlook.rank().is_none());
+                    let any = |page| asking.entry(page).or_default().push(Asking::any(instance));
+                    page.into_iter().for_each(any);
+                    continue;
+                }
+                Fit::Moves(start, ..) => start,
                 Fit::Fits => start,
             };
             let now = if is_told { None } else { claim::of_unread(host, instance) };
@@ -480,12 +497,15 @@ impl Boot {
                 () => (!startup::is_surely_started(instance)).then_some(Doubt::Start),
             };
             for demand in start.demands.iter().chain(&now) {
-                asking.entry(demand.page_size).or_default().push(Asking {
-                    of: instance.id(),
-                    pages: demand.pages,
-                    takes_part: start::takes_part(instance, &start),
-                    doubt,
-                });
+                let page = demand.page_size;
+                let takes_part = start::takes_part(instance, &start);
+                // Beyond what its own cgroup may have reserved it is refused, and takes a part of it or none.
+                let pages = match limits.most_reserved(instance, page).filter(|most| *most < demand.pages) {
+                    None => demand.pages,
+                    Some(most) if takes_part && most >= segments::smallest_piece(instance, page) => most,
+                    Some(_) => continue,
+                };
+                asking.entry(page).or_default().push(Asking { of: instance.id(), pages, takes_part, doubt });
             }
         }
         Self { host: booted, pools, asking, segments }

@@ -5,7 +5,7 @@ use hugewise_host::kernel::mounts::page_size;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, Observed, PageSize};
 
-use super::{Obstacle, Outlook};
+use super::{Obstacle, Outlook, default_size};
 use crate::demand::starting;
 use crate::standing::Standing;
 use crate::words::one_line;
@@ -14,8 +14,9 @@ use crate::words::one_line;
 pub(super) enum Fit {
     /// It is as the server needs it, or the server needs none.
     Fits,
-    /// It has pages of another size than the server would have now: what it asks for then, and what the mount says.
-    Moves(NextStart, String),
+    /// It has pages of another size than the server would have now: what it asks for then, what brings that about, and what is
+    /// in the way where these pages are not there.
+    Moves(NextStart, String, Obstacle),
     /// What comes of it without a word to the pools.
     Ends(Outlook),
 }
@@ -44,7 +45,7 @@ pub(super) fn now(host: &Host, instances: &[Instance], instance: &Instance, star
 
 /// After a boot: the mounts that its files bring.
 pub(super) fn at_boot(booted: &Host, instances: &[Instance], instance: &Instance, start: &NextStart) -> Fit {
-    let Some(folder) = folder(booted, instance) else { return Fit::Fits };
+    let Some(folder) = folder(booted, instance) else { return default_size::at_boot(booted, instance, start) };
     let mounts = match &booted.configuration.hugetlbfs {
         Observed::Known(mounts) => mounts,
         other => return unknown(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
@@ -96,7 +97,8 @@ fn fit(
         demand.pages = page.pages_for(demand.pages.of(asked));
         demand.page_size = page;
     }
-    Fit::Moves(moved, one_line(&format!("{} is {how} with pages of {page}", mount.path)))
+    let what = one_line(&format!("{} is {how} with pages of {page}", mount.path));
+    Fit::Moves(moved, what, Obstacle::MountOptions)
 }
 
 /// What a start asks for on huge pages.

@@ -49,10 +49,10 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
 
 /// What the next start may take beyond the one that was measured.
 fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
-    if wanted.demand.source != DemandSource::Measured || page != PageSize::MIB_2 {
+    if wanted.demand.source != DemandSource::Measured {
         return PageCount::ZERO;
     }
-    (Kind::of(wanted.instance.engine).start.by_chance)(wanted.instance)
+    (Kind::of(wanted.instance.engine).start.by_chance)(wanted.instance, page)
 }
 
 /// Pages that servers hold which are not sized.

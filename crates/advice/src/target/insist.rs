@@ -109,7 +109,8 @@ impl<'a> Insist<'a> {
         if foretold(Obstacle::Right) || (checked && chain::sysv(host, instance).0 != LinkState::Ok) {
             return Err(NotYet::Right);
         }
-        let in_the_way = [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::Start];
+        let in_the_way =
+            [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::DefaultSize, Obstacle::Start];
         // Of one that does not ask yet nothing of the kind is foretold.
         let unseen = !starting(host, instance).asks() && cpuset::is_kept_to_some(host, instance, page);
         if unseen || in_the_way.into_iter().any(foretold) { Err(NotYet::Placed) } else { Ok(()) }

@@ -19,7 +19,6 @@ use crate::{Assessment, Facts, boot, demand, starving, stranger};
 
 pub use crate::demand::is_gigantic;
 pub use insist::{Insist, NotYet};
-pub(crate) use pools::is_with_spare;
 pub use pools::{Goal, memory};
 
 /// What is asked of the target.
@@ -80,6 +79,8 @@ pub struct Ask<'a> {
     pub wish: Wish<'a>,
     /// Servers that no step sets to the pages that are planned for them: they go on to ask for those that they have.
     pub unmoved: &'a [InstanceId],
+    /// Page sizes of which a server would have fewer at the next boot than without the plan, if the pool stayed as it is.
+    pub short: &'a [PageSize],
 }
 
 impl<'a> Ask<'a> {
@@ -143,7 +144,16 @@ pub fn target(
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let sized = sizing.as_ref();
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing: sized, wish, unmoved: &[] };
+    let ask = Ask {
+        host,
+        instances: &known,
+        strangers: &strangers,
+        assessment,
+        sizing: sized,
+        wish,
+        unmoved: &[],
+        short: &[],
+    };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
     let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_pools(memory(&pools)), ..sizing });
@@ -170,7 +180,8 @@ pub fn goals(host: &Host, instances: &[Instance], assessment: &Assessment, sizin
     let known = stranger::known(instances);
     let strangers: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_vouched()).collect();
     let (sizing, wish) = (Some(sizing), Wish::default());
-    let ask = Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[] };
+    let ask =
+        Ask { host, instances: &known, strangers: &strangers, assessment, sizing, wish, unmoved: &[], short: &[] };
     ask.goals().0
 }
 
@@ -260,6 +271,8 @@ pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
         Ok(Some(Cause::NoPool | Cause::Partly | Cause::DoesNotFit | Cause::WrongSize | Cause::Restart)) => true,
         Ok(Some(Cause::Memlock | Cause::Group | Cause::Cgroup)) => true,
         Ok(Some(Cause::NotAsked)) => cause::not_asked(facts, instance) >= Level::Warn,
-        Ok(Some(Cause::Amm | Cause::GibUnsupported) | None) | Err(_) => false,
+        // Its files take it off: what is in the way of its next start is the pool.
+        Ok(Some(Cause::Amm)) => starting(facts.host, instance).asks() && demand::asks_for_more(instance),
+        Ok(Some(Cause::GibUnsupported) | None) | Err(_) => false,
     }
 }

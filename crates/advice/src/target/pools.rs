@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount,
 
 use super::Ask;
 use super::commit::Commit;
-use crate::demand::{is_gigantic, starting};
+use crate::demand::{is_gigantic, is_with_spare, starting};
 use crate::situation::to_come;
 use crate::{Missing, boot, demand, known};
 
@@ -140,6 +140,8 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
     let target = without_unmoved(ask, page, targets.iter().map(|target| target.pages).sum());
     let needed = target.max(committed.saturating_sub(surplus));
+    // What servers that are not planned for will ask for is needed too, as far as it is there.
+    let needed = needed.max((needed + unplanned(ask, page)).min(now));
     // Pages on demand that the next boot does not bring are nothing to rely on.
     let on_demand = pool.overcommit.get().unwrap_or_default();
     let on_demand = on_demand.min(crate::situation::on_demand_at_boot(ask.host, page));
@@ -179,6 +181,9 @@ fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCoun
 
 /// Whether somebody lacks pages of that size.
 fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
+    if ask.short.contains(&page) {
+        return true;
+    }
     let mut lacking = ask.sized().filter(|(instance, sized)| {
         let moments = ask.assessment.situation.of(instance);
         let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());
@@ -199,22 +204,33 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         (asks || ask.is_kept_off(instance)) && demand::page_size(ask.host, instance) == Some(page)
     };
     let to_come = |instance: &Instance| to_come(ask.host, instance, page);
-    let sized: BTreeSet<InstanceId> = ask.sized().map(|(instance, _)| instance.id()).collect();
-    // One that no step sets to the pages that are planned for it goes on to ask for these.
-    let planned = |instance: &Instance| sized.contains(&instance.id()) && !ask.unmoved.contains(&instance.id());
+    let planned = planned(ask);
     let more = |instance: &Instance| {
         // One on pages of another size needs them all.
         let moves = instance.huge_pages == HugePageUse::All && demand::held(instance, page) == PageCount::ZERO;
         let demand = if moves { demand::of(ask.host, instance) } else { demand::more(ask.host, instance) };
         demand.map(|demand| demand.pages)
     };
-    let known = ask.instances.iter().filter(|instance| !planned(instance));
+    let known = ask.instances.iter().filter(|instance| !planned.contains(&instance.id()));
     let strangers = strangers(ask);
     let waiting = known.chain(&strangers).map(|instance| {
         let now = if asks(instance) { more(instance).unwrap_or_default() } else { PageCount::ZERO };
         now.max(to_come(instance))
     });
     committed + waiting.sum()
+}
+
+/// Servers whose pages the targets count. One that no step sets to the pages that are planned for it goes on to ask for those
+/// that it has.
+fn planned(ask: &Ask<'_>) -> BTreeSet<InstanceId> {
+    ask.sized().map(|(instance, _)| instance.id()).filter(|id| !ask.unmoved.contains(id)).collect()
+}
+
+/// Pages that known servers which are not planned for will ask for beyond those that they hold.
+fn unplanned(ask: &Ask<'_>, page: PageSize) -> PageCount {
+    let planned = planned(ask);
+    let others = ask.instances.iter().filter(|instance| !planned.contains(&instance.id()));
+    others.map(|instance| to_come(ask.host, instance, page)).sum()
 }
 
 /// Strangers as they are taken for here: at their word where pages would be given back for tidiness, by what they have
@@ -246,12 +262,6 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) 
     // A few beyond what is needed starve nobody, and would be filled up again.
     let stay = !ask.starves() || (!ask.wish.shrink && !is_gigantic(page) && is_with_spare(asked, needed));
     if asked <= now && stay { asked } else { PageCount::ZERO }
-}
-
-/// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
-/// came out short of it is filled up again. What is far more was perhaps given back on purpose.
-pub(crate) fn is_with_spare(asked: PageCount, claimed: PageCount) -> bool {
-    claimed > PageCount::ZERO && asked.get().saturating_mul(10) <= claimed.get().saturating_mul(11)
 }
 
 /// Pages that the boot's files ask for beyond those that are needed, where the running kernel can have them too: a pool that

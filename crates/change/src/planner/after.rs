@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_advice::boot;
+use hugewise_advice::situation::{Obstacle, situation, starting};
 use hugewise_host::Door;
 use hugewise_host::config::{fstab, limits, systemd, tmpfiles, tuned};
 use hugewise_host::config::{kernel_value, sysctl};
 use hugewise_model::configuration::Loaded;
-use hugewise_model::{Bytes, Host, Instance, InstanceId, Observed, PageCount, Remedy, RuleId};
+use hugewise_model::{Bytes, Host, Instance, InstanceId, Observed, PageCount, PageSize, Remedy, RuleId};
 
 use super::Ask;
 use super::draft::Draft;
@@ -18,6 +20,26 @@ pub(super) fn findings(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeSet<(RuleId, Op
     let instances = instances(ask, draft, &host);
     let assessment = hugewise_advice::assess(&host, &instances);
     assessment.findings.into_iter().map(|finding| (finding.code, finding.instance)).collect()
+}
+
+/// Page sizes of which the pool of the next boot has fewer for a server than it would have without the steps.
+pub(super) fn short_at_boot(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeSet<PageSize> {
+    // Pages that nobody may have beyond the pools are nobody's to lose to a larger pool.
+    let on_demand =
+        |pool: &hugewise_model::Pool| boot::overcommit(ask.host, pool.page_size).is_ok_and(|all| !all.is_empty());
+    if !ask.options.boot || !ask.host.pools.known().is_some_and(|pools| pools.iter().any(on_demand)) {
+        return BTreeSet::new();
+    }
+    let host = host(ask, draft);
+    let instances = instances(ask, draft, &host);
+    let then = situation(&host, &instances);
+    let worse = |instance: &&Instance| {
+        let before = ask.assessment.situation.of(instance).map(|it| &it.boot);
+        let after = then.of(instance).map(|it| &it.boot).filter(|it| it.obstacle == Some(Obstacle::Pages));
+        before.zip(after).is_some_and(|(before, after)| after.is_worse_than(before))
+    };
+    let worse = instances.iter().filter(|it| it.is_vouched()).filter(worse);
+    worse.flat_map(|it| starting(&host, it).demands).map(|demand| demand.page_size).collect()
 }
 
 fn host(ask: &Ask<'_>, draft: &Draft<'_>) -> Host {

@@ -98,15 +98,7 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     if let Some(it) = wanted.iter().find(|it| names(ask, &theirs, it.page_size)) {
         return Err(by_hand(NotOurs::Named { place: entry.place.clone(), page: it.page_size }));
     }
-    // What an earlier plan put there for other sizes stays.
-    let mut ours_after: Vec<String> = wanted.iter().flat_map(|it| words(ask, it)).collect();
-    let mut kept: Vec<String> = Vec::new();
-    for pool in cmdline::huge_page_words(&ours_before).pools {
-        if let Some(size) = pool.page_size.filter(|size| wanted.iter().all(|it| it.page_size != *size)) {
-            kept.extend(words(ask, &Reserved { page_size: size, pages: pool.pages, nodes: Vec::new() }));
-        }
-    }
-    kept.append(&mut ours_after);
+    let kept = put_in_place(ask, &ours_before, wanted);
     let all: Vec<String> = others.iter().chain(&kept).cloned().collect();
     let read = cmdline::huge_page_words(&all);
     if let Some(lost) = wanted.iter().find(|it| pages(&read, it.page_size) != it.pages) {
@@ -126,6 +118,22 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let after = BootEntry { command_line: all, ..entry.clone() };
     draft.entry = Some(after.clone());
     Ok(after)
+}
+
+/// Words of ours with these pools: each in the place of an earlier one of its size, so that a second plan finds the line as the
+/// first one left it, or at the end. What an earlier plan put there for other sizes stays.
+fn put_in_place(ask: &Ask<'_>, before: &[String], wanted: &[Reserved]) -> Vec<String> {
+    let there = cmdline::huge_page_words(before).pools;
+    let is_of = |size: PageSize| wanted.iter().find(|it| it.page_size == size);
+    let mut placed: Vec<String> = Vec::new();
+    for pool in &there {
+        let Some(size) = pool.page_size else { continue };
+        let kept = Reserved { page_size: size, pages: pool.pages, nodes: Vec::new() };
+        placed.extend(words(ask, is_of(size).unwrap_or(&kept)));
+    }
+    let new = wanted.iter().filter(|it| there.iter().all(|pool| pool.page_size != Some(it.page_size)));
+    placed.extend(new.flat_map(|it| words(ask, it)));
+    placed
 }
 
 fn words(ask: &Ask<'_>, wanted: &Reserved) -> Vec<String> {

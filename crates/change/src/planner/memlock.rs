@@ -11,7 +11,7 @@ use hugewise_model::{Host, Instance, Limit, Observed, Remedy};
 
 use super::draft::{Draft, Drafted, Whom};
 use super::overlay::Overlay;
-use super::shm::takes_sysv;
+use super::shm::{has_pages, takes_sysv};
 use super::{Ask, ours, pools_at_boot};
 use crate::plan::{Change, CommandChange, Risk, Step, When};
 
@@ -28,6 +28,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let buys = matches!(permission::memlock(ask.host), Memlock::Buys(_));
         let page = ask.host.default_huge_page.get().filter(|_| buys);
+        if buys && !has_pages(ask, instance) {
+            continue;
+        }
         if page.is_some_and(|page| !pools_at_boot::may_ask(draft, instance, page)) {
             continue;
         }

@@ -122,24 +122,30 @@ pub fn plan(
     let instances: &[Instance] = &stranger::known(everybody);
     let (assessment, all) = (&of_known(assessment, everybody), assessment);
     let strangers: Vec<&Instance> = everybody.iter().filter(|instance| !instance.is_vouched()).collect();
-    let mut ask = Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[] };
+    let mut ask =
+        Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[], short: &[] };
     let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
     if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
         return Err(PlanError::NoGibPages);
     }
     // Whether a server can be set to other pages hangs on the pools, and what its old pool may give back hangs on
     // that: each round more servers keep their pages, until nothing changes.
+    // And pages that the boot is to keep may let one more server have some that others had on demand until now.
     let mut unmoved = Vec::new();
+    let mut short = Vec::new();
     let draft = loop {
-        let round = Ask { unmoved: &unmoved, ..ask };
+        let round = Ask { unmoved: &unmoved, short: &short, ..ask };
         let draft = drafted(&round);
         let all = still_unmoved(&round, &draft);
-        if all.len() == unmoved.len() {
+        let more: Vec<PageSize> =
+            after::short_at_boot(&round, &draft).into_iter().filter(|page| !short.contains(page)).collect();
+        if all.len() == unmoved.len() && more.is_empty() {
             break draft;
         }
         unmoved = all;
+        short.extend(more);
     };
-    ask.unmoved = &unmoved;
+    (ask.unmoved, ask.short) = (&unmoved, &short);
     let mut draft = draft;
     order::reckon(&ask, &mut draft);
     ends::reckon(&ask, &mut draft);
@@ -263,6 +269,8 @@ struct Ask<'a> {
     options: &'a Options,
     /// Servers that no step sets to the pages that are planned for them.
     unmoved: &'a [InstanceId],
+    /// Page sizes of which a server would have fewer at the next boot than without the plan.
+    short: &'a [PageSize],
 }
 
 impl<'a> Ask<'a> {
@@ -301,6 +309,7 @@ impl<'a> Ask<'a> {
             sizing: self.sizing,
             wish: self.options.wish(),
             unmoved: self.unmoved,
+            short: self.short,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Pools of the next boot: sysctl.d for the size that is the default now and then, tmpfiles.d for others and for nodes, and the
 //! kernel's command line where pages have to be reserved before memory is in use.
 
-use hugewise_advice::words::pool_file;
+use hugewise_advice::situation::{self, starting};
+use hugewise_advice::words::{self, pool_file};
 use hugewise_advice::{Missing, boot, demand};
 use hugewise_host::Door;
 use hugewise_host::config::tmpfiles;
@@ -28,6 +29,10 @@ struct Due {
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if ask.options.boot {
         without_misread(ask, draft);
+    }
+    if let Some(why) = other_default(ask) {
+        draft.warn(why);
+        return;
     }
     let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
     let crowds = |page| crowding.iter().flat_map(|it| &it.parts).find(|part| part.page_size == page);
@@ -80,6 +85,24 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         goal.is_sure =
             !pools::is_gigantic(goal.page_size) || reserved(ask, entry.as_ref(), goal.page_size) >= goal.needed;
     }
+}
+
+/// Why no pool of the next boot is planned, where servers will take pages of another size than those that are planned for them.
+fn other_default(ask: &Ask<'_>) -> Option<String> {
+    let takes = |instance: &&Instance| {
+        let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        sized || starting(ask.host, instance).asks()
+    };
+    let of = |instance: &Instance| situation::other_default(ask.host, instance);
+    let others: Vec<&Instance> = ask.instances.iter().filter(takes).filter(|it| of(it).is_some()).collect();
+    let then = others.first().copied().and_then(of)?;
+    let titles: Vec<String> = others.iter().map(|instance| instance.title()).collect();
+    Some(format!(
+        "no pool of the next boot is planned, and nothing that relies on it: its default size is {then}, and {} will take \
+         such pages, as their settings name no size; take default_hugepagesz= out of its command line and plan again, or \
+         plan after that boot",
+        words::list(&titles)
+    ))
 }
 
 /// Why no pool of the next boot is planned, where all together would take more than the host can carry and lives with.

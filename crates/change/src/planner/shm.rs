@@ -1,10 +1,10 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
 use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::situation::Obstacle;
+use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, Remedy};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
@@ -20,7 +20,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
-        let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
+        let sized = is_sized(&ask, instance);
         // One that its files put under AMM has no use for any of it from its next start on.
         let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
@@ -29,6 +29,25 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
             && ask.is_chosen(instance)
             && (sized || told())
     })
+}
+
+/// Whether pages are planned for a server, or there for it: with the right to them alone it would take those of others.
+pub(super) fn has_pages(ask: &Ask<'_>, instance: &Instance) -> bool {
+    // At the boot as well, for all that will ask by then.
+    let at_boot = |page| boot::pool(ask.host, page).ok()?.last().map(|step| PageCount(step.value));
+    let is_kept = |page| {
+        let claim = ask.assessment.situation.claim(page).map(|claim| claim.pages);
+        claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
+    };
+    let share = ask.assessment.situation.share(instance);
+    let is_there = || share.is_some_and(|share| share.fits() && is_kept(share.page_size));
+    // One that will not ask takes none.
+    let takes = starting(ask.host, instance).asks() && instance.huge_pages != HugePageUse::All;
+    !takes || is_sized(ask, instance) || is_there()
+}
+
+fn is_sized(ask: &Ask<'_>, instance: &Instance) -> bool {
+    ask.sized().any(|(of, _)| std::ptr::eq(of, instance))
 }
 
 fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
@@ -58,7 +77,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let page = ask.host.default_huge_page.get();
     let mut lacking = Vec::new();
     let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
-    for instance in takes_sysv(ask).filter(lacks) {
+    for instance in takes_sysv(ask).filter(lacks).filter(|it| has_pages(ask, it)) {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -131,7 +150,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
     };
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
-    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).collect();
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| has_pages(ask, it)).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);

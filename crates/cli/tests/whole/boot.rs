@@ -60,13 +60,22 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
     kernel.old = now.old;
     let menu = files.get("/boot/grub/grub.cfg").map(String::as_str).unwrap_or_default();
     let entry = menu.lines().find_map(|line| line.trim().strip_prefix("linux ")).unwrap_or_default();
-    let mut size = MIB_2;
+    // Wherever it stands, it decides for the whole line.
+    let default = entry.split_whitespace().filter_map(|word| word.strip_prefix("default_hugepagesz=")).next_back();
+    kernel.default = default.map_or(MIB_2, |size| if size == "1G" { GIB_1 } else { MIB_2 });
+    let mut size = kernel.default;
     for word in entry.split_whitespace() {
         match word.split_once('=') {
+            Some(("default_hugepagesz", _)) => size = kernel.default,
             Some(("hugepagesz", "1G" | "1048576K")) => size = GIB_1,
             Some(("hugepagesz", _)) => size = MIB_2,
             Some(("hugepages", count)) => match count.parse() {
                 Ok(count) => kernel.write_pool(size, None, count),
+                // Before 5.16 the kernel reads a number as far as there is one (sscanf's %lu): a node's, as if it were all.
+                Err(_) if now.old => {
+                    let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
+                    kernel.write_pool(size, None, digits.parse().unwrap());
+                }
                 Err(_) => {
                     // mm/hugetlb.c's hugepages_setup(): a count a node, for nodes that are there.
                     for (node, count) in count.split(',').filter_map(|part| part.split_once(':')) {
@@ -87,12 +96,20 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
 pub(crate) fn write(kernel: &mut Kernel, path: &str, value: &str) -> bool {
     let Ok(number) = value.trim().parse::<u64>() else { return false };
     let file = |name: &str| path.rsplit('/').next() == Some(name);
-    let size = || if path.contains("hugepages-1048576kB") { GIB_1 } else { MIB_2 };
+    let default = kernel.default;
+    let size = || match path {
+        _ if path.contains("hugepages-1048576kB") => GIB_1,
+        _ if path.contains("hugepages-2048kB") => MIB_2,
+        _ => default,
+    };
     let node = path.strip_prefix("/sys/devices/system/node/node").and_then(|rest| rest.split('/').next()?.parse().ok());
     if file("nr_hugepages") || file("nr_hugepages_mempolicy") {
         kernel.write_pool(size(), node, number);
     } else if file("nr_overcommit_hugepages") {
-        if let Some(pool) = kernel.pools.get_mut(&size()) {
+        // hugetlb_overcommit_handler(): EINVAL for pages that the buddy allocator does not have.
+        if size() == MIB_2
+            && let Some(pool) = kernel.pools.get_mut(&size())
+        {
             pool.overcommit = number;
         }
     } else if file("hugetlb_shm_group") {

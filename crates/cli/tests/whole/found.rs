@@ -161,3 +161,104 @@ fn a_second_plan_comes_to_the_same_number_once_the_server_asks() {
     spec.events = vec![Event::Settings { of: 0, policy: 1, size: 3, gib: false }];
     carried_out(&spec.world());
 }
+
+#[test]
+fn one_that_had_the_worst_place_for_its_pool_needs_no_more_at_its_next_start() {
+    // MariaDB of 256 MiB: 53 + 62 + 128 + 8 + 8 are 259 pages, and at most 5 for the place of its pool.
+    let spec = host(vec![server(Kind::MariaDb, 0, 0)]);
+    let options = Options { restart: vec!["mariadb 3306".into()], ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 264, "{plan}");
+}
+
+#[test]
+fn whoever_its_cgroup_refuses_takes_no_pages_of_others() {
+    // 3151 pages for 6302 MiB are there at the boot, and the other one's 72 are beyond the 36 that its cgroup may reserve.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 7), server(Kind::PostgreSql, 0, 0)]);
+    spec.servers[1].limit = 1;
+    spec.pool = Amount::First;
+    spec.lines = vec![Line::Sysctl { file: "50-db.conf", key: "vm.nr_hugepages", amount: Amount::First }];
+    let world = spec.world();
+    assert_eq!(world.moments()[&0].boot, crate::servers::State::All);
+    carried_out(&world);
+}
+
+#[test]
+fn words_of_an_early_plan_stay_in_their_places() {
+    // 7 pages of 1 GiB for 6302 MiB, and 627 of 2 MiB for 1253.
+    let mut spec = host(vec![server(Kind::PostgreSql, 1, 7), server(Kind::PostgreSql, 0, 4)]);
+    spec.servers[0].gib = true;
+    spec.gib_pool = Amount::Exact;
+    let options = Options { early: true, ..Options::default() };
+    let (_, plan) = carried_out_as(&spec.world(), &options);
+    assert!(plan.contains("hugepagesz=2M hugepages=627 hugepagesz=1G hugepages=7"), "{plan}");
+}
+
+#[test]
+fn one_that_its_files_take_off_automatic_memory_management_gets_its_pages() {
+    // Oracle of 768 MiB runs with MEMORY_TARGET, and its file has sga_target=3072M without it: at least 1536 pages.
+    let mut spec = host(vec![server(Kind::Oracle, 4, 0)]);
+    spec.events = vec![Event::Settings { of: 0, policy: 0, size: 2, gib: false }];
+    let (after, plan) = carried_out(&spec.world());
+    assert!(after.kernel.pools[&MIB_2].total() >= 1536, "{plan}");
+}
+
+#[test]
+fn a_page_size_for_one_gives_nobody_else_a_right_to_the_pages_of_others() {
+    // The boot brings 1200 pages, which two have and Oracle, of 384, has no right to: pages of 1 GiB are asked for alone.
+    let mut spec = host(vec![server(Kind::Oracle, 0, 0), server(Kind::PostgreSql, 0, 3), server(Kind::Jvm, 0, 1)]);
+    (spec.words, spec.old_kernel) = ("hugepages=1200", true);
+    let options = Options { page_size: PageSize::new(GIB_1), ..Options::default() };
+    let (_, plan) = carried_out_as(&spec.world(), &options);
+    assert!(!plan.contains("step memlock-") && !plan.contains("step shm-group"), "{plan}");
+}
+
+#[test]
+fn a_few_pages_to_spare_are_no_reason_to_have_one_more_ask() {
+    // Of 3451 pages that a file asks for 3151 are one's: 300 to spare, and MariaDB, which does not ask, needs 264.
+    let mut spec = host(vec![server(Kind::PostgreSql, 1, 7), server(Kind::MariaDb, 1, 0)]);
+    spec.pool = Amount::Exact;
+    spec.lines = vec![Line::Sysctl { file: "50-db.conf", key: "vm.nr_hugepages", amount: Amount::More }];
+    let (_, plan) = carried_out(&spec.world());
+    assert!(!plan.contains("large_pages = ON"), "{plan}");
+}
+
+#[test]
+fn a_pool_that_lets_one_more_in_is_large_enough_for_all() {
+    // At the boot as it is, both ask for pages on demand: the 632 of a Java machine are there, and the 3151 of PostgreSQL are not.
+    let mut spec = host(vec![server(Kind::Jvm, 0, 2), server(Kind::PostgreSql, 0, 7)]);
+    (spec.nodes, spec.pool) = (2, Amount::Half);
+    let key = "vm.nr_overcommit_hugepages";
+    spec.lines = vec![Line::Sysctl { file: "zzz-last.conf", key, amount: Amount::Now }];
+    let options = Options { instances: vec!["jvm appa.jar".into()], ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(after.worst_of_boot()[&0], crate::servers::State::All, "{plan}");
+}
+
+#[test]
+fn a_boot_with_another_default_size_is_foretold_by_that_size() {
+    // 2120 MiB are 3 pages of 1 GiB, of the 8 that the boot has by then: none of its 1060 of 2 MiB.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 5)]);
+    (spec.pool, spec.words) = (Amount::Exact, "default_hugepagesz=1G hugepages=8");
+    let world = spec.world();
+    assert_eq!(world.booted(&[0]).kernel.pools[&GIB_1].free(), 5);
+    let (after, plan) = carried_out(&world);
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).pools[&MIB_2].total(), 0, "{plan}");
+    // And where it has two, by none.
+    spec.words = "default_hugepagesz=1G hugepages=2";
+    let world = spec.world();
+    assert_eq!(world.moments()[&0].boot, crate::servers::State::None);
+    carried_out(&world);
+}
+
+#[test]
+fn a_pool_that_a_small_server_will_ask_for_is_kept_without_an_if() {
+    // 143 MiB: too little for a plan of its own, and it asks for 72 of the 372 pages at its next start.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 0)]);
+    spec.events = vec![Event::Pool { gib: false, amount: Amount::More }];
+    let seen = Seen::of(&spec.world());
+    let (assessment, level) = (&seen.assessment, hugewise_model::Level::Info);
+    let texts = hugewise_advice::remedy::to_do(&seen.host, &seen.instances, assessment, level);
+    let kept: Vec<_> = texts.iter().filter(|(of, _)| matches!(of, hugewise_model::Remedy::KeepAtBoot(_))).collect();
+    assert!(!kept.is_empty() && kept.iter().all(|(_, text)| !text.contains("only if")), "{texts:?}");
+}

@@ -10,7 +10,7 @@ use hugewise_advice::target::to_size;
 use hugewise_change::plan::{Change, Plan, When};
 use hugewise_change::planner::{self, Options};
 use hugewise_host::source::MapSource;
-use hugewise_model::{Host, Instance, Level, PageSize};
+use hugewise_model::{Finding, Host, Instance, Level, PageSize};
 
 use crate::draw::{Wish, wants};
 use crate::kernel::{GIB_1, MIB_2};
@@ -168,10 +168,26 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             // What another raises a pool to is there for this one too, and nobody can count on it.
             let raised = place == 2 && moments.keys().any(|other| other != at && raises(world, *other));
             let raised = raised && truth > rank_of(foretold);
-            // To say that it cannot be told is right where a page or two decide, and of large pages that are asked for late.
+            // To say that it cannot be told is right where what a changed setting comes to decides, which is an estimate, and of
+            // large pages that are asked for late. Of servers whose files are as they were at their start nothing is to estimate.
             let unknown = foretold == "unknown" && place > 0;
+            // What others than PostgreSQL make of another default size was not measured.
+            let new_default = place == 2 && world.booted(&[]).kernel.default != world.kernel.default;
+            let new_default = new_default && !matches!(server.kind, Kind::PostgreSql | Kind::Oracle);
+            if unknown && new_default && settings.page.is_none() && settings.policy != Policy::Off {
+                continue;
+            }
+            // A boot whose files ask for nearly all of its memory may not come up.
+            let starved = || {
+                let booted = world.booted(&[]).kernel;
+                booted.free_memory() < booted.memory / 20
+            };
+            if unknown && place == 2 && starved() {
+                continue;
+            }
             let open = unknown
-                && (decided_by_few(world, *at, place, truth, error) || (place == 2 && comes_late(world, &settings)));
+                && ((changed && decided_by_few(world, *at, place, truth, error))
+                    || (place == 2 && comes_late(world, &settings)));
             if open || (place > 0 && (within || parts || beside || raised)) {
                 continue;
             }
@@ -213,7 +229,7 @@ pub(crate) fn planned(
         return (plan, Vec::new());
     }
     let then = Seen::asked(&after, options);
-    wrong.extend(still_there(&plan, &then, &[When::Now]));
+    wrong.extend(still_there(&plan, seen, &then, &[When::Now]));
     // What is known once a server runs with its settings, the next plan acts upon.
     let to_learn = |warning: &String| warning.contains("an estimate until it has said or mapped them");
     // Pages of the old size that a server leaves are there for others that do not ask yet.
@@ -230,7 +246,7 @@ pub(crate) fn planned(
     }
     let then = Seen::asked(&restarted, options);
     if before.keys().all(|at| restarted.servers[*at].is_up()) {
-        wrong.extend(still_there(&plan, &then, &[When::Now, When::Restart]));
+        wrong.extend(still_there(&plan, seen, &then, &[When::Now, When::Restart]));
         // What is left to a person, and not done here, has steps of its own.
         let changed = before.keys().any(|at| has_other_size(world, *at));
         // Below 256 MiB nobody is planned for before he runs on huge pages.
@@ -341,12 +357,20 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
     wrong
 }
 
-fn still_there(plan: &Plan, seen: &Seen, when: &[When]) -> Vec<String> {
+/// The pool that a finding about pages speaks of: a rule has a finding a pool.
+fn pool_of(finding: &Finding) -> Option<&str> {
+    let (_, rest) = finding.summary.split_once(" pages of ")?;
+    rest.split([':', ',']).next()
+}
+
+fn still_there(plan: &Plan, before: &Seen, seen: &Seen, when: &[When]) -> Vec<String> {
     let all = plan.steps.iter().flat_map(|step| step.expects.iter().map(move |it| (step, it)));
     let due = all.filter(|(step, it)| when.contains(&it.when) && !step.id.starts_with("restart-"));
     let findings = &seen.assessment.findings;
     due.filter_map(|(step, it)| {
-        let finding = findings.iter().find(|finding| it.is(finding.code, finding.instance.as_ref()))?;
+        let is = |finding: &&Finding| it.is(finding.code, finding.instance.as_ref());
+        let was: Vec<_> = before.assessment.findings.iter().filter(is).map(pool_of).collect();
+        let finding = findings.iter().filter(is).find(|finding| was.contains(&pool_of(finding)))?;
         Some(format!("{} was to end {} {}: {}", step.id, it.code, it.when.as_str(), finding.summary))
     })
     .collect()
@@ -373,6 +397,45 @@ fn one_value_one_result(plan: &Plan) -> Vec<String> {
         values.insert(path, (&step.id, result));
     }
     wrong
+}
+
+/// What is said of a world, and what it is, in lines: for whoever looks at one host.
+pub(crate) fn told(world: &World, seen: &Seen) -> String {
+    let mut text = String::new();
+    for (page, pool) in &world.kernel.pools {
+        text.push_str(&format!("{page}: {pool:?}\n"));
+    }
+    for (path, file) in world.files.iter().filter(|(path, _)| path.ends_with(".conf") || path.ends_with(".cnf")) {
+        text.push_str(&format!("{path}: {}\n", file.replace('\n', " | ")));
+    }
+    for instance in &seen.instances {
+        let moments = seen.situation().of(instance);
+        let (demand, beside) = (&instance.demand, &instance.beside);
+        text.push_str(&format!(
+            "{}: {demand:?} {beside:?}\n  next {:?}\n  perhaps {:?}\n",
+            instance.title(),
+            instance.next,
+            instance.perhaps
+        ));
+        text.push_str(&format!("  {moments:?}\n"));
+    }
+    for (at, truth) in world.moments() {
+        text.push_str(&format!(
+            "{}: {truth:?} {:?} {:?}\n",
+            world.servers[at].name,
+            world.settings(&world.servers[at]),
+            world.servers[at]
+        ));
+    }
+    for finding in &seen.assessment.findings {
+        text.push_str(&format!(
+            "{} {:?}: {} {:?}\n",
+            finding.code, finding.instance, finding.summary, finding.remedies
+        ));
+    }
+    let goals = seen.assessment.target.pools.iter().map(|goal| format!("{goal:?}\n"));
+    text.extend(goals);
+    text
 }
 
 /// The plan in lines.

@@ -4,7 +4,7 @@
 //! The world reads nothing with hugewise's readers: it knows the kernel's pools by mm/hugetlb.c, servers by what they did
 //! when they were measured, and boot files by their manual pages.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod boot;
 mod draw;
@@ -21,40 +21,66 @@ use std::collections::BTreeMap;
 
 use hugewise_change::planner::Options;
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use draw::spec;
+use draw::{Spec, spec};
 use judge::Seen;
 
-/// What goes wrong on so many hosts, by its kind, the most frequent first: how often, and its shortest example. The same
-/// hosts each time.
-fn surveyed(cases: u32) -> Vec<(String, (usize, String))> {
-    let mut runner = TestRunner::deterministic();
-    let mut kinds: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for _ in 0..cases {
-        let spec = spec().new_tree(&mut runner).unwrap().current();
-        let world = spec.world();
-        let options = Seen::of(&world).options(spec.wish);
-        let seen = Seen::asked(&world, &options);
-        let moments = world.moments();
-        let mut wrong = judge::foretold(&world, &seen, &moments);
-        let (plan, more) = judge::planned(&world, &seen, &moments, &options);
-        wrong.extend(more);
-        if options == Options::default() {
-            wrong.extend(numbers::differing(&seen, &plan));
-        }
+/// One kind of fault.
+#[derive(Default)]
+struct Fault {
+    /// The hosts that have it.
+    hosts: Vec<u32>,
+    /// The shortest example.
+    example: String,
+}
+
+/// What goes wrong on these hosts, by its kind, the most frequent first.
+fn surveyed(seed: u64, hosts: impl Iterator<Item = u32>) -> Vec<(String, Fault)> {
+    let mut kinds: BTreeMap<String, Fault> = BTreeMap::new();
+    for number in hosts {
+        let spec = drawn(seed, number);
+        let (wrong, plan) = wrong_with(&spec);
         for one in wrong {
-            let example = format!("{one}\n{spec:#?}\n{}", judge::shown(&plan));
-            let entry = kinds.entry(kind_of(&one)).or_insert((0, example.clone()));
-            entry.0 += 1;
-            if example.len() < entry.1.len() {
-                entry.1 = example;
+            let fault = kinds.entry(kind_of(&one)).or_default();
+            fault.hosts.push(number);
+            let example = format!("{one}\n{spec:?}\n{plan}");
+            if fault.example.is_empty() || example.len() < fault.example.len() {
+                fault.example = example;
             }
         }
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+    kinds.sort_by_key(|(_, fault)| std::cmp::Reverse(fault.hosts.len()));
     kinds
+}
+
+/// The same host for the same seed and number, whatever was drawn before it.
+fn drawn(seed: u64, number: u32) -> Spec {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8..12].copy_from_slice(&number.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    spec().new_tree(&mut runner).unwrap().current()
+}
+
+/// What is wrong with what is said and planned of a host, and the plan in lines.
+fn wrong_with(spec: &Spec) -> (Vec<String>, String) {
+    let world = spec.world();
+    let options = Seen::of(&world).options(spec.wish);
+    let seen = Seen::asked(&world, &options);
+    let moments = world.moments();
+    let mut wrong = judge::foretold(&world, &seen, &moments);
+    let (plan, more) = judge::planned(&world, &seen, &moments, &options);
+    wrong.extend(more);
+    if options == Options::default() {
+        wrong.extend(numbers::differing(&seen, &plan));
+    }
+    if asked::<u32>("HUGEWISE_HOST").is_some() {
+        println!("{}", judge::told(&world, &seen));
+    }
+    (wrong, judge::shown(&plan))
 }
 
 /// A line without its numbers, but for the code of a rule.
@@ -64,18 +90,32 @@ fn kind_of(line: &str) -> String {
     };
     let line = line.split(' ').map(hidden).collect::<Vec<_>>().join(" ");
     let line = line.replace("##", "#").replace("##", "#");
-    line.split_once('(').map_or(line.clone(), |(line, _)| line.to_owned())
+    // Of what stands in brackets there are as many as hosts.
+    match (line.find('('), line.rfind(')')) {
+        (Some(open), Some(close)) if open < close => format!("{}{}", &line[..open], &line[close + 1..]),
+        _ => line,
+    }
 }
 
-/// Hosts that the gate looks at; more where `HUGEWISE_CASES` says so as this is compiled.
+/// Hosts that the gate looks at.
 const HOSTS: u32 = 200;
+
+/// A number that the surroundings ask for: `HUGEWISE_CASES`, `HUGEWISE_SEED`, `HUGEWISE_HOST`.
+fn asked<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var_os(name)?.into_string().ok()?;
+    Some(text.parse().ok().unwrap_or_else(|| panic!("{name}={text} is no number")))
+}
 
 #[test]
 fn each_moment_is_foretold_and_the_plan_makes_it_good() {
-    let more = option_env!("HUGEWISE_CASES").map(|text| text.parse::<u32>().expect("a number of hosts"));
-    let wrong = surveyed(more.unwrap_or(HOSTS).max(HOSTS));
-    for (kind, (count, example)) in &wrong {
-        println!("{count:>5} {kind}\n=== {example}");
+    let seed = asked("HUGEWISE_SEED").unwrap_or_default();
+    let hosts = match asked("HUGEWISE_HOST") {
+        Some(one) => one..one + 1,
+        None => 0..asked("HUGEWISE_CASES").unwrap_or(HOSTS),
+    };
+    let wrong = surveyed(seed, hosts);
+    for (kind, fault) in &wrong {
+        println!("{:>5} {kind} [hosts {:?}]\n=== {}", fault.hosts.len(), fault.hosts, fault.example);
     }
     assert!(wrong.is_empty(), "{} kinds of faults", wrong.len());
 }

@@ -55,7 +55,8 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
             wrong.push(format!("the plan sets {planned} pages of {pool}, the metrics say {target}"));
         }
         let at_boot = plan.at_boot.iter().find(|of| of.page_size.bytes().get() == page).map(|of| of.pages);
-        if at_boot.is_some_and(|pages| pages < target) {
+        // A plan that is refused leaves the boot as it is.
+        if at_boot.is_some_and(|pages| pages < target && !refused) {
             wrong.push(format!("the plan has the boot bring {at_boot:?} pages of {pool}, the metrics say {target}"));
         }
     }

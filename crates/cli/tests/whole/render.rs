@@ -43,6 +43,9 @@ impl World {
         for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_up()) {
             source = self.process(source, at, server, &mut segments);
         }
+        let pid = |at: usize| self.servers[at].pid;
+        source =
+            source.all_changed_since_start(self.changed.iter().map(|(at, path)| (pid(*at), path.clone())).collect());
         let status = status("systemd", 1, 0, (0, 0), 10_000, 0);
         source = source.file("/proc/1/status", status).file("/proc/1/cmdline", "/sbin/init\0").file("/proc/1/maps", "");
         source.file("/proc/self/status", "Name:\thugewise\n").file("/proc/sysvipc/shm", segments)

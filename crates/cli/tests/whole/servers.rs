@@ -273,6 +273,8 @@ impl Server {
         let permitted = self.ipc_lock || self.gid == kernel.shm_group || (kernel.old && self.unlimited);
         let limit = if let Limit::Mapped(limit) = self.limit { limit / MIB_2 } else { u64::MAX };
         let on_base = |kernel: &mut Kernel| Some(vec![base(kernel, bytes)]);
+        // It makes nothing of pages of 1 GiB that are the default.
+        let permitted = permitted && kernel.default == MIB_2;
         match settings.policy {
             Policy::Off | Policy::Automatic => return on_base(kernel),
             Policy::Must if !permitted => return None,

@@ -1,7 +1,7 @@
 //! A host: its kernel, its servers, its files. It can be changed, restarted and booted, and rendered as the files that hugewise
 //! reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_change::plan::{Change, CommandChange, Step};
 
@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) menu: String,
     /// Whether /etc/sysctl.conf is read at boot, through Debian's link.
     pub(crate) release: &'static str,
+    /// Of each server the files that were changed since it started.
+    pub(crate) changed: BTreeSet<(usize, String)>,
     /// By how many pages the pools of a boot are off from what the files say.
     pub(crate) off_by: i64,
 }
@@ -153,7 +155,17 @@ impl World {
                 return;
             }
         };
-        self.files.insert(path, text);
+        self.put(&path, text);
+    }
+
+    /// Puts a file there, in the place of what is there.
+    pub(crate) fn put(&mut self, path: &str, text: String) {
+        // A new file changes its folder too.
+        let folder = path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let folder = folder.filter(|_| !self.files.contains_key(path));
+        let changed = || std::iter::once(path.to_owned()).chain(folder.clone());
+        self.changed.extend((0..self.servers.len()).flat_map(|at| changed().map(move |path| (at, path))));
+        self.files.insert(path.to_owned(), text);
     }
 
     /// How a server stands after its own restart.
@@ -190,6 +202,7 @@ impl World {
         server.unlimited = self.is_unlimited(&server);
         let state = server.start(&mut self.kernel, &settings);
         self.servers[at] = server;
+        self.changed.retain(|(of, _)| *of != at);
         state
     }
 
@@ -199,6 +212,7 @@ impl World {
         then.kernel = boot::boot(&self.kernel, &self.files);
         then.kernel.adjust(self.off_by);
         then.servers.iter_mut().for_each(|server| server.pieces.clear());
+        then.changed.clear();
         for &at in order {
             let settings = self.settings(&self.servers[at]);
             let mut server = then.servers[at].clone();
@@ -250,7 +264,7 @@ impl World {
                 Change::File(file) => match &file.after {
                     Some(after) => {
                         let text = String::from_utf8(after.content.bytes().to_vec()).unwrap();
-                        self.files.insert(file.path.clone(), text);
+                        self.put(&file.path, text);
                     }
                     None => drop(self.files.remove(&file.path)),
                 },
@@ -300,8 +314,9 @@ impl World {
             }
             ["-X", "-h", _, "-p", _, "-d", "postgres", "-c", sql] => {
                 let setting = sql.strip_prefix("ALTER SYSTEM SET ").unwrap();
-                let text = self.files.entry(command.files[0].clone()).or_default();
-                text.push_str(&format!("{setting}\n"));
+                let path = command.files[0].clone();
+                let before = self.files.get(&path).cloned().unwrap_or_default();
+                self.put(&path, format!("{before}{setting}\n"));
             }
             _ => panic!("{words:?}"),
         }

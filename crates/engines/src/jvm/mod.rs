@@ -74,6 +74,7 @@ pub static KIND: Kind = Kind {
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),
     ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
+    names_page_size: |instance| instance.setting_value("largepagesizeinbytes").is_some_and(|value| value != "0"),
     takes_page_size: |_| true,
     reads_folder: |process| {
         let arguments = process.command.known().into_iter().flatten();

@@ -10,7 +10,7 @@
 //! two have been seen. `Sizes::chance` is the most that this can come to, so that the demand always suffices.
 
 use hugewise_model::instance::{Demand, DemandSource, Segment};
-use hugewise_model::{Bytes, HugePageUse, PageCount, PageSize};
+use hugewise_model::{Bytes, Engine, HugePageUse, Instance, PageCount, PageSize};
 
 use super::cnf;
 use crate::segments;
@@ -125,12 +125,14 @@ impl Sizes {
     /// what was added covers what it is off by. It is asked for again only where it is then off by more than was added, so that
     /// the last `w` is at most an extent less one page, and all before it come to at least a page less than that.
     fn chance(&self, page: PageSize) -> PageCount {
-        let pages = EXTENT / page.bytes().get();
-        match pages {
-            _ if !self.aligned => PageCount::ZERO,
-            0 | 1 => PageCount::ZERO,
-            pages => PageCount(2 * pages - 3),
-        }
+        if self.aligned { most_chance(page) } else { PageCount::ZERO }
+    }
+
+    /// What the next start of a server may take beyond the pages that it has mapped with the same settings. By the release whose
+    /// stretches are known to the byte that is what is left of its chance; by others it may be all.
+    fn beyond(&self, mapped: PageCount, page: PageSize) -> PageCount {
+        let chance = self.chance(page);
+        if self.error_percent == 0 { self.pages(page).saturating_sub(mapped).min(chance) } else { chance }
     }
 
     /// The same as a demand.
@@ -164,6 +166,28 @@ impl Sizes {
         let less = chance.div_ceil(self.least_pages(page).get().max(1));
         u8::try_from(less).unwrap_or(100).max(self.error_percent)
     }
+}
+
+/// The most that a buffer pool in one stretch takes for the sake of alignment.
+fn most_chance(page: PageSize) -> PageCount {
+    match EXTENT / page.bytes().get() {
+        0 | 1 => PageCount::ZERO,
+        pages => PageCount(2 * pages - 3),
+    }
+}
+
+/// What another start of an instance may take beyond what it has mapped.
+pub(super) fn by_chance(instance: &Instance, page: PageSize) -> PageCount {
+    if instance.engine != Engine::MariaDb {
+        return PageCount::ZERO;
+    }
+    let mapped = instance.segments.iter().map(|segment| page.pages_for(segment.size)).sum();
+    // Its settings are filled in where all of them are known.
+    let known = instance.settings.contains_key("innodb_buffer_pool_size");
+    let settings = known.then(|| Settings::all(&super::KIND, instance.settings.clone()));
+    let version = instance.version.known().and_then(|version| super::numbers(version));
+    let sizes = settings.and_then(|settings| Sizes::of(&settings, true, version));
+    sizes.map_or_else(|| most_chance(page), |sizes| sizes.beyond(mapped, page))
 }
 
 /// Whether the buffer pool is one stretch rather than chunks.
@@ -283,6 +307,18 @@ mod tests {
             }
             let most = kept.last().unwrap().div_ceil(page_size);
             assert_eq!(sizes.chance(page), PageCount(most), "{page_size}");
+        }
+    }
+
+    #[test]
+    fn a_start_that_had_the_worst_place_is_followed_by_none_that_takes_more() {
+        // 259 pages, and up to 5 for the place of the pool: who has 262 may take 2 more, who has 264 none.
+        let sizes = |patch| Sizes::of(&settings("innodb_buffer_pool_size=256M"), true, Some((10, 11, patch))).unwrap();
+        for (mapped, more) in [(259, 5), (262, 2), (264, 0)] {
+            assert_eq!(sizes(19).beyond(PageCount(mapped), PageSize::MIB_2), PageCount(more));
+            // What another release has mapped is not held against the settings.
+            assert_eq!(sizes(18).beyond(PageCount(mapped), PageSize::MIB_2), PageCount(5));
+            assert_eq!(sizes(11).beyond(PageCount(mapped), PageSize::MIB_2), PageCount(0), "in chunks");
         }
     }
 

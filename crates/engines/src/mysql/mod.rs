@@ -13,7 +13,7 @@ mod settable;
 use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel};
-use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, Process};
+use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, Process};
 
 use crate::kind::beneath;
 use crate::next::{self, Files, Size};
@@ -47,7 +47,7 @@ pub static KIND: Kind = Kind {
         // The buffer pool comes in chunks, of 128 MiB by default.
         takes: Takes::Pieces(Bytes::from_mib(128)),
         // MariaDB 10.11.12 and later, by where the kernel puts its buffer pool. An estimate has them within.
-        by_chance: |instance| if instance.engine == Engine::MariaDb { PageCount(5) } else { PageCount::ZERO },
+        by_chance: demand::by_chance,
         ..Start::PLAIN
     },
     against_gib_pages: Some("its buffer pool comes in chunks below 1 GiB"),

@@ -53,7 +53,7 @@ pub static KIND: Kind = Kind {
     ],
     mappings: &["/dev/shm/PostgreSQL."],
     log_format: Some(&log::FORMAT),
-    start: Start { refuses: remedy::refuses, ..Start::PLAIN },
+    start: Start { refuses: remedy::refuses, any_page_size: true, ..Start::PLAIN },
     only_by_settings: true,
     counts_sessions: true,
     // After its first query, a few of these tables in its shared memory (measured with PostgreSQL 15).
@@ -71,6 +71,7 @@ pub static KIND: Kind = Kind {
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
     page_size_by: Some("huge_page_size"),
+    names_page_size: remedy::names_page_size,
     takes_page_size: remedy::takes_page_size,
     logs,
     reads_folder: |_| true,

@@ -32,6 +32,13 @@ pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
     settings.into_iter().map(command).collect()
 }
 
+/// `huge_page_size=0`, or nothing said of it, is the default of the host.
+pub(super) fn names_page_size(instance: &Instance) -> bool {
+    instance
+        .setting_value("huge_page_size")
+        .is_some_and(|value| value.trim_start().starts_with(|c: char| ('1'..='9').contains(&c)))
+}
+
 /// `huge_page_size` came with PostgreSQL 14; a command line that sets it is nobody's to change but its starter's.
 pub(super) fn takes_page_size(instance: &Instance) -> bool {
     let major = instance.version.known().and_then(|version| super::demand::major(version));

@@ -35,6 +35,7 @@ pub static KIND: Kind = Kind {
     log_format: Some(&log::FORMAT),
     asks_by: "a hugetlb memory backend",
     page_size_by: Some("hugetlbsize= of its backend, or pagesize= of its hugetlbfs"),
+    names_page_size: |instance| instance.settings.contains_key("hugetlbsize"),
     takes_page_size: |_| true,
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[

@@ -1,6 +1,6 @@
 //! A host made up in memory, for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize};
@@ -18,6 +18,8 @@ pub struct MapSource {
     cpu_times: BTreeMap<u32, Duration>,
     changed_since_start: BTreeMap<(u32, String), bool>,
     changed_after: BTreeMap<(String, String), bool>,
+    /// Files that were changed since a process began, where that is known of all.
+    changed: Option<BTreeSet<(u32, String)>>,
     machine: Machine,
 }
 
@@ -90,6 +92,13 @@ impl MapSource {
         self
     }
 
+    /// Of each process all the files that were changed since it began: no other one was.
+    #[must_use]
+    pub fn all_changed_since_start(mut self, changed: BTreeSet<(u32, String)>) -> Self {
+        self.changed = Some(changed);
+        self
+    }
+
     /// Facts that are in no file.
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -120,7 +129,11 @@ impl Source for MapSource {
     }
 
     fn changed_since_start(&self, _: &Owner, path: &str, pid: u32) -> Observed<bool> {
-        self.changed_since_start.get(&(pid, path.to_owned())).copied().into()
+        let Some(changed) = &self.changed else {
+            return self.changed_since_start.get(&(pid, path.to_owned())).copied().into();
+        };
+        let there = self.list(path).map(|_| ()).or_else_absent(|| self.read(path).map(|_| ()));
+        there.map(|()| changed.contains(&(pid, path.to_owned())))
     }
 
     fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {

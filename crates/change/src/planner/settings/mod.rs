@@ -97,6 +97,11 @@ fn wanted(
     }
     let other_size = instance.asked_page_size.get().is_some_and(|asked| asked != page);
     if let Some(setting) = settable.page_size.filter(|_| other_size) {
+        if draft.pool(page).is_some_and(|pool| pool.crowds) {
+            // It would leave pages that it has for such as the host is not to have.
+            draft.warn(format!("{} keeps its page size: no pages of {page} are made for it", instance.title()));
+            return Vec::new();
+        }
         match may_insist(ask, draft, insist, instance) {
             Err(why) if instance.asked == Asked::Must => {
                 draft.warn(format!("{} keeps its page size: {why}, and it insists on them", instance.title()));

@@ -398,6 +398,17 @@ fn only_what_was_named_is_planned_for() {
 }
 
 #[test]
+fn pages_of_another_size_for_now_alone_are_not_given_back_by_the_next_plan() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    let page_size = Some(PageSize::GIB_1);
+    let options = Options { page_size, shrink: true, boot: false, ..Options::default() };
+    let request =
+        Request { page_size: hugewise_advice::sizing::PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    holds("1 GiB, shrunk, now alone", &world, &options, &request);
+}
+
+#[test]
 fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let base = source("idle-pool-mariadb");
     let world = World::new(&*base);

@@ -43,6 +43,10 @@ fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() 
     let mut world = World::new(&*base);
     world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
     world.put_grub(GIB_BY_DEFAULT);
+    let names = |world: &mut World<'_>| {
+        world.put("/srv/databases/15/main/postgresql.auto.conf", "huge_page_size = '2MB'\n");
+    };
+    names(&mut world);
     let (options, request) = defaults();
     let (plan, after) = holds("another default", &world, &options, &request);
     let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
@@ -59,8 +63,24 @@ fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() 
         "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 540\n",
     );
     world.put_grub(GIB_BY_DEFAULT);
+    names(&mut world);
     let (_, after) = holds("a file of another default", &world, &options, &request);
     assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
+}
+
+#[test]
+fn a_server_that_takes_the_default_size_is_not_given_the_pages_of_the_old_one_at_the_boot() {
+    // PostgreSQL's manual of huge_page_size: with 0 the default of the system is used, which is 1 GiB by then.
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.put_grub("default_hugepagesz=1G hugepagesz=1G hugepages=2");
+    let (options, request) = defaults();
+    let (plan, after) = holds("the default size", &world, &options, &request);
+    assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(0), "{}", shown(&plan));
+    let said =
+        |it: &String| it.contains("postgresql 15/main will take such pages") && it.contains("default_hugepagesz=");
+    assert!(plan.warnings.iter().any(said), "{}", shown(&plan));
 }
 
 #[test]
