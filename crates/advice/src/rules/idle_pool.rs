@@ -123,7 +123,12 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
     let Some(available) = available(pool)? else { return Ok(None) };
     let Available { total, free, reserved } = available;
     let could = lacking(facts, page);
-    let pages = if could.is_empty() { spare(facts, pool)? } else { Some(available.pages()) };
+    let pages = if could.is_empty() {
+        spare(facts, pool)?
+    } else {
+        let idle = available.pages().saturating_sub(facts.situation.kept_for_asleep(page));
+        Some(idle).filter(|idle| is_much(*idle, total, page))
+    };
     let Some(pages) = pages else { return Ok(None) };
     let idle = pages.of(page);
     let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));

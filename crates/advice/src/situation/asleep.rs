@@ -141,3 +141,16 @@ fn a_stranger_that_is_down_holds_his_claim_and_gets_nothing() {
     assert_eq!(goal(&case, Wish::default()), PageCount(600));
     assert_eq!(codes(&case), Vec::<&str>::new());
 }
+
+/// What lies there for one that is down is no reason to have another one ask for it.
+#[test]
+fn pages_that_wait_for_one_that_is_down_lie_idle_for_nobody() {
+    let mut case = testing::quiet();
+    down(&mut case, "15/b", 543, yes());
+    let other = case.postgresql("15/off", gib(1).shared_by(2).unwrap());
+    other.asked = Asked::No;
+    case.pool(598, 598);
+    let codes = case.codes();
+    assert!(!codes.contains(&"HW202"), "{codes:?}");
+    assert_eq!(goal(&case, Wish::default()), PageCount(598));
+}

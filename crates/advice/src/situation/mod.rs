@@ -161,6 +161,8 @@ pub struct Situation {
     shares: BTreeMap<InstanceId, demand::Share>,
     /// What they want together, by page size.
     wants: BTreeMap<PageSize, PageCount>,
+    /// What those ask for that belong to the host and do not run, by page size.
+    asleep: BTreeMap<PageSize, PageCount>,
     /// What they will have of each pool.
     claims: BTreeMap<PageSize, Claim>,
     /// The hugetlb limits of cgroups, and who is held by them.
@@ -188,6 +190,11 @@ impl Situation {
         self.wants.get(&page).copied().unwrap_or_default()
     }
 
+    /// Pages that are kept for servers which belong to the host and do not run: they lie idle for nobody else.
+    pub(crate) fn kept_for_asleep(&self, page: PageSize) -> PageCount {
+        self.asleep.get(&page).copied().unwrap_or_default()
+    }
+
     /// What servers have of a pool and ask for at their next start; none where the pool's counts are not known.
     pub fn claim(&self, page: PageSize) -> Option<&Claim> {
         self.claims.get(&page)
@@ -195,7 +202,7 @@ impl Situation {
 
     /// Whether a pool has not enough for this server and all that ask.
     pub(crate) fn is_short_of(&self, host: &Host, page: PageSize, instance: &Instance) -> bool {
-        let all = self.wanted(page);
+        let all = self.wanted(page) + self.kept_for_asleep(page);
         let own = match self.share(instance) {
             Some(_) => PageCount::ZERO,
             None => demand::more(host, instance).map(|more| more.pages).unwrap_or_default(),
@@ -268,7 +275,12 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         *sum = *sum + share.wants;
     }
     let shares = shares.into_iter().map(|share| (share.instance.clone(), share)).collect();
-    Situation { of, shares, wants, claims: claim::claims(host, instances), limits }
+    let mut asleep = BTreeMap::<PageSize, PageCount>::new();
+    for pool in host.pools.known().into_iter().flatten() {
+        let sleepers = known.iter().filter(|instance| instance.is_asleep());
+        asleep.insert(pool.page_size, sleepers.map(|it| to_come(host, it, pool.page_size)).sum());
+    }
+    Situation { of, shares, wants, asleep, claims: claim::claims(host, instances), limits }
 }
 
 /// What a start finds around it.
