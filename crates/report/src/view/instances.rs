@@ -203,7 +203,7 @@ mod tests {
         let row = |name: &str| text.lines().position(|line| line.starts_with(&format!("postgresql {name} "))).unwrap();
         assert!(row("15/main") < row("15/n1") && row("15/n1") < row("15/n0"), "{text}");
         let words: Vec<&str> = text.lines().nth(row("15/n0")).unwrap().split_whitespace().collect();
-        assert_eq!((words[2], words[4]), ("down", "-"), "{text}");
+        assert_eq!((words[3], words[5]), ("down", "-"), "{text}");
         assert!(text.contains("postgresql 15/n1: not running; the boot starts it: start.conf"), "{text}");
         assert!(text.contains("postgresql 15/n0: not running; the boot does not start it: start.conf"), "{text}");
     }
