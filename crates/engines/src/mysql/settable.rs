@@ -86,14 +86,54 @@ fn by_hand(instance: &Instance, _: &[Assignment], why: &str) -> Vec<String> {
 
 /// What a person does to have one ask for huge pages.
 pub(super) fn ask(instance: &Instance) -> Vec<String> {
-    vec![if by_command_line(instance) {
-        "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
-    } else {
-        "# in the [mysqld] section of its option file: large-pages = ON"
-    }
-    .into()]
+    let decides = instance.settings.get("large_pages").and_then(|setting| setting.place.as_ref());
+    let line = match decides.filter(|place| place.file.starts_with('/')) {
+        _ if by_command_line(instance) => {
+            "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
+                .into()
+        }
+        // What SET PERSIST wrote beats every option file.
+        Some(place) if options::file_name(&place.file) == "mysqld-auto.cnf" => {
+            format!("# SET PERSIST_ONLY large_pages = ON; as {} has the last word", place.file)
+        }
+        // A line before it in the same file, or in a file that is read earlier, changes nothing.
+        Some(place) => format!("# in the place of {place}, which has the last word: large-pages = ON"),
+        None => "# in the [mysqld] section of its option file: large-pages = ON".into(),
+    };
+    vec![line]
 }
 
 fn by_command_line(instance: &Instance) -> bool {
     instance.settings.get("large_pages").is_some_and(|it| it.is_on_command_line())
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+    use hugewise_model::configuration::Place;
+    use hugewise_model::instance::Setting;
+    use hugewise_model::{Engine, Host};
+
+    use super::*;
+    use crate::Scene;
+
+    /// Of an option that is given more than once the last one counts (MariaDB, "Configuring MariaDB with Option Files").
+    #[test]
+    fn the_line_that_decides_is_the_one_to_change() {
+        let (host, source) = (Host::default(), MapSource::new());
+        let scene = Scene::new(&host, &source);
+        let mut instance = scene.instance(Engine::MariaDb, "3306".into(), &Process::default(), Vec::new());
+        let told = |instance: &Instance| ask(instance).join("\n");
+        assert_eq!(told(&instance), "# in the [mysqld] section of its option file: large-pages = ON");
+        let mut decides = |file: &str, line: u64| {
+            let place = Some(Place { file: file.into(), line });
+            let setting = Setting { name: "large_pages".into(), value: "OFF".into(), place };
+            instance.settings.insert("large_pages".into(), setting);
+            told(&instance)
+        };
+        let line = decides("/srv/my/my.cnf", 8);
+        assert_eq!(line, "# in the place of /srv/my/my.cnf:8, which has the last word: large-pages = ON");
+        assert!(decides("/srv/my/data/mysqld-auto.cnf", 0).starts_with("# SET PERSIST_ONLY large_pages = ON;"));
+        assert!(decides("/proc/7/cmdline", 0).contains("its command line sets large-pages"));
+    }
 }
