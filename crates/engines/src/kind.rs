@@ -107,6 +107,8 @@ pub struct Kind {
     pub tells_demand: &'static str,
     /// The setting that puts memory that cannot be on huge pages where it can be; none where it has none.
     pub can_by: Option<&'static str>,
+    /// The same in the words of one server, where more than a setting's name tells.
+    pub can_how: Option<fn(&Instance) -> String>,
     /// The setting that has it refuse a start without huge pages; none where it has none.
     pub insists_by: Option<&'static str>,
     /// Who changes its settings, as a plan sees it.
@@ -164,6 +166,11 @@ pub struct VersionUnknown {
 }
 
 impl Kind {
+    /// What puts a server's memory that cannot be on huge pages where it can be; none where nothing does.
+    pub fn how_it_can(&self, instance: &Instance) -> Option<String> {
+        self.can_how.map(|how| how(instance)).or_else(|| self.can_by.map(str::to_owned))
+    }
+
     /// What a kind has that says nothing of its own.
     pub(crate) const PLAIN: Self = Self {
         engine: Engine::Other,
@@ -204,6 +211,7 @@ impl Kind {
         asks_by: "in its own settings",
         tells_demand: "only its next start tells",
         can_by: None,
+        can_how: None,
         insists_by: None,
         settings_by: SettingsBy::Person,
         starter: None,

@@ -40,7 +40,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Vec::new()
     } else {
         let kind = Kind::of(instance.engine);
-        let how = kind.can_by.unwrap_or_default();
+        let how = kind.how_it_can(instance).unwrap_or_default();
         vec![Remedy::by_commands(format!("take {} off AMM: {how}", instance.title()), (kind.ask)(instance, false))]
     };
     remedies.extend(causes::cure(facts, instance));

@@ -70,6 +70,7 @@ pub static KIND: Kind = Kind {
     ),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     can_by: Some("sga_target instead of memory_target"),
+    can_how: Some(remedy::off_amm),
     ask: remedy::ask,
     logs,
     ..Kind::PLAIN
@@ -297,9 +298,15 @@ fn traits(instance: &Instance, of: &Title<'_>) -> Vec<Trait> {
 
 /// Whether the parameters ask for automatic memory management.
 fn asks_for_amm(instance: &Instance) -> bool {
-    let positive =
-        |name| instance.setting_value(name).is_some_and(|value| value.starts_with(|c| ('1'..='9').contains(&c)));
-    positive("memory_target") || positive("memory_max_target")
+    AMM.iter().any(|name| is_positive(instance, name))
+}
+
+/// The parameters that put an instance under automatic memory management, each by itself.
+const AMM: [&str; 2] = ["memory_target", "memory_max_target"];
+
+/// Whether a parameter is set to more than nothing.
+fn is_positive(instance: &Instance, name: &str) -> bool {
+    instance.setting_value(name).is_some_and(|value| value.starts_with(|c| ('1'..='9').contains(&c)))
 }
 
 /// `USE_LARGE_PAGES`, Oracle Database Reference 11.2 to 21c. TRUE by default; older servers have no such parameter and

@@ -3,7 +3,7 @@
 use hugewise_model::Instance;
 use hugewise_model::instance::{Setting, Trait};
 
-use super::asks_for_amm;
+use super::{AMM, asks_for_amm, is_positive};
 use crate::options::file_name;
 
 /// Where an instance keeps the parameters of its next start.
@@ -62,11 +62,29 @@ fn set(instance: &Instance, kept: &Kept, name: &str, value: &str) -> Vec<String>
     }
 }
 
+/// What takes an instance off automatic memory management, in a few words: what is set, and no more.
+pub(super) fn off_amm(instance: &Instance) -> String {
+    let set: Vec<&Setting> = AMM
+        .into_iter()
+        .filter(|name| is_positive(instance, name))
+        .filter_map(|name| instance.settings.get(name))
+        .collect();
+    let names: Vec<&str> = set.iter().map(|setting| setting.name.as_str()).collect();
+    let names = names.join(" and ");
+    match set.as_slice() {
+        [] => "sga_target instead of memory_target".into(),
+        _ if !is_positive(instance, "sga_target") => format!("sga_target instead of {names}"),
+        [Setting { place: Some(place), .. }] => format!("take {names} out ({place})"),
+        _ => format!("take {names} out"),
+    }
+}
+
 /// Automatic shared memory management with the memory that it has now.
 fn without_amm(instance: &Instance, kept: &Kept) -> Vec<String> {
     let sga = format!("{}M", instance.segment_bytes().get().div_ceil(1 << 20));
-    let targets = ["memory_target", "memory_max_target"];
-    let set_here = || targets.into_iter().filter_map(|name| instance.settings.get(name));
+    let set_here = || AMM.into_iter().filter_map(|name| instance.settings.get(name));
+    // What it has beside them holds without them.
+    let needs = |name: &str| !is_positive(instance, name);
     match kept {
         Kept::Text(file) => {
             let mut lines: Vec<String> = set_here()
@@ -75,17 +93,23 @@ fn without_amm(instance: &Instance, kept: &Kept) -> Vec<String> {
                     None => format!("# in {file}: take {} out", setting.name),
                 })
                 .collect();
-            lines.extend(set(instance, kept, "sga_target", &sga));
-            lines.push(format!("# in {file}: pga_aggregate_target with the PGA that it needs"));
+            if needs("sga_target") {
+                lines.extend(set(instance, kept, "sga_target", &sga));
+            }
+            if needs("pga_aggregate_target") {
+                lines.push(format!("# in {file}: pga_aggregate_target with the PGA that it needs"));
+            }
             lines
         }
         Kept::Spfile | Kept::Unknown => {
             // RESET of what is not set fails (ORA-32010); of what could not be read nobody knows.
             let unread = set_here().next().is_none();
-            let reset = targets.into_iter().filter(|name| unread || instance.settings.contains_key(*name));
+            let reset = AMM.into_iter().filter(|name| unread || instance.settings.contains_key(*name));
             let mut lines = vec!["# in sqlplus / as sysdba, with the PGA that it needs:".to_owned()];
             lines.extend(reset.map(|name| format!("# ALTER SYSTEM RESET {name} SCOPE=SPFILE;")));
-            lines.push(format!("# ALTER SYSTEM SET sga_target={sga} SCOPE=SPFILE;"));
+            if needs("sga_target") {
+                lines.push(format!("# ALTER SYSTEM SET sga_target={sga} SCOPE=SPFILE;"));
+            }
             if *kept == Kept::Unknown {
                 lines.push("# without an spfile (ORA-32001): the same in its init.ora".into());
             }
@@ -138,6 +162,24 @@ mod tests {
         }
         let unread = ask(&instance(&[]), true);
         assert!(unread.len() == 2 && unread[1].contains("ORA-32001"), "{unread:?}");
+    }
+
+    /// MEMORY_MAX_TARGET alone puts an instance under automatic memory management (Database Reference 19c).
+    #[test]
+    fn what_is_taken_out_is_what_is_set() {
+        let told = |settings: &[(&str, &str, &str, u64)]| off_amm(&instance(settings));
+        let (max, sga) = (("memory_max_target", "20G", FILE, 6), ("sga_target", "12G", FILE, 3));
+        assert_eq!(told(&[max, sga]), format!("take memory_max_target out ({FILE}:6)"));
+        assert_eq!(told(&[max]), "sga_target instead of memory_max_target");
+        let target = ("memory_target", "16G", FILE, 5);
+        assert_eq!(told(&[target, max, sga]), "take memory_target and memory_max_target out");
+        assert_eq!(
+            told(&[("memory_target", "0", FILE, 5), max, sga]),
+            format!("take memory_max_target out ({FILE}:6)")
+        );
+        // What is right as it is stays.
+        let lines = ask(&instance(&[max, sga]), false);
+        assert!(lines.iter().all(|line| !line.contains("sga_target")), "{lines:?}");
     }
 
     #[test]
