@@ -18,6 +18,13 @@ pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
     (bytes(one), bytes(other))
 }
 
+/// A size that somebody is to copy: no less than it is, whatever a unit would round away.
+pub fn at_least(size: Bytes) -> String {
+    let short = size.to_string();
+    let whole = size.get() % (1 << 30) == 0 || (size.get() < 1 << 30 && size.get() % (1 << 20) == 0);
+    if whole { short } else { format!("{} MiB", PageCount(size.get().div_ceil(1 << 20))) }
+}
+
 /// `9.4 %`.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
@@ -86,6 +93,15 @@ mod tests {
         assert_eq!(parse_size("99999999999G"), None);
         assert_eq!(parse_size("é"), None);
         assert_eq!(boot_name(PageSize::GIB_1), "1G");
+    }
+
+    /// 537 pages of 2 MiB are 1,126,170,624 bytes: 1 GiB is 25 pages less.
+    #[test]
+    fn a_limit_to_copy_is_never_too_low() {
+        assert_eq!(at_least(Bytes(1_126_170_624)), "1,074 MiB");
+        assert_eq!(at_least(Bytes::from_gib(6)), "6.0 GiB");
+        assert_eq!(at_least(Bytes::from_mib(200)), "200.0 MiB");
+        assert_eq!(at_least(Bytes((6 << 30) + 1)), "6,145 MiB");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
 
 use crate::cgroup::Shortage;
-use crate::words::{apart, boot_name, shell_word};
+use crate::words::{apart, at_least, boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
@@ -97,8 +97,7 @@ fn raises(lacks: &[Shortage]) -> Vec<Remedy> {
     let raise = |(path, page): (&str, PageSize)| {
         let of: Vec<&Shortage> = lacks.iter().filter(|lack| lack.path == path && lack.page_size == page).collect();
         let enough = of.iter().map(|lack| lack.enough).max().unwrap_or_default();
-        let least = of.iter().map(|lack| lack.limit).min().unwrap_or_default();
-        let what = format!("raise the hugetlb limit of {path} to {}", apart(least, enough).1);
+        let what = format!("raise the hugetlb limit of {path} to {}", at_least(enough));
         Remedy::by_commands(what, commands(path, page, enough, &of))
     };
     cgroups.into_iter().map(raise).collect()
@@ -210,7 +209,7 @@ mod tests {
             told("needs 1,075,838,976 bytes of huge pages; the fault limit of its cgroup is 1,073,741,824 bytes"),
             "{all:?}"
         );
-        assert!(told("limit of /system.slice to 1,075,838,976 bytes"), "{all:?}");
+        assert!(told("limit of /system.slice to 1,026 MiB"), "{all:?}");
         assert!(told("max 1,073,741,824 bytes of cgroup /system.slice is below its 1,075,838,976 bytes"), "{all:?}");
         assert!(!told("1.0 GiB"), "{all:?}");
     }
