@@ -1,5 +1,6 @@
 use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
+use crate::situation::cpuset;
 use crate::words::list;
 use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
@@ -13,7 +14,8 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A pool that a server uses or asks for and that is spread unequally over the NUMA nodes with memory: the \
                fullest and the emptiest differ by more than a page and 20 % of an equal share. The kernel spreads a pool evenly \
-               when it can, so a fifth is beyond chance. Kernels without NUMA are not judged.",
+               when it can, so a fifth is beyond chance. Kernels without NUMA are not judged, nor pools of a server that its \
+               cpuset keeps to some of the nodes.",
         why: "A write to nr_hugepages skips nodes that are short of memory without a word. The server's memory then \
               lies on one node: half of its processes reach all of it across the interconnect, and that node runs out \
               of memory first.",
@@ -49,7 +51,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 holds || (wants && facts.chain(instance).is_some())
             })
             .collect();
-        if users.is_empty() || pool.total.get() == Some(PageCount::ZERO) {
+        // Pages for one that may use some of the nodes alone belong there, and would be taken from it.
+        let kept = users.iter().any(|user| cpuset::is_kept_to_some(host, user, page));
+        if users.is_empty() || kept || pool.total.get() == Some(PageCount::ZERO) {
             continue;
         }
         let mut pages = Vec::new();
@@ -130,6 +134,16 @@ fn case(first: u64, second: u64) -> crate::testing::Case {
 #[cfg(test)]
 mod tests {
     use hugewise_model::Remedy;
+
+    /// Its cpuset has it on node 1: spread evenly, half of its pages would be of no use to it.
+    #[test]
+    fn pages_of_a_server_that_is_kept_to_a_node_stay_there() {
+        let mut case = super::case(1000, 3000);
+        case.processes()[0].nodes_allowed = hugewise_model::Observed::Known(vec![(1, 1)]);
+        assert!(!case.codes().contains(&"HW701"), "{:?}", case.codes());
+        case.processes()[0].nodes_allowed = hugewise_model::Observed::Known(vec![(0, 1)]);
+        assert!(case.codes().contains(&"HW701"), "{:?}", case.codes());
+    }
 
     /// What one plan gives back the commands of this remedy do not take again: they spread what is there by then.
     #[test]

@@ -7,7 +7,7 @@ use super::start::Supply;
 use crate::{boot, demand};
 
 /// The nodes of a pool that a server may use; none where these are all.
-fn allowed(host: &Host, instance: &Instance, page: PageSize) -> Option<Vec<u32>> {
+pub(crate) fn allowed(host: &Host, instance: &Instance, page: PageSize) -> Option<Vec<u32>> {
     let ranges = host.process(instance.pid)?.nodes_allowed.known()?;
     let pool = host.pool(page)?;
     let may = |node: u32| ranges.iter().any(|(first, last)| (*first..=*last).contains(&node));

@@ -221,7 +221,7 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
     let ask = Ask { host, request, elsewhere };
     let pools = pools::pools(&ask, instances, &plan);
     let budget = budget::budget(&ask, &plan, &pools);
-    let (pools, unplaced) = nodes::split(&ask, pools);
+    let (pools, unplaced) = nodes::split(&ask, &plan, pools);
     let refusal = budget::refusal(&budget, &pools, unplaced);
     Ok(Sizing {
         instances: plan.wanted.iter().map(wanted::Wanted::sized).collect(),
