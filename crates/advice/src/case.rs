@@ -43,7 +43,12 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
     let causes: std::collections::BTreeMap<InstanceId, RuleId> = instances
         .iter()
         .filter_map(|instance| {
-            Some((instance.id(), cause::cause(&facts, instance).ok().flatten().map(rules::of_cause)?.code))
+            let (id, code) = (instance.id(), cause::cause(&facts, instance).ok().flatten().map(rules::of_cause)?.code);
+            let said = || assessment.findings.iter().filter(|it| it.instance.as_ref() == Some(&id));
+            let worst = said().map(|it| it.level).max();
+            // What is worse than it is what there is to tell first.
+            let leads = said().find(|it| it.code == code).is_none_or(|it| Some(it.level) == worst);
+            leads.then_some((id.clone(), code))
         })
         .collect();
     let foretold = why_foretold(assessment);
@@ -190,5 +195,20 @@ mod tests {
         let told = told(&case);
         let of_prod = told.iter().find(|(_, symptoms, _)| symptoms.iter().any(|it| it == "HW501"));
         assert_eq!(of_prod.map(|(cause, ..)| cause.as_str()), Some("HW603"), "{told:?}");
+    }
+
+    /// An error is not told under the words of a warning: what makes the level comes first, or the pool that brings it about.
+    #[test]
+    fn what_makes_the_level_leads() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(2)).asked = hugewise_model::Asked::Must;
+        case.pool(1024, 1024);
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "1024")]);
+        assert_eq!(told(&case)[0].0, "HW209");
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "300")]);
+        let told = told(&case);
+        assert_eq!(told[0].0, "HW601", "{told:?}");
+        assert_eq!(told[0].2, "postgresql 15/main may not start at the next boot");
+        assert!(told[0].1.iter().any(|it| it == "HW603") && told[0].1.iter().any(|it| it == "HW209"), "{told:?}");
     }
 }
