@@ -8,6 +8,7 @@ mod crowding;
 mod feeds;
 mod last_word;
 mod line;
+pub mod ours;
 mod pools;
 mod settings;
 #[cfg(test)]
@@ -97,6 +98,7 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
     after.configuration.sysctl = sysctl::read(&mut door);
     after.configuration.tmpfiles = tmpfiles::read(&mut door);
     after.configuration.tuned = tuned::read(&mut door);
+    after.configuration.masked = host.configuration.masked.clone();
     after
 }
 

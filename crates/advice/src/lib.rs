@@ -17,6 +17,7 @@ mod mounts;
 pub mod permission;
 pub mod remedy;
 mod rules;
+pub mod shm_limits;
 pub mod situation;
 pub mod sizing;
 pub mod standing;
@@ -162,7 +163,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     if let Some(why) = host.unseen() {
         findings.iter_mut().for_each(|finding| keep_pages(finding, &why));
     }
-    findings.iter_mut().for_each(|finding| no_such_pool(host, finding));
+    findings.iter_mut().for_each(|finding| no_such_pool(host, instances, finding));
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
@@ -178,10 +179,11 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let target = target::target(host, instances, &assessment, Wish::default(), &Request::default());
     // A request of nothing makes sense on every host.
     assessment.target = target.unwrap_or_default();
-    let mut findings = std::mem::take(&mut assessment.findings);
-    for finding in &mut findings {
-        let said = |remedy| remedy::say(host, instances, &assessment, remedy);
-        finding.fix = finding.remedies.iter().filter_map(said).collect();
+    let said = |remedy| remedy::say(host, instances, &assessment, remedy);
+    let fixes = assessment.findings.iter().map(|it| it.remedies.iter().filter_map(said).collect());
+    let fixes: Vec<Vec<String>> = fixes.collect();
+    for (finding, fix) in assessment.findings.iter_mut().zip(fixes) {
+        finding.fix = fix;
         if finding.fix.is_empty() {
             // What would end it is there already, or is nothing that is planned for unasked.
             finding.fix.push(format!(
@@ -190,7 +192,6 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
             ));
         }
     }
-    assessment.findings = findings;
     assessment
 }
 
@@ -227,7 +228,7 @@ fn tidy(mut finding: Finding) -> Finding {
 }
 
 /// Asks for no pages of a size that the kernel does not have: whoever asks for them is to ask for others.
-fn no_such_pool(host: &Host, finding: &mut Finding) {
+fn no_such_pool(host: &Host, instances: &[Instance], finding: &mut Finding) {
     let Some(pools) = host.pools.known().filter(|pools| !pools.is_empty()) else { return };
     let lacking = |remedy: &Remedy| match remedy {
         Remedy::SetPool(page) | Remedy::KeepAtBoot(page) => {
@@ -238,9 +239,13 @@ fn no_such_pool(host: &Host, finding: &mut Finding) {
     let there: Vec<String> = pools.iter().map(|pool| pool.page_size.to_string()).collect();
     for remedy in &mut finding.remedies {
         if let Some(page) = lacking(remedy) {
-            let (who, how) = match &finding.instance {
-                Some(id) => (id.to_string(), Kind::of(id.engine).page_size_by),
-                None => ("its server".into(), None),
+            let asks = |it: &&Instance| it.is_vouched() && demand::page_size(host, it) == Some(page);
+            let asking: Vec<InstanceId> = instances.iter().filter(asks).map(Instance::id).collect();
+            // The same words wherever it is said, so that it is told once.
+            let (who, how) = match (&finding.instance, asking.as_slice()) {
+                (Some(id), _) | (None, [id]) => (id.to_string(), Kind::of(id.engine).page_size_by),
+                (None, []) => ("its server".into(), None),
+                (None, several) => (words::list(&several.iter().map(ToString::to_string).collect::<Vec<_>>()), None),
             };
             let how = how.map(|name| format!(" ({name})")).unwrap_or_default();
             let has = words::list(&there);

@@ -84,6 +84,48 @@ pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
     ))
 }
 
+/// Groups that an instance's owner is in, the primary one first, as far as it may be given the right.
+pub fn groups(host: &Host, instance: &Instance) -> Vec<u32> {
+    let Some(process) = host.process(instance.pid) else { return Vec::new() };
+    let accounts = host.accounts.groups_of(process.uid);
+    let own = [process.gid].into_iter().chain(process.groups.iter().copied());
+    let mut groups: Vec<u32> = accounts.into_iter().chain(own).filter(|gid| may_be_given(host, *gid)).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    groups.retain(|gid| seen.insert(*gid));
+    groups
+}
+
+/// The group that vm.hugetlb_shm_group is to be, where it is none yet: one that all of these servers' owners are in, or else
+/// the first one's.
+pub fn to_give(host: &Host, lacking: &[&Instance]) -> Option<u32> {
+    let of_first = groups(host, lacking.first()?);
+    let shared = |gid: &u32| lacking.iter().all(|instance| groups(host, instance).contains(gid));
+    of_first.iter().copied().find(shared).or_else(|| of_first.first().copied())
+}
+
+/// How a server's owner comes by its right through vm.hugetlb_shm_group, which takes one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It has the right by this group, and the next boot is to bring it too.
+    Keep(u32),
+    /// Others have theirs by this group, or are to: it joins them.
+    Join(u32),
+    /// The setting is to be this group.
+    Set(u32),
+}
+
+/// The way of one server among those that lack the right; none where no group of its owner is known.
+pub fn way(host: &Host, lacking: &[&Instance], instance: &Instance) -> Option<Way> {
+    match host.kernel_settings.hugetlb_shm_group.get()? {
+        0 => {
+            let group = to_give(host, lacking)?;
+            Some(if groups(host, instance).contains(&group) { Way::Set(group) } else { Way::Join(group) })
+        }
+        group if matches!(without_memlock(host, instance), Right::Has(_)) => Some(Way::Keep(group)),
+        group => Some(Way::Join(group)),
+    }
+}
+
 /// Why the right cannot be told.
 pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
     let process = host.process(instance.pid);

@@ -1,11 +1,12 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
-use hugewise_engines::Kind;
+use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
 
 use crate::demand::starting;
+use crate::permission::{self, Way};
 use crate::target::{Goal, Target};
-use crate::{Assessment, boot, chain, demand, login, thp};
+use crate::{Assessment, boot, chain, demand, login, shm_limits, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
@@ -26,6 +27,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                 ));
             }
             let (pages, size) = (goal.goal, goal.goal.of(*page));
+            let then = in_the_way(host, instances, goal);
             match &goal.not_now {
                 // What the next boot is asked for has to be lowered first.
                 None if is_crowded(host) => format!("set the pool of {page} pages to {pages} ({size})"),
@@ -33,11 +35,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                     "give back the huge pages that nobody uses, before others are set aside (hugewise plan --shrink)"
                         .into()
                 }
-                None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
+                None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot{then}"),
                 Some(_) if is_left_to_a_reboot(host, goal) => {
                     format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
                 }
-                Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
+                Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on{then}"),
             }
         }
         Remedy::GiveBack(page) => match goal(*page).filter(|goal| goal.goal < goal.now) {
@@ -54,24 +56,31 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
             }
-            Some(goal) => {
-                format!("set the pool of {page} pages to {} ({}) at each boot", goal.goal, goal.goal.of(*page))
-            }
+            Some(goal) if brings_exactly(host, instances, goal) => return None,
+            Some(goal) => format!(
+                "set the pool of {page} pages to {} ({}) at each boot{}",
+                goal.goal,
+                goal.goal.of(*page),
+                in_the_way(host, instances, goal)
+            ),
             None => format!("set the pool of {page} pages at each boot"),
         },
-        Remedy::SetShmLimits => "raise kernel.shmmax and kernel.shmall".into(),
-        Remedy::SetGroup(id) => match instances.iter().find(|instance| instance.id() == *id) {
-            Some(instance) => {
-                format!("let {} use System V huge pages: vm.hugetlb_shm_group", instance.owner_in_words())
-            }
-            None => format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group"),
-        },
+        Remedy::SetShmLimits => shm_limits::in_words(host, instances, target),
+        Remedy::SetGroup(id) => group(host, instances, assessment, id),
         // Its files have enough: a restart is all that is left, once systemd has read them.
         Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => {
             let waiting = waiting(host, instances, id)?;
             format!("have systemd read {waiting}, which was changed since it last did (systemctl daemon-reload)")
         }
-        Remedy::RaiseMemlock(id) => format!("raise the memlock limit of {id}, for its service and for log-ins"),
+        Remedy::RaiseMemlock(id) => {
+            let whose = match lacking(host, instances, id) {
+                Some(Lacking { service: true, log_ins: true }) => ", for its service and for log-ins",
+                Some(Lacking { service: true, log_ins: false }) => ", for its service",
+                Some(Lacking { service: false, log_ins: true }) => ", for log-ins",
+                Some(Lacking { service: false, log_ins: false }) | None => "",
+            };
+            format!("raise the memlock limit of {id}{whose}")
+        }
         Remedy::SetThp => thp::in_words(host, instances)?,
         Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
         Remedy::SetSetting(id) => setting(host, instances, target, id),
@@ -103,20 +112,75 @@ fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Optio
     unit.loaded.known()?.waiting()
 }
 
-/// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
-fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
-    let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else { return false };
-    let Some(process) = host.process(instance.pid).filter(|_| !instance.containered) else { return false };
+/// Whose memlock limit is too small for a server by the files.
+struct Lacking {
+    service: bool,
+    log_ins: bool,
+}
+
+/// Whose memlock limit is too small; none where the limit is not the files' to say.
+fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
+    let instance = instances.iter().find(|instance| instance.id() == *id)?;
+    let process = host.process(instance.pid).filter(|_| !instance.containered)?;
     let starter = Kind::of(instance.engine).starter.as_ref();
     if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
-        return false;
+        return None;
     }
     let needs = chain::memlock_needed(host, instance);
     let service = match &instance.unit {
         Some(unit) if instance.is_known_to_the_host() => login::memlock_of_service(host, unit),
         _ => Some((Limit::Unlimited, String::new())),
     };
-    login::memlock(host, process.uid).0.allows(needs) && service.is_some_and(|(limit, _)| limit.allows(needs))
+    Some(Lacking {
+        service: !service.is_some_and(|(limit, _)| limit.allows(needs)),
+        log_ins: !login::memlock(host, process.uid).0.allows(needs),
+    })
+}
+
+/// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
+fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
+    lacking(host, instances, id).is_some_and(|it| !it.service && !it.log_ins)
+}
+
+/// What has to be done for the pool of the next boot beside setting it, after a colon; nothing where a plan's files win.
+fn in_the_way(host: &Host, instances: &[Instance], goal: &Goal) -> String {
+    let pages = goal.pages_at_boot(host, instances);
+    match boot::ours::overruled(host, goal.page_size, pages) {
+        Ok(Some(why)) => format!(": {why}"),
+        Ok(None) | Err(_) => String::new(),
+    }
+}
+
+/// Whether the next boot is told of a pool as it is to be.
+fn brings_exactly(host: &Host, instances: &[Instance], goal: &Goal) -> bool {
+    let steps = boot::pool(host, goal.page_size).unwrap_or_default();
+    steps.last().is_some_and(|step| PageCount(step.value) == goal.pages_at_boot(host, instances))
+}
+
+/// How the owner of a server comes by its right to System V huge pages.
+fn group(host: &Host, instances: &[Instance], assessment: &Assessment, id: &InstanceId) -> String {
+    let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else {
+        return format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group");
+    };
+    let is_about = |it: &&Instance| {
+        let wanted = Remedy::SetGroup(it.id());
+        assessment.findings.iter().any(|finding| finding.remedies.contains(&wanted))
+    };
+    let lacking: Vec<&Instance> = instances.iter().filter(is_about).collect();
+    let named = |gid: u32| match host.accounts.groups.get(&gid) {
+        Some(group) => (format!("{gid} ({})", group.name), group.name.clone()),
+        None => (gid.to_string(), gid.to_string()),
+    };
+    let owner = instance.owner_in_words();
+    let let_it = format!("let {owner} use System V huge pages: vm.hugetlb_shm_group");
+    match permission::way(host, &lacking, instance) {
+        Some(Way::Keep(gid)) => format!("keep vm.hugetlb_shm_group = {} at each boot", named(gid).0),
+        Some(Way::Join(gid)) => {
+            format!("add {owner} to {}, the group of vm.hugetlb_shm_group, and leave that as it is", named(gid).1)
+        }
+        Some(Way::Set(gid)) => format!("{let_it} = {}", named(gid).0),
+        None => let_it,
+    }
 }
 
 /// Whether the next boot is asked for more pages than the host can carry.
@@ -156,11 +220,25 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
                 format!("once it runs on huge pages, have {id} insist: {how}")
             }
         }
-        (Asked::Cannot, Some(how)) => {
+        (Asked::Cannot, Some(_)) => {
+            let how = kind.how_it_can(instance).unwrap_or_default();
             let more = if insists || switched_off(instance, kind) { format!(" and {ask}") } else { String::new() };
             format!("make {id} use memory that can be on huge pages: {how}{more}")
         }
-        _ => format!("make {id} ask for huge pages: {ask}"),
+        _ => format!("make {id} ask for huge pages: {ask}{}", says_otherwise(instance, kind)),
+    }
+}
+
+/// The line that keeps a server from asking, where its files alone have the say and a line elsewhere may change nothing.
+fn says_otherwise(instance: &Instance, kind: &Kind) -> String {
+    let SettingsBy::Plan(settable) = kind.settings_by else { return String::new() };
+    let setting = instance.settings.get(settable.asks.0).filter(|_| settable.by_itself.is_none());
+    let place = setting.and_then(|setting| setting.place.as_ref()).filter(|place| place.file.starts_with('/'));
+    match (setting, place) {
+        (Some(setting), Some(place)) if !setting.value.eq_ignore_ascii_case(settable.asks.1) => {
+            format!(" ({place} says {})", setting.value)
+        }
+        _ => String::new(),
     }
 }
 
@@ -198,6 +276,8 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         .collect();
     all.sort();
     all.dedup();
+    // Pages that the host has no room for are never there: nothing waits for them.
+    let refused = assessment.target.sizing.as_ref().is_some_and(|sizing| sizing.refusal.is_some());
     let done = |remedy: &Remedy| match remedy {
         // A pool that is set is kept as well, and what is given back is not kept.
         Remedy::KeepAtBoot(page) => {
@@ -211,7 +291,11 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
             let goal = goal_of(host, instances, &assessment.target, id).filter(|goal| !goal.is_there());
             let waits =
                 |goal: &Goal| is_left_to_a_reboot(host, goal) && all.contains(&&Remedy::SetPool(goal.page_size));
-            goal.is_some_and(waits)
+            goal.is_some_and(|goal| refused || waits(goal))
+        }
+        Remedy::SetSetting(id) => {
+            let goal = goal_of(host, instances, &assessment.target, id).filter(|goal| refused && !goal.is_there());
+            goal.is_some() && instances.iter().any(|it| it.id() == *id && starting(host, it).asked == Asked::Try)
         }
         _ => false,
     };

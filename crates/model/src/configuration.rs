@@ -64,6 +64,17 @@ pub struct Configuration {
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
     /// What hugetlbfs the boot mounts: lines of /etc/fstab, and where none has it /dev/hugepages, which systemd mounts.
     pub hugetlbfs: Observed<Vec<BootMount>>,
+    /// Services that carry files out at the boot and are masked: none of those files counts then.
+    pub masked: Masked,
+}
+
+/// Services that carry files out at the boot and that are masked, by the link that says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Masked {
+    /// systemd-sysctl.service.
+    pub sysctl: Option<String>,
+    /// systemd-tmpfiles-setup.service.
+    pub tmpfiles: Option<String>,
 }
 
 impl Configuration {
@@ -195,7 +206,7 @@ pub struct Tuned {
     /// `[sysctl]` after all includes.
     pub sysctl: Vec<SysctlAssignment>,
     /// What TuneD writes after its own `[sysctl]`: the files of /run/sysctl.d and /etc/sysctl.d and /etc/sysctl.conf once
-    /// more, line by line. Empty where the profile has no `[sysctl]`, or `reapply_sysctl` is off.
+    /// more, line by line. Absent where the profile has no `[sysctl]`, or `reapply_sysctl` is off.
     pub reapplied: Observed<Vec<SysctlAssignment>>,
     /// `[bootloader] cmdline*` words.
     pub command_line: Vec<String>,

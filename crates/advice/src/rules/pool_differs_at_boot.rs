@@ -45,7 +45,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let meant = winner.is_some_and(|step| is_ours(&step.place));
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
-        let by = winner.map_or_else(|| "no file sets it".to_owned(), |step| format!("{} decides", step.place));
+        let by = match (winner, &host.configuration.masked.sysctl) {
+            (Some(step), _) => format!("{} decides", step.place),
+            (None, Some(link)) => format!("systemd-sysctl.service is masked ({link})"),
+            (None, None) => "no file sets it".to_owned(),
+        };
         // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
         let idle = idle_pool::spare(facts, pool).ok().flatten().unwrap_or_default();
         let (level, summary, short) = if now > next && idle > PageCount::ZERO && now.saturating_sub(idle) <= next {

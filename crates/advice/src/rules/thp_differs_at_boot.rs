@@ -79,7 +79,7 @@ mod tests {
             profile: "oracle".into(),
             transparent_hugepages: Known(("never".into(), place)),
             sysctl: Vec::new(),
-            reapplied: Known(Vec::new()),
+            reapplied: hugewise_model::Observed::Absent,
             command_line: Vec::new(),
         });
         assert_eq!(case.codes(), ["HW602"]);

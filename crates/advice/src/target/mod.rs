@@ -168,7 +168,9 @@ fn insisting(ask: Ask<'_>, pools: &[Goal]) -> BTreeSet<InstanceId> {
         // Large pages that are asked for late in a boot may not be had.
         let early = || boot::reserved_early(ask.host, page).map(|(pages, _)| pages).unwrap_or_default();
         let sure = !crowded && (!is_gigantic(page) || early() >= pool.needed);
-        pool.is_there() && pool.goal >= pool.needed && sure && boot::pool(ask.host, page).is_ok()
+        let pages = pool.pages_at_boot(ask.host, ask.instances);
+        let stays = || matches!(boot::ours::overruled(ask.host, page, pages), Ok(None));
+        pool.is_there() && pool.goal >= pool.needed && sure && stays()
     };
     let insist = Insist::new(ask, pools.iter().map(|pool| (pool.page_size, pool.goal)));
     let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insists_by.is_some());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hugewise_model::observed::{Lack, Reason};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
 
 use super::Ask;
 use super::commit::Commit;
@@ -42,6 +42,14 @@ impl Goal {
     /// Whether it is to have more pages than there are.
     pub fn grows(&self) -> bool {
         self.goal > self.now
+    }
+
+    /// Pages that the next boot is to bring: what is there afterwards.
+    pub fn pages_at_boot(&self, host: &Host, instances: &[Instance]) -> PageCount {
+        // Surplus pages that servers hold are gone with the next boot, and have to be had again on demand.
+        let held: PageCount = instances.iter().map(|instance| demand::held(instance, self.page_size)).sum();
+        let on_demand = host.pool(self.page_size).and_then(|pool| pool.overcommit.get()).unwrap_or_default();
+        if on_demand > PageCount::ZERO { self.goal } else { self.goal.max(held) }
     }
 
     /// Memory of the pool afterwards, surplus pages among it that servers hold.

@@ -106,6 +106,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         // What is refused is nothing to rely on.
         let page = sized.page_size;
         if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
+            draft.told.insert(setting);
             continue;
         }
         let may_insist = kind.insists_by.is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
@@ -183,6 +184,16 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         Remedy::KeepAtBoot(page) if draft.pool(*page).is_none_or(|goal| goal.needed == PageCount::ZERO) => Vec::new(),
         // Nobody asked for the next boot.
         Remedy::KeepAtBoot(_) | Remedy::KeepThpAtBoot if !ask.options.boot => Vec::new(),
+        Remedy::SetSetting(id) => match ask.instances.iter().find(|it| it.id() == *id) {
+            // What it is to be in each of its files is its engine's to say.
+            Some(instance)
+                if starting(ask.host, instance).asked == Asked::Cannot
+                    && matches!(Kind::of(instance.engine).settings_by, SettingsBy::Person) =>
+            {
+                commands::ask(instance, false)
+            }
+            _ => said(ask, remedy),
+        },
         other => said(ask, other),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let buys = matches!(permission::memlock(ask.host), Memlock::Buys(_));
         let page = ask.host.default_huge_page.get().filter(|_| buys);
-        if buys && !has_pages(ask, instance) {
+        if buys && !has_pages(ask, draft, instance) {
             continue;
         }
         if page.is_some_and(|page| !pools_at_boot::may_ask(draft, instance, page)) {

@@ -11,16 +11,13 @@ pub const HEADER: &str = "# Made by hugewise. To take it back: hugewise undo\n";
 /// How each begins, whoever wrote it: behind it stands how it is taken back.
 const MADE: &str = "# Made by hugewise. To take it back: ";
 
-/// sysctl.d: the pool of the default page size. The last file by name wins.
-pub const SYSCTL_POOL: &str = "/etc/sysctl.d/zz-hugewise-pool.conf";
+pub use hugewise_advice::boot::ours::{SYSCTL_POOL, TMPFILES_POOLS};
 /// sysctl.d: vm.hugetlb_shm_group.
 pub const SYSCTL_SHM_GROUP: &str = "/etc/sysctl.d/zz-hugewise-shm-group.conf";
 /// sysctl.d: kernel.shmmax, kernel.shmall.
 pub const SYSCTL_SHM_LIMITS: &str = "/etc/sysctl.d/zz-hugewise-shm-limits.conf";
 /// sysctl.d: vm.nr_overcommit_hugepages.
 pub const SYSCTL_OVERCOMMIT: &str = "/etc/sysctl.d/zz-hugewise-overcommit.conf";
-/// tmpfiles.d: pools of other page sizes, and of single nodes. The first line of a path wins.
-pub const TMPFILES_POOLS: &str = "/etc/tmpfiles.d/00-hugewise-pools.conf";
 /// tmpfiles.d: transparent huge pages.
 pub const TMPFILES_THP: &str = "/etc/tmpfiles.d/00-hugewise-thp.conf";
 /// tmpfiles.d: pages beyond the pools of other page sizes.

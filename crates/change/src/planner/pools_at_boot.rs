@@ -50,7 +50,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 continue;
             }
         };
-        let pages = wanted(ask, &goal);
+        let pages = goal.pages_at_boot(ask.host, ask.instances);
         let needed = goal.needed > PageCount::ZERO;
         // More than the host can carry is no more than somebody may keep: a file of ours has the last word on files.
         let too_many = needed && crowds(page).is_some_and(|part| !part.early);
@@ -163,16 +163,32 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
                 if pages > due.pages {
                     set_at_boot(draft, due.goal.page_size);
                 }
-                draft.warn(format!(
-                    "{place} has the last word on the {} pool of the next boot; take that line out and plan again",
-                    due.goal.page_size
-                ));
+                // Once is enough: nobody is told to set it who is told what is in the way.
+                let page = due.goal.page_size;
+                draft.leave(
+                    Remedy::KeepAtBoot(page),
+                    format!(
+                        "{place} has the last word on the {page} pool of the next boot; take that line out and plan again"
+                    ),
+                );
             }
-            None => draft.warn(format!("the {} pool of the next boot is left as it is", due.goal.page_size)),
+            None => unheard(ask, draft, due),
         }
     }
     carry(ask, draft);
     entry
+}
+
+/// Says of a pool that the next boot does not bring, and that nothing else sets, why.
+fn unheard(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due) {
+    let page = due.goal.page_size;
+    match boot::ours::overruled(ask.host, page, due.pages) {
+        Ok(Some(why)) => draft.leave(
+            Remedy::KeepAtBoot(page),
+            format!("the next boot does not bring the {page} pool: {why}, and plan again"),
+        ),
+        _ => draft.warn(format!("the {page} pool of the next boot is left as it is")),
+    }
 }
 
 /// Whether `vm.nr_hugepages` counts pages of one size now and at the next boot.
@@ -202,14 +218,6 @@ fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
     for goal in draft.pools.iter_mut().filter(|goal| goal.page_size == page) {
         goal.at_boot = true;
     }
-}
-
-/// Pages that the next boot should bring: what is there afterwards.
-fn wanted(ask: &Ask<'_>, goal: &Goal) -> PageCount {
-    // Surplus pages that servers hold are gone with the next boot, and have to be had again on demand.
-    let held: PageCount = ask.instances.iter().map(|instance| demand::held(instance, goal.page_size)).sum();
-    let on_demand = ask.host.pool(goal.page_size).and_then(|pool| pool.overcommit.get()).unwrap_or_default();
-    if on_demand > PageCount::ZERO { goal.goal } else { goal.goal.max(held) }
 }
 
 /// What sets the pool of one page size at the next boot, in order, with these files and this entry of the boot loader.
@@ -289,7 +297,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             let own = [ours::SYSCTL_POOL, ours::TMPFILES_POOLS].iter().any(|file| step.place.starts_with(file));
             !own && PageCount(step.value) != due.pages
         };
-        overridden.extend(before.iter().filter(of_others).map(|step| format!("{} ({})", step.place, step.value)));
+        overridden.extend(before.iter().filter(of_others).map(|step| (page, step.clone())));
         let value = due.pages.get().to_string();
         let own_file = pool_file(page, "nr_hugepages");
         let default = default_at_boot(ask, &draft.after, entry);
@@ -320,10 +328,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     if lines.is_empty() {
         return;
     }
-    let mut why = "what is set at run time is gone after a reboot".to_owned();
-    if !overridden.is_empty() {
-        why = format!("{why}; it overrides {}", hugewise_advice::words::list(&overridden));
-    }
+    let why = "what is set at run time is gone after a reboot";
     let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
@@ -336,6 +341,17 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             Ok(text) => step.changes.extend(draft.write(ours::TMPFILES_POOLS, &text).map(Change::from)),
             Err(why) => draft.warn(format!("the pools of the next boot are left as they are: {why}")),
         }
+    }
+    // Of those that come after it, it overrides none.
+    let wins = |(page, of): &(PageSize, boot::Step<u64>)| {
+        let after = steps(ask, &draft.after, entry, *page).unwrap_or_default();
+        after.last().is_some_and(|last| last.place == of.place)
+    };
+    overridden.retain(|it| !wins(it));
+    let overridden: Vec<String> =
+        overridden.iter().map(|(_, step)| format!("{} ({})", step.place, step.value)).collect();
+    if !overridden.is_empty() {
+        step.why = format!("{why}; it overrides {}", words::list(&overridden));
     }
     draft.step(Drafted::part(Part::PoolsAtBoot, step));
 }

@@ -1,6 +1,7 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
 use hugewise_advice::permission::{self, Memlock, Right};
+use hugewise_advice::shm_limits::AMPLE;
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
@@ -32,9 +33,15 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
 }
 
 /// Whether pages are planned for a server, or there for it: with the right to them alone it would take those of others.
-pub(super) fn has_pages(ask: &Ask<'_>, instance: &Instance) -> bool {
-    // At the boot as well, for all that will ask by then.
-    let at_boot = |page| boot::pool(ask.host, page).ok()?.last().map(|step| PageCount(step.value));
+pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> bool {
+    // At the boot as well, for all that will ask by then: with what this plan has it bring.
+    let at_boot = |page| {
+        let mut after = boot::with_files(ask.host, &draft.after);
+        if let Some(entry) = &draft.entry {
+            after.configuration.boot = Observed::Known(entry.clone());
+        }
+        boot::pool(&after, page).ok()?.last().map(|step| PageCount(step.value))
+    };
     let is_kept = |page| {
         let claim = ask.assessment.situation.claim(page).map(|claim| claim.pages);
         claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
@@ -58,18 +65,6 @@ fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
         .any(|remedy| matches!(remedy, Remedy::RaiseMemlock(_) | Remedy::SetGroup(_) | Remedy::SetShmLimits))
 }
 
-/// Groups that an instance's owner is in, the primary one first, as far as it may be given the right.
-fn groups(ask: &Ask<'_>, instance: &Instance) -> Vec<u32> {
-    let Some(process) = ask.host.process(instance.pid) else { return Vec::new() };
-    let accounts = ask.host.accounts.groups_of(process.uid);
-    let own = [process.gid].into_iter().chain(process.groups.iter().copied());
-    let mut groups: Vec<u32> =
-        accounts.into_iter().chain(own).filter(|gid| permission::may_be_given(ask.host, *gid)).collect();
-    let mut seen = std::collections::BTreeSet::new();
-    groups.retain(|gid| seen.insert(*gid));
-    groups
-}
-
 fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
         return keep_group(ask, draft);
@@ -77,7 +72,8 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let page = ask.host.default_huge_page.get();
     let mut lacking = Vec::new();
     let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
-    for instance in takes_sysv(ask).filter(lacks).filter(|it| has_pages(ask, it)) {
+    let with_pages: Vec<&Instance> = takes_sysv(ask).filter(lacks).filter(|it| has_pages(ask, draft, it)).collect();
+    for instance in with_pages {
         match permission::without_memlock(ask.host, instance) {
             Right::Has(_) => {}
             Right::Lacks(_) => lacking.push(instance),
@@ -95,11 +91,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let title = format!("let {} use System V huge pages", first.owner);
     let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
-        Some(0) => {
-            let shared = |gid: &u32| lacking.iter().all(|instance| groups(ask, instance).contains(gid));
-            let of_first = groups(ask, first);
-            of_first.iter().copied().find(shared).or_else(|| of_first.first().copied())
-        }
+        Some(0) => permission::to_give(ask.host, &lacking),
         Some(_) => {
             for instance in &lacking {
                 let lines = commands::permit(ask.host, instance);
@@ -120,7 +112,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let title = format!("vm.hugetlb_shm_group = {group} ({name})");
     let mut step = Drafted::from(Step::new("shm-group", title, Risk::Restart, why));
     for instance in &lacking {
-        if groups(ask, instance).contains(&group) {
+        if permission::groups(ask.host, instance).contains(&group) {
             step.carry(Remedy::SetGroup(instance.id()), ask.at_once());
         } else {
             draft.leave(
@@ -150,7 +142,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
     };
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
-    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| has_pages(ask, it)).collect();
+    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| has_pages(ask, draft, it)).collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);
@@ -171,9 +163,6 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
     draft.step(step);
 }
-
-/// Twice what is needed now: the limits protect nothing on a database host, and memory grows.
-const AMPLE: u64 = 2;
 
 fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let segments = takes_sysv(ask).flat_map(|instance| &instance.segments);

@@ -1,8 +1,8 @@
 //! What copies the settings of a host, or shares its pools.
 
-use hugewise_advice::target;
 use hugewise_advice::words::shell_word;
-use hugewise_model::{Observed, Remedy};
+use hugewise_advice::{demand, target};
+use hugewise_model::{Instance, Observed, PageCount, Remedy};
 
 use super::Ask;
 use super::draft::Draft;
@@ -10,6 +10,7 @@ use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     left_alone(ask, draft);
+    kept_size(ask, draft);
     if let Some(why) = ask.host.unseen() {
         draft.warn(format!(
             "there may be servers that could not be seen ({why}): nothing is planned for those, and no pages are given back"
@@ -125,6 +126,29 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 ),
             );
         }
+    }
+}
+
+/// Servers that stay on pages of another size than the one that was asked for: whoever asked is told why.
+fn kept_size(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let Some(page) = ask.options.page_size else { return };
+    let planned =
+        |instance: &Instance| ask.sized().any(|(of, sized)| std::ptr::eq(of, instance) && sized.page_size == page);
+    for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && !planned(it)) {
+        let Some(own) = demand::page_size(ask.host, instance).filter(|own| *own != page) else { continue };
+        if demand::held(instance, own) == PageCount::ZERO {
+            continue;
+        }
+        let title = instance.title();
+        draft.warn(if target::takes(instance, page) {
+            format!(
+                "{title} stays on its pages of {own}, as nothing keeps it off them; --instance {} plans pages of {page} \
+                 for it",
+                shell_word(&instance.name)
+            )
+        } else {
+            format!("{title} takes pages of the default size alone: no pages of {page} are planned for it")
+        });
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) mod unit_values;
 
 use std::collections::BTreeSet;
 
-use hugewise_model::configuration::{Configuration, Unit};
+use hugewise_model::configuration::{Configuration, Masked, Unit};
 use hugewise_model::host::{Accounts, HugetlbfsMount};
 use hugewise_model::{Host, Observed, Process};
 
@@ -90,6 +90,7 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),
             hugetlbfs: fstab::read(door, mounted),
+            masked: Masked { sysctl: sysctl::masked(door), tmpfiles: tmpfiles::masked(door) },
         },
     }
 }

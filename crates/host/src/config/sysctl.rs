@@ -48,10 +48,10 @@ pub enum Program {
 /// All assignments that count, in the order in which they are made; the last one of a key wins. Patterns stand as the
 /// settings of [`SETTINGS`] that they match. Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
-    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
-    if program == Program::Systemd && is_masked(door, SERVICE) {
+    if masked(door).is_some() {
         return Observed::Known(Vec::new());
     }
+    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
     let files = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: program == Program::Procps });
     let own = if program == Program::Systemd { Observed::Absent } else { door.read("/etc/sysctl.conf") };
     let mut paths = match files {
@@ -65,6 +65,11 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     }
     let parse = if program == Program::Systemd { parse_lines } else { procps::parse_lines };
     joined(door, &paths, parse).map(|lines| settled(&lines, program))
+}
+
+/// The link that masks the service which carries the files out, where it is masked.
+pub fn masked(door: &Door<'_>) -> Option<String> {
+    (is_masked(door, SERVICE) && started_by_systemd(door)).then(|| SERVICE.to_owned())
 }
 
 /// Whether a unit file is a link to /dev/null.

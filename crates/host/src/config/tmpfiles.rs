@@ -49,13 +49,18 @@ struct Item {
 
 /// Writes below /sys and /proc in the order in which they are made. Paths may be patterns without braces.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<TmpfilesWrite>> {
-    if is_masked(door, SERVICE) {
+    if masked(door).is_some() {
         return Observed::Known(Vec::new());
     }
     let here = Here::new(Some(door.source));
     let paths = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: false });
     let items = paths.and_then(|paths| joined(door, &paths, |file, bytes| items(file, bytes, &here)));
     items.map(order::writes)
+}
+
+/// The link that masks the service which carries the files out, where it is masked.
+pub fn masked(door: &Door<'_>) -> Option<String> {
+    is_masked(door, SERVICE).then(|| SERVICE.to_owned())
 }
 
 /// The writes of one file, as they would be made if it were alone and nothing were known of the host.

@@ -242,7 +242,7 @@ pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<
         profile,
         transparent_hugepages: Observed::Absent,
         sysctl: Vec::new(),
-        reapplied: Observed::Known(Vec::new()),
+        reapplied: Observed::Absent,
         command_line: Vec::new(),
     };
     let mut undecided = Vec::new();

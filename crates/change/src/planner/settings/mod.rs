@@ -114,6 +114,9 @@ fn wanted(
     let Some((name, value)) = settable.insists else {
         if off && pools_at_boot::may_ask(draft, instance, page) {
             wanted.push((settable.asks.0, settable.asks.1.to_owned()));
+        } else if off {
+            // Nobody is told to do by hand what may not be.
+            draft.told.insert(setting);
         }
         return wanted;
     };

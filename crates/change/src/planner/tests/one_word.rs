@@ -111,3 +111,117 @@ fn a_size_of_thp_that_is_always_is_what_check_names() {
     let changed: Vec<String> = step(&plan, "thp").changes.iter().map(|change| format!("{change:?}")).collect();
     assert!(changed.iter().all(|it| it.contains("hugepages-2048kB") || it.contains("tmpfiles")), "{changed:?}");
 }
+
+/// Whether `check` tells a server to refuse a start without huge pages at once, and whether a plan sets it so.
+fn insisting(world: &World<'_>) -> (bool, bool) {
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    let told = to_do(world).iter().any(|(_, line)| line.contains("refuse to start without huge pages"));
+    (told, words(&plan).contains("huge_pages=on"))
+}
+
+/// One that insists does not start after a boot that brings 100 of its 537 pages.
+#[test]
+fn nobody_insists_on_a_pool_that_the_boot_takes_away() {
+    let base = source("no-pool-postgresql");
+    let none = |_: &mut World<'_>| {};
+    let put = |file: &'static str, text: &'static str| move |world: &mut World<'_>| world.put(file, text);
+    let tmpfiles = "w /sys/kernel/mm/hugepages/*/nr_hugepages - - - - 100\n";
+    let ours = "w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 100\n";
+    let profile = "[sysctl]\nvm.nr_hugepages=100\n";
+    let tuned = |main: &'static str| {
+        move |world: &mut World<'_>| {
+            world.put("/etc/tuned/active_profile", "db\n");
+            world.put("/etc/tuned/db/tuned.conf", profile);
+            world.put("/etc/tuned/tuned-main.conf", main);
+        }
+    };
+    let cases: [(&str, bool, Box<dyn Fn(&mut World<'_>)>); 9] = [
+        ("as it is", true, Box::new(none)),
+        ("read before", true, Box::new(put("/etc/sysctl.d/99-db.conf", "vm.nr_hugepages=100\n"))),
+        ("read after", false, Box::new(put("/etc/sysctl.d/zzz-last.conf", "vm.nr_hugepages=100\n"))),
+        ("read after, a packager's", false, Box::new(put("/usr/lib/sysctl.d/zzz.conf", "vm.nr_hugepages=100\n"))),
+        ("a pattern", false, Box::new(put("/etc/tmpfiles.d/a.conf", tmpfiles))),
+        ("the same path, later", true, Box::new(put("/etc/tmpfiles.d/a.conf", ours))),
+        ("the same path, first", false, Box::new(put("/etc/tmpfiles.d/00-a.conf", ours))),
+        ("a profile", false, Box::new(tuned("reapply_sysctl = 0\n"))),
+        ("a profile, and the files again", true, Box::new(tuned("reapply_sysctl = 1\n"))),
+    ];
+    for (what, insists, change) in cases {
+        let mut world = World::new(&*base);
+        change(&mut world);
+        assert_eq!(insisting(&world), (insists, insists), "{what}: {:?}", to_do(&world));
+        let names = ["last.conf:1", "zzz.conf:1", "/a.conf:1", "/00-a.conf:1", "tuned.conf:2"];
+        let named = to_do(&world).iter().any(|(_, line)| names.iter().any(|name| line.contains(name)));
+        assert_eq!(named, !insists, "{what}: {:?}", to_do(&world));
+    }
+}
+
+/// A step overrides what is read before its file alone, and what is read after it is named once.
+#[test]
+fn the_last_word_is_named_once() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/40-first.conf", "vm.nr_hugepages=50\n");
+    world.put("/etc/sysctl.d/zzz-last.conf", "vm.nr_hugepages=100\n");
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    let why = &step(&plan, "pools-boot").why;
+    assert!(why.contains("40-first.conf:1 (50)") && !why.contains("zzz-last"), "{why}");
+    let by_hand = plan.instructions.iter().map(|it| it.text.clone());
+    let of_pool =
+        by_hand.chain(plan.warnings.clone()).filter(|it| it.contains("at each boot") || it.contains("zzz-last"));
+    let of_pool: Vec<String> = of_pool.collect();
+    assert!(of_pool.len() == 1 && of_pool[0].contains("zzz-last.conf:1 has the last word"), "{of_pool:?}");
+    let told = to_do(&world);
+    assert!(
+        told.iter()
+            .any(|(_, line)| line
+                .ends_with("take out /etc/sysctl.d/zzz-last.conf:1, which has the last word and sets 100")),
+        "{told:?}"
+    );
+}
+
+/// vm.hugetlb_shm_group takes one group: given to another, it is taken from those that have their right by it.
+#[test]
+fn a_group_that_others_have_their_right_by_stays() {
+    use hugewise_advice::permission::{Way, way};
+    use hugewise_model::Observed;
+    use hugewise_model::host::Group;
+
+    let base = source("rhel7-oracle-memlock");
+    let mut seen = World::new(&*base).look();
+    let instance = seen.instances.iter().find(|it| it.name == "ERP").unwrap().clone();
+    let ways = |group: u32, host: &mut hugewise_model::Host| {
+        host.kernel_settings.hugetlb_shm_group = Observed::Known(group);
+        host.accounts.groups.entry(777).or_insert_with(|| Group { name: "hugepages".into(), members: Vec::new() });
+        way(host, &[&instance], &instance)
+    };
+    let own = hugewise_advice::permission::groups(&seen.host, &instance)[0];
+    assert_eq!(ways(0, &mut seen.host), Some(Way::Set(own)));
+    assert_eq!(ways(777, &mut seen.host), Some(Way::Join(777)));
+    assert_eq!(ways(own, &mut seen.host), Some(Way::Keep(own)));
+}
+
+/// Pages that the next boot does not bring nobody is told to ask for by hand.
+#[test]
+fn what_may_not_be_asked_for_is_not_left_to_people() {
+    let base = source("idle-pool-mariadb");
+    let options = crate::planner::Options { shrink: true, boot: false, ..crate::planner::Options::default() };
+    let plan = World::new(&*base).plan(&options, &hugewise_advice::sizing::Request::default());
+    let contradicted = plan.warnings.iter().any(|it| it.contains("is not made to ask for huge pages"))
+        && plan.instructions.iter().any(|it| it.text.contains("ask for huge pages") || it.text.contains("large-pages"));
+    assert!(!contradicted, "{}", shown(&plan));
+}
+
+#[test]
+fn a_page_size_that_is_not_planned_is_answered() {
+    let base = source("healthy-postgresql");
+    let page_size = Some(hugewise_model::PageSize::GIB_1);
+    let options = crate::planner::Options { page_size, ..crate::planner::Options::default() };
+    let size = hugewise_advice::sizing::PageSizeChoice::Size(hugewise_model::PageSize::GIB_1);
+    let request = hugewise_advice::sizing::Request { page_size: size, ..hugewise_advice::sizing::Request::default() };
+    let plan = World::new(&*base).plan(&options, &request);
+    let why = "stays on its pages of 2 MiB, as nothing keeps it off them; --instance";
+    assert!(plan.warnings.iter().any(|it| it.contains(why)), "{}", shown(&plan));
+}

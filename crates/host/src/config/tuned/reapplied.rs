@@ -8,10 +8,10 @@ use crate::config::files::{joined, lines, place};
 /// Files of /usr/lib are not written again. TuneD reads /run/sysctl.d before this one, which is empty when a host boots.
 const FOLDER: &str = "/etc/sysctl.d";
 
-/// The assignments in the order in which they are written.
+/// The assignments in the order in which they are written; absent where TuneD is told not to.
 pub(super) fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     match door.read("/etc/tuned/tuned-main.conf") {
-        Observed::Known(bytes) if !is_on(&bytes) => return Observed::Known(Vec::new()),
+        Observed::Known(bytes) if !is_on(&bytes) => return Observed::Absent,
         Observed::Known(_) | Observed::Absent => {}
         unknown => return unknown.map(|_| Vec::new()),
     }
@@ -56,8 +56,8 @@ mod tests {
     use crate::source::map::MapSource;
 
     fn written(source: &MapSource) -> Vec<(String, String)> {
-        let read = read(&mut Door::new(source)).into_known().unwrap();
-        read.into_iter().map(|it| (it.value, it.place.to_string())).collect()
+        let read = read(&mut Door::new(source)).or_else_absent(|| Observed::Known(Vec::new()));
+        read.into_known().unwrap().into_iter().map(|it| (it.value, it.place.to_string())).collect()
     }
 
     #[test]
