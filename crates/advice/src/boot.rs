@@ -10,6 +10,7 @@ mod last_word;
 mod line;
 mod pools;
 mod settings;
+mod shm;
 #[cfg(test)]
 mod tests;
 mod thp;
@@ -27,6 +28,7 @@ pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pools};
 pub use settings::{overcommit, setting};
+pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
 pub use thp::{thp, thp_switch};
 
 /// One step of the boot that sets a value; a later step wins.
@@ -92,6 +94,7 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
     };
     after.thp.pmd_size = host.thp.pmd_size.clone();
     after.memory.total = host.memory.total.clone();
+    after.kernel_settings = host.kernel_settings.clone();
     let mut door = Door::new(source);
     after.configuration.boot = host.configuration.boot.clone();
     after.configuration.sysctl = sysctl::read(&mut door);

@@ -12,6 +12,7 @@ pub mod chain;
 pub mod demand;
 pub mod docs;
 pub mod forecast;
+pub mod given;
 pub mod login;
 mod mounts;
 pub mod permission;

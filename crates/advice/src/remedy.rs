@@ -1,11 +1,11 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::Kind;
-use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::demand::starting;
 use crate::target::{Goal, Target};
-use crate::{Assessment, boot, chain, demand, login, thp};
+use crate::{Assessment, boot, chain, demand, given, login, rules, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
@@ -59,7 +59,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             None => format!("set the pool of {page} pages at each boot"),
         },
-        Remedy::SetShmLimits => "raise kernel.shmmax and kernel.shmall".into(),
+        Remedy::SetShmLimits => rules::shm_limits::in_words(host, instances),
         Remedy::SetGroup(id) => match instances.iter().find(|instance| instance.id() == *id) {
             Some(instance) => {
                 format!("let {} use System V huge pages: vm.hugetlb_shm_group", instance.owner_in_words())
@@ -112,11 +112,13 @@ fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
         return false;
     }
     let needs = chain::memlock_needed(host, instance);
-    let service = match &instance.unit {
-        Some(unit) if instance.is_known_to_the_host() => login::memlock_of_service(host, unit),
-        _ => Some((Limit::Unlimited, String::new())),
+    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+    let by_service = match (&instance.unit, unit) {
+        (Some(_), Some(unit)) if instance.is_known_to_the_host() => given::memlocks_by_unit(host, unit, process),
+        (Some(_), None) if instance.is_known_to_the_host() => return false,
+        _ => Vec::new(),
     };
-    login::memlock(host, process.uid).0.allows(needs) && service.is_some_and(|(limit, _)| limit.allows(needs))
+    by_service.iter().chain([&login::of_log_in(host, process.uid)]).all(|found| found.allows(needs) == Some(true))
 }
 
 /// Whether the next boot is asked for more pages than the host can carry.
@@ -242,7 +244,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 mod tests {
     use hugewise_model::configuration::LimitRule;
     use hugewise_model::process::SoftHard;
-    use hugewise_model::{Bytes, Engine, KernelRelease, Observed};
+    use hugewise_model::{Bytes, Engine, KernelRelease, Limit, Observed};
 
     use super::*;
     use crate::testing::{all_huge, gib, part, quiet};

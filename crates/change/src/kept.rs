@@ -174,7 +174,9 @@ impl After<'_> {
         }
         let mut users = self.host.accounts.users.iter();
         let (uid, _) = users.find(|(_, user)| user.name == ours.domain)?;
-        let (wins, place) = login::memlock(self.host, *uid);
+        let found = login::of_log_in(self.host, *uid);
+        let Some(wins) = found.limit.get() else { return Some(Unkept::unknown(what, found.in_words())) };
+        let place = found.place;
         let needs = self.needs(|instance| instance.owner == ours.domain);
         let enough = wins == ours.value || needs.is_some_and(|needs| wins.allows(needs));
         (!enough).then(|| Unkept::lost(what, format!("{place} has the last word: {}", limit(wins))))

@@ -56,6 +56,8 @@ pub struct Configuration {
     pub units: Vec<Unit>,
     /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins.
     pub default_memlock: Observed<(Limit, Place)>,
+    /// systemd's release, by the name of its own library; absent where there is none (before 231).
+    pub systemd: Observed<u32>,
     /// The boot loader's next command line.
     pub boot: Observed<BootEntry>,
     /// The active tuned profile.
@@ -134,6 +136,8 @@ pub struct Unit {
     pub memlock: Observed<(Limit, Limit, Place)>,
     /// `User`.
     pub user: Observed<String>,
+    /// Whether `PAMName` is set: what it starts is a session of PAM, and limits.conf counts after `LimitMEMLOCK`.
+    pub pam: bool,
     /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
     pub ambient_ipc_lock: bool,
     /// The unit file and its drop-ins, in the order in which they apply.

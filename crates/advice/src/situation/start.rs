@@ -7,6 +7,7 @@ use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, Next
 use super::segments::{Segments, smallest_piece};
 use super::{Obstacle, Outlook};
 use crate::cgroup::Shortage;
+use crate::given::{Given, Ways};
 use crate::standing::Standing;
 use crate::{Missing, chain, demand};
 
@@ -53,7 +54,7 @@ fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> Page
 
 /// What comes of a start.
 pub(super) fn outlook(
-    host: &Host,
+    (host, given): (&Host, &Given),
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
@@ -85,7 +86,11 @@ pub(super) fn outlook(
         let standing = if start.asked == Asked::Must { Standing::DoesNotStart } else { Standing::None };
         because(standing, obstacle, why)
     };
-    match right(host, instance) {
+    // Without its segments it is down, whatever its right to huge pages.
+    if let (Segments::Refused(why), true) = (segments, kind(instance).only_shm) {
+        return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
+    }
+    match right(host, instance, given) {
         (LinkState::Ok, _) => {}
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
@@ -93,9 +98,6 @@ pub(super) fn outlook(
     match segments {
         Segments::Fit => {}
         Segments::Unknown(why) => return unknown(why.clone()),
-        Segments::Refused(why) if kind(instance).only_shm => {
-            return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
-        }
         Segments::Refused(why) => return refused(Obstacle::Segments, why.clone()),
     }
     let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
@@ -206,9 +208,9 @@ fn limited(
     Ok(Some((standing, short.in_words())))
 }
 
-/// Whether the kernel is known to refuse a server all huge pages.
-pub(super) fn is_refused(host: &Host, instance: &Instance) -> bool {
-    right(host, instance).0 == LinkState::Broken
+/// Whether the kernel is known to refuse a server all huge pages, however it is started.
+pub(super) fn is_refused(host: &Host, instance: &Instance, ways: &Ways) -> bool {
+    ways.all().all(|given| right(host, instance, given).0 == LinkState::Broken)
 }
 
 /// Whether a server that grows later finds the pages that it begins with.
@@ -222,9 +224,9 @@ fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) ->
 }
 
 /// Whether a server may have the pages, as this kernel checks it.
-fn right(host: &Host, instance: &Instance) -> (LinkState, String) {
+pub(super) fn right(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
     if instance.mechanism == Mechanism::SysvShm && instance.pid != 0 {
-        chain::sysv(host, instance)
+        chain::sysv(host, instance, given)
     } else {
         (LinkState::Ok, String::new())
     }

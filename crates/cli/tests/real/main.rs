@@ -34,6 +34,7 @@ mod next_start;
 mod one_lock;
 mod oracle;
 mod page_tables;
+mod pam;
 mod plans;
 mod postgresql;
 mod qemu;

@@ -86,6 +86,7 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             limits: limits::read(door),
             units: Vec::new(),
             default_memlock: systemd::read_default_memlock(door),
+            systemd: systemd::read_release(door),
             boot: boot::read(door),
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),
