@@ -11,7 +11,7 @@ mod mount;
 mod reloaded;
 mod segments;
 mod start;
-mod startup;
+pub(crate) mod startup;
 
 use std::collections::BTreeMap;
 
