@@ -21,7 +21,7 @@ impl Place {
 
     /// Whether it is one: what stands there is to be changed in the unit or script that starts the process, in no file
     /// of settings.
-    pub(crate) fn is_command_line(&self) -> bool {
+    pub fn is_command_line(&self) -> bool {
         let pid = self.file.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline"));
         pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit()))
     }

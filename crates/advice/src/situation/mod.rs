@@ -10,7 +10,7 @@ mod default_size;
 mod mount;
 mod segments;
 mod start;
-mod startup;
+pub(crate) mod startup;
 mod ways;
 
 use std::collections::BTreeMap;

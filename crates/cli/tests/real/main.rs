@@ -43,6 +43,7 @@ mod serve;
 mod size;
 mod systemd;
 mod users;
+mod values;
 mod verify;
 mod vm;
 mod watch;

@@ -86,12 +86,16 @@ fn by_hand(instance: &Instance, _: &[Assignment], why: &str) -> Vec<String> {
 
 /// What a person does to have one ask for huge pages.
 pub(super) fn ask(instance: &Instance) -> Vec<String> {
-    vec![if by_command_line(instance) {
-        "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
-    } else {
-        "# in the [mysqld] section of its option file: large-pages = ON"
-    }
-    .into()]
+    let place = instance.settings.get("large_pages").and_then(|setting| setting.place.as_ref());
+    vec![match place.filter(|place| place.line > 0) {
+        _ if by_command_line(instance) => {
+            "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
+                .into()
+        }
+        // Whatever is written above that line is overruled by it.
+        Some(place) => format!("# {place} has the last word on large-pages: write large-pages = ON there"),
+        None => "# in the [mysqld] section of its option file: large-pages = ON".into(),
+    }]
 }
 
 fn by_command_line(instance: &Instance) -> bool {

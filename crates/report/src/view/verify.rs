@@ -28,7 +28,7 @@ pub(crate) fn rows(verified: &Verified<'_>) -> Vec<Vec<Cell>> {
 }
 
 fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec<Cell> {
-    let demand = demand::of(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
+    let demand = demand::held_against(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
     let of =
         |text: Option<String>| text.map_or_else(|| Cell::new(Role::Quiet, "-"), |text| Cell::new(Role::Text, text));
     let source = demand.as_ref().map(|demand| match demand.source {
