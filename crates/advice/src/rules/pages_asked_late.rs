@@ -29,7 +29,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
-        let Some(step) = boot::pool(host, page)?.pop() else { continue };
+        let Some(step) = boot::pool_of_files(host, page)?.pop() else { continue };
         let (asked, early) = (PageCount(step.value), boot::reserved_early(host, page).map(|(pages, _)| pages));
         let late = asked.saturating_sub(early.unwrap_or_default());
         if late == PageCount::ZERO {

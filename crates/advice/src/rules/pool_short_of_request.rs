@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let crowding = boot::crowding(host).ok().flatten();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
-        let steps = boot::pool(host, page)?;
+        let steps = boot::pool_of_files(host, page)?;
         let Some(step) = steps.last() else { continue };
         let file = pool_file(page, "nr_hugepages");
         let total = *crate::known(&pool.total, &file)?;
