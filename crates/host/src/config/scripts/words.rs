@@ -17,7 +17,7 @@ const ENDS: [char; 14] = [' ', '\t', '\'', '"', '=', '<', '>', '|', ';', '&', '(
 /// Whether a file can have such a line: most have none, and are not looked at closer.
 pub(super) fn may_write(bytes: &[u8]) -> bool {
     let holds = |name: &str| bytes.windows(name.len()).any(|part| part == name.as_bytes());
-    bytes.contains(&b'h') && (holds(NAME) || holds("hugeadm"))
+    holds("huge") && (holds(NAME) || holds("hugeadm"))
 }
 
 /// Lines with the number of the first, those that a backslash continues joined.
