@@ -38,21 +38,21 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                 }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
                 Some(_) if is_left_to_a_reboot(host, goal) => {
-                    format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
+                    format!("reboot: the next boot brings the {} ({size})", pages.in_pages_of(*page))
                 }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
         }
         Remedy::GiveBack(page) => match goal(*page).filter(|goal| goal.goal < goal.now) {
             Some(goal) => {
-                format!("give back {} of the {} pages of {page}", goal.now.saturating_sub(goal.goal), goal.now)
+                format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
             None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
                 let (pages, place) = crowds(host, *page)?;
-                format!("lower the {pages} pages of {page} in {place}: no server here asks for them")
+                format!("lower the {} in {place}: no server here asks for them", pages.in_pages_of(*page))
             }
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")

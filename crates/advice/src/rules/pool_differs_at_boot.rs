@@ -56,7 +56,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         } else if now > next && !raises {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
-            let short = format!("the next boot brings {brings} of the {now} pages of {page}");
+            let short = format!("the next boot brings {brings} of the {}", now.in_pages_of(page));
             (Level::Warn, format!("{short}: {by}"), short)
         } else if now == next && !meant && steps.iter().any(|step| PageCount(step.value) != next) {
             let words = steps.iter().any(|step| boot::word_at(&step.place).is_some());

@@ -50,8 +50,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
         match next_boot_too_small(facts, instance)? {
             Some((pages, place)) => {
-                evidence.push(format!("{place}: {pages} pages at the next boot"));
-                let what = format!("the next boot brings {pages} pages, too few for it");
+                evidence.push(format!("{place}: {} at the next boot", pages.in_pages()));
+                let what = format!("the next boot brings {}, too few for it", pages.in_pages());
                 (Level::Warn, what, "will let it start without huge pages after the next boot")
             }
             None => (Level::Info, "all of it is on huge pages now".to_owned(), "would let it start without huge pages"),

@@ -129,9 +129,10 @@ fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntr
     let early = reserved(ask, entry, page);
     if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
         draft.warn(format!(
-            "the {} pages of {page} are asked for late in the boot and may come out fewer: the kernel's command line takes \
+            "the {} {} asked for late in the boot and may come out fewer: the kernel's command line takes \
              them first{}",
-            due.pages,
+            due.pages.in_pages_of(page),
+            due.pages.are(),
             if ask.options.early { "" } else { " (--early)" }
         ));
     }
@@ -294,7 +295,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         if before.last().is_some_and(|step| PageCount(step.value) == due.pages) {
             continue;
         }
-        lines.push(format!("{} pages of {page}", due.pages));
+        lines.push(due.pages.in_pages_of(page));
         let of_others = |step: &&boot::Step<u64>| {
             let own = [ours::SYSCTL_POOL, ours::TMPFILES_POOLS].iter().any(|file| step.place.starts_with(file));
             !own && PageCount(step.value) != due.pages
