@@ -96,7 +96,7 @@ fn pool(host: &Host, instance: &Instance) -> Link {
     };
     let on_demand = pool.overcommit.get().unwrap_or_default();
     if total > PageCount::ZERO {
-        return link(LinkState::Ok, format!("{page}: {total} pages"));
+        return link(LinkState::Ok, format!("{page}: {}", total.in_pages()));
     }
     if on_demand > PageCount::ZERO {
         return link(LinkState::Ok, format!("{page}: none set aside, up to {on_demand} on demand"));
@@ -124,7 +124,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
         return link(LinkState::Unknown, format!("needs {} in all, {obtainable} available", demand.pages));
     };
     if more.pages > obtainable {
-        return link(LinkState::Broken, format!("needs {} more pages, {obtainable} available", more.pages));
+        return link(LinkState::Broken, format!("needs {}, {obtainable} available", more.pages.in_more_pages()));
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
@@ -132,7 +132,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
         _ if asks => "enough now; the pool may have been smaller when it started: restart it",
         _ => "enough now",
     };
-    link(LinkState::Unknown, format!("needs {} more pages, {obtainable} available: {note}", more.pages))
+    link(LinkState::Unknown, format!("needs {}, {obtainable} available: {note}", more.pages.in_more_pages()))
 }
 
 fn permission(host: &Host, instance: &Instance) -> Link {

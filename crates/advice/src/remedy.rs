@@ -33,26 +33,38 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                     "give back the huge pages that nobody uses, before others are set aside (hugewise plan --shrink)"
                         .into()
                 }
+                None if boot::is_written(host, *page) => {
+                    format!("set the pool of {page} pages to {pages} ({size}) now")
+                }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot"),
                 Some(_) if is_left_to_a_reboot(host, goal) => {
-                    format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
+                    format!("reboot: the next boot brings the {} ({size})", pages.in_pages_of(*page))
                 }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on"),
             }
         }
         Remedy::GiveBack(page) => match goal(*page).filter(|goal| goal.goal < goal.now) {
             Some(goal) => {
-                format!("give back {} of the {} pages of {page}", goal.now.saturating_sub(goal.goal), goal.now)
+                format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
             None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
                 let (pages, place) = crowds(host, *page)?;
-                format!("lower the {pages} pages of {page} in {place}: no server here asks for them")
+                format!("lower the {} in {place}: no server here asks for them", pages.in_pages_of(*page))
             }
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
+            }
+            // Something else writes it too: no file alone brings it at each boot.
+            Some(goal) if boot::is_written(host, *page) => {
+                let steps = boot::pool_of_files(host, *page).unwrap_or_default();
+                if steps.last().is_some_and(|step| PageCount(step.value) == goal.goal) {
+                    return None;
+                }
+                let (pages, size) = (goal.goal, goal.goal.of(*page));
+                format!("have the boot's files set the pool of {page} pages to {pages} ({size})")
             }
             Some(goal) => {
                 format!("set the pool of {page} pages to {} ({}) at each boot", goal.goal, goal.goal.of(*page))
@@ -154,6 +166,8 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
             let how = kind.insists_by.unwrap_or(kind.asks_by);
             if insists {
                 format!("make {id} refuse to start without huge pages: {how}")
+            } else if demand::page_size(host, instance).is_some_and(|page| boot::is_written(host, page)) {
+                format!("once nothing else writes its pool at boot, have {id} insist: {how}")
             } else {
                 format!("once it runs on huge pages, have {id} insist: {how}")
             }
@@ -206,7 +220,8 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
             let is_set =
                 |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, assessment, it).is_some();
             let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
-            all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
+            let is_written = boot::is_written(host, *page);
+            all.iter().any(|it| (is_set(it) && !is_written) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
         // The reboot starts it again.
         Remedy::Restart(id) => {

@@ -8,7 +8,7 @@ use hugewise_advice::{boot, chain, login};
 use hugewise_host::config::pattern::covers;
 use hugewise_host::config::{cmdline, limits, sysctl, systemd, tmpfiles, unit};
 use hugewise_model::configuration::{LimitRule, SysctlAssignment, TmpfilesWrite};
-use hugewise_model::{Bytes, Host, Instance, Limit, Observed};
+use hugewise_model::{Bytes, Host, Instance, Limit, Observed, PageCount};
 
 use crate::outcome::{Applied, End, StepResult};
 use crate::plan::{Change, CommandChange, FileChange, Plan, PoolAtBoot, Step};
@@ -68,7 +68,7 @@ struct After<'a> {
 
 impl After<'_> {
     fn pool(&self, pool: &PoolAtBoot) -> Option<Unkept> {
-        let what = format!("{} pages of {} at the next boot", pool.pages, pool.page_size);
+        let what = format!("{} at the next boot", PageCount(pool.pages).in_pages_of(pool.page_size));
         let steps = match boot::pool(self.host, pool.page_size) {
             Ok(steps) => steps,
             Err(missing) => return Some(Unkept::unknown(what, missing.to_string())),

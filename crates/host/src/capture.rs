@@ -45,6 +45,8 @@ pub struct Keeps {
     /// What the value of a setting can be, by its name, or of an option with its dashes; whatever else stands there is left
     /// out.
     pub shape: Option<fn(&str) -> shape::Shape>,
+    /// Files with lines that write a pool when the host boots, or start such a script: of these the lines alone are kept.
+    pub writers: BTreeSet<String>,
     /// What is kept of processes and users.
     pub servers: Servers,
     /// What kept the reader from seeing every process, where that is so.
@@ -356,7 +358,8 @@ fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> V
     let cgroup = folder.starts_with("/sys/fs/cgroup");
     // Who else is started at the boot is read by nobody.
     let wants = folder.ends_with(".wants") || folder.ends_with(".requires");
-    if !cgroup && !wants && !seen.owned.contains(folder) {
+    let scripts = crate::config::scripts::looks_through(folder);
+    if !cgroup && !wants && !scripts && !seen.owned.contains(folder) {
         return names;
     }
     let asked = |name: &str| {

@@ -110,7 +110,7 @@ pub(super) fn cpuset() -> Remedy {
 
 /// `512 pages of 2 MiB`
 fn asked(start: &NextStart) -> String {
-    let each: Vec<String> = start.demands.iter().map(|it| format!("{} pages of {}", it.pages, it.page_size)).collect();
+    let each: Vec<String> = start.demands.iter().map(|it| it.pages.in_pages_of(it.page_size)).collect();
     each.join(" and ")
 }
 

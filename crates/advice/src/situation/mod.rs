@@ -669,7 +669,7 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> 
     let steps = boot::pool(host, page)?;
     let (set, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
-        None => (PageCount::ZERO, "no file sets any".into()),
+        None => (PageCount::ZERO, boot::nothing_sets(host)),
     };
     let on_demand = on_demand_at_boot(host, page);
     let memory = boot::memory(host).ok();

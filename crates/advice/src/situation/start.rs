@@ -117,7 +117,7 @@ pub(super) fn outlook(
                 {
                     demand.pages
                 } else {
-                    let why = format!("needs {} pages of {page} and finds {pages}{note}", demand.pages);
+                    let why = format!("needs {} and finds {pages}{note}", demand.pages.in_pages_of(page));
                     short = short.or(Some(why));
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
                     if takes { pages } else { PageCount::ZERO }
@@ -125,15 +125,16 @@ pub(super) fn outlook(
             }
             Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
                 return unknown(format!(
-                    "{why}: that may leave {pages} of the {} pages of {page} needed",
-                    demand.pages
+                    "{why}: that may leave {pages} of the {} needed",
+                    demand.pages.in_pages_of(page)
                 ));
             }
             Supply::Pages { sure, note, .. } if sure < demand.pages => {
                 let late = demand.pages.saturating_sub(sure);
                 return unknown(format!(
-                    "{late} of its {} pages of {page} are asked for late in the boot{note}",
-                    demand.pages
+                    "{late} of its {} {} asked for late in the boot{note}",
+                    demand.pages.in_pages_of(page),
+                    late.are()
                 ));
             }
             Supply::Pages { .. } => demand.pages,
@@ -172,15 +173,15 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         let tells = Kind::of(instance.engine).tells_demand;
         if pages < demand.pages && instance.is_asleep() {
             return Some(format!(
-                "it may need up to {} pages of {page}, for all that its files tell, and finds {pages}{note}: {tells}",
-                demand.pages
+                "it may need up to {}, for all that its files tell, and finds {pages}{note}: {tells}",
+                demand.pages.in_pages_of(page)
             ));
         }
         (pages < demand.pages).then(|| {
             format!(
-                "its files may come to {} pages of {page} and have been changed since it started, for all that can be told; it \
+                "its files may come to {} and have been changed since it started, for all that can be told; it \
                  finds {pages}{note}: {tells}",
-                demand.pages
+                demand.pages.in_pages_of(page)
             )
         })
     })

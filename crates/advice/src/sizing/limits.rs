@@ -145,7 +145,11 @@ fn shmall(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<u64> {
         now,
         enough: now.map(|now| now >= needed),
         checked: Some(true),
-        evidence: format!("shmget: ENOSPC beyond it; {} pages of {base} are in segments of others", PageCount(others)),
+        evidence: format!(
+            "shmget: ENOSPC beyond it; {} {} in segments of others",
+            PageCount(others).in_pages_of(base),
+            PageCount(others).are()
+        ),
         instances: titles(sysv),
     }
 }

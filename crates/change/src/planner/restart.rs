@@ -138,7 +138,7 @@ enum NoGain {
     Right,
     #[error("it is not what this plan is about")]
     NotConcerned,
-    #[error("it needs {needs} pages of {page}, and {left} are left for it beside the other servers")]
+    #[error("it needs {}, and {left} {} left for it beside the other servers",needs.in_pages_of(*page), left.are())]
     Short { needs: PageCount, page: PageSize, left: PageCount },
 }
 

@@ -222,6 +222,25 @@ pub(super) fn lasting() -> impl Iterator<Item = &'static str> {
     FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder))
 }
 
+/// What masks a unit for the next boot: a link to /dev/null, or an empty file, in the strongest of the folders that outlast
+/// one and have it (`systemd.unit(5)`).
+pub(super) fn mask(door: &Door<'_>, unit: &str) -> Option<String> {
+    const OF_PEOPLE: [&str; 2] = ["/etc/systemd/system.control", "/etc/systemd/system"];
+    for path in OF_PEOPLE.map(|folder| format!("{folder}/{unit}")) {
+        match door.source.link(&path) {
+            Observed::Known(target) if target == "/dev/null" || target.ends_with("../dev/null") => return Some(path),
+            Observed::Known(_) => return None,
+            _ => {}
+        }
+        match door.source.read(&path) {
+            Observed::Known(bytes) => return bytes.is_empty().then_some(path),
+            Observed::Absent => {}
+            Observed::Denied | Observed::Malformed(_) => return None,
+        }
+    }
+    None
+}
+
 /// Whether a path is a link to where nothing is.
 pub(super) fn is_null(door: &Door<'_>, path: &str) -> bool {
     matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null")
