@@ -1,8 +1,8 @@
 //! What the next boot brings: pools, pages on demand, kernel settings and THP, from the files that decide.
 //!
 //! The boot goes by steps: the kernel's command line, systemd-sysctl, systemd-tmpfiles, and TuneD, which writes its
-//! profile's settings and then the system's sysctl files once more. The last step that the kernel takes wins. Services
-//! that write to the kernel by themselves are in no file and are not seen.
+//! profile's settings and then the system's sysctl files once more. The last step that the kernel takes wins. What else writes a
+//! pool when the host boots (rc.local, a service, cron) comes in no order that files tell: such a pool is not known.
 
 mod crowding;
 mod feeds;
@@ -10,7 +10,9 @@ mod last_word;
 mod line;
 pub mod ours;
 mod pools;
+mod scripts;
 mod settings;
+mod shm;
 #[cfg(test)]
 mod tests;
 mod thp;
@@ -23,11 +25,13 @@ use hugewise_model::{Bytes, Host, Observed, PageSize};
 use crate::{Missing, known};
 
 pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
-pub use feeds::{Feeds, feeds, place_to_edit};
+pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
-pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pools};
+pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
+pub use scripts::{is_written, masked, nothing_sets, writers};
 pub use settings::{overcommit, setting};
+pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
 pub use thp::{thp, thp_switch};
 
 /// One step of the boot that sets a value; a later step wins.
@@ -43,18 +47,30 @@ pub struct Step<T> {
 /// stand together are one step. The last one wins; none means that nothing sets it.
 ///
 /// # Errors
-/// A file that counts could not be read.
+/// A file that counts could not be read, or something else writes the pool too: see [`writers`].
 pub fn pool(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
+    pool_at_boot(host, page).map(together)
+}
+
+/// The same by the files that exist for it, whatever else writes the pool.
+///
+/// # Errors
+/// A file that counts could not be read.
+pub fn pool_of_files(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
+    pool_by_files(host, page).map(together)
+}
+
+fn together(pool: PoolAtBoot) -> Vec<Step<u64>> {
     let mut steps: Vec<Step<u64>> = Vec::new();
     let mut of_node = false;
-    for step in pool_at_boot(host, page)?.steps {
+    for step in pool.steps {
         if of_node && step.node.is_some() {
             steps.pop();
         }
         of_node = step.node.is_some();
         steps.push(Step { value: step.total.get(), place: step.place });
     }
-    Ok(steps)
+    steps
 }
 
 /// The command line of the next boot, or the running one where no boot loader's entry is known.
@@ -93,12 +109,14 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
     };
     after.thp.pmd_size = host.thp.pmd_size.clone();
     after.memory.total = host.memory.total.clone();
+    after.kernel_settings = host.kernel_settings.clone();
     let mut door = Door::new(source);
     after.configuration.boot = host.configuration.boot.clone();
+    after.configuration.pool_writers = host.configuration.pool_writers.clone();
+    after.configuration.masked = host.configuration.masked.clone();
     after.configuration.sysctl = sysctl::read(&mut door);
     after.configuration.tmpfiles = tmpfiles::read(&mut door);
     after.configuration.tuned = tuned::read(&mut door);
-    after.configuration.masked = host.configuration.masked.clone();
     after
 }
 

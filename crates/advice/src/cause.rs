@@ -8,7 +8,8 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT, is_with_spare};
 use crate::permission::{self, Memlock, Right};
-use crate::{Facts, Missing, demand, forecast};
+use crate::situation::Obstacle;
+use crate::{Facts, Missing, demand, forecast, given};
 
 /// The leading cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
     let crowded_out = facts.situation.share(instance).is_some_and(|share| !share.fits());
     Ok(Some(if crowded_out || state(LinkName::Room) == Some(LinkState::Broken) {
         Cause::DoesNotFit
-    } else if state(LinkName::Permission) == Some(LinkState::Broken) {
+    } else if state(LinkName::Permission) == Some(LinkState::Broken) || loses_right(facts, instance) {
         match permission::memlock(facts.host) {
             Memlock::Buys(_) => Cause::Memlock,
             Memlock::Useless(_) | Memlock::Unknown(_) => Cause::Group,
@@ -96,6 +97,11 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
         there_is_enough(facts.host, page)?;
         Cause::Restart
     }))
+}
+
+/// Whether the right that it has, as it runs, is not its next start's.
+fn loses_right(facts: &Facts<'_>, instance: &Instance) -> bool {
+    facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle == Some(Obstacle::Right))
 }
 
 /// Whether that the pool has enough rests on what was seen of it.
@@ -138,7 +144,8 @@ fn right_to_pages(host: &Host, instance: &Instance) -> Vec<Remedy> {
     {
         return Vec::new();
     }
-    let enough = crate::chain::memlock_of(host, instance).1 == Some(true);
+    let needs = crate::chain::memlock_needed(host, instance);
+    let enough = given::at_restart(host, instance).memlock_for(needs).1 == Some(true);
     let (limit, group) = (Remedy::RaiseMemlock(instance.id()), Remedy::SetGroup(instance.id()));
     match permission::memlock(host) {
         Memlock::Buys(_) if enough => Vec::new(),

@@ -5,10 +5,11 @@
 
 use hugewise_model::instance::{Mechanism, Trait};
 use hugewise_model::{
-    Asked, Bytes, Chain, Host, HugePageUse, Instance, Limit, Link, LinkName, LinkState, PageCount, PageSize, Pool,
+    Asked, Bytes, Chain, Host, HugePageUse, Instance, Link, LinkName, LinkState, PageCount, PageSize, Pool,
 };
 
 use crate::cgroup::Limits;
+use crate::given::Given;
 use crate::permission::{Memlock, Right};
 use crate::words::{apart, list, pool_file};
 use crate::{demand, permission};
@@ -95,7 +96,7 @@ fn pool(host: &Host, instance: &Instance) -> Link {
     };
     let on_demand = pool.overcommit.get().unwrap_or_default();
     if total > PageCount::ZERO {
-        return link(LinkState::Ok, format!("{page}: {total} pages"));
+        return link(LinkState::Ok, format!("{page}: {}", total.in_pages()));
     }
     if on_demand > PageCount::ZERO {
         return link(LinkState::Ok, format!("{page}: none set aside, up to {on_demand} on demand"));
@@ -123,7 +124,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
         return link(LinkState::Unknown, format!("needs {} in all, {obtainable} available", demand.pages));
     };
     if more.pages > obtainable {
-        return link(LinkState::Broken, format!("needs {} more pages, {obtainable} available", more.pages));
+        return link(LinkState::Broken, format!("needs {}, {obtainable} available", more.pages.in_more_pages()));
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
@@ -131,7 +132,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
         _ if asks => "enough now; the pool may have been smaller when it started: restart it",
         _ => "enough now",
     };
-    link(LinkState::Unknown, format!("needs {} more pages, {obtainable} available: {note}", more.pages))
+    link(LinkState::Unknown, format!("needs {}, {obtainable} available: {note}", more.pages.in_more_pages()))
 }
 
 fn permission(host: &Host, instance: &Instance) -> Link {
@@ -153,20 +154,20 @@ fn permission(host: &Host, instance: &Instance) -> Link {
             }
         }
         Mechanism::SysvShm => {
-            let (state, evidence) = sysv(host, instance);
+            let (state, evidence) = sysv(host, instance, &Given::now(host, instance));
             link(state, evidence)
         }
     }
 }
 
 /// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of the segment's size.
-pub(crate) fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
-    let right = permission::without_memlock(host, instance);
+pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
+    let right = permission::without_memlock_by(host, instance, &given.ipc_lock);
     if let Right::Has(what) = right {
         return (LinkState::Ok, what);
     }
     let rule = permission::memlock(host);
-    let (memlock, enough) = memlock_of(host, instance);
+    let (memlock, enough) = given.memlock_for(memlock_needed(host, instance));
     match (right, rule, enough) {
         (Right::Has(what), _, _) => (LinkState::Ok, what),
         (_, Memlock::Buys(_), Some(true)) => (LinkState::Ok, memlock),
@@ -182,23 +183,9 @@ pub(crate) fn sysv(host: &Host, instance: &Instance) -> (LinkState, String) {
     }
 }
 
-/// The memlock limit of the running server against its largest segment, and whether it is enough.
+/// The memlock limit of the running server against what it has to allow, and whether it is enough.
 pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
-    let file = format!("/proc/{}/limits", instance.pid);
-    let needs = memlock_needed(host, instance);
-    let Some(process) = host.process(instance.pid) else { return (format!("{file}: not read"), None) };
-    match process.memlock.get() {
-        None => (format!("{file}: {}", process.memlock.reason().unwrap_or_default()), None),
-        Some(limit) => {
-            let soft = limit.soft;
-            let told = match soft {
-                Limit::At(has) => apart(has, needs),
-                Limit::Unlimited => (soft.to_string(), needs.to_string()),
-            };
-            let (has, for_it) = told;
-            (format!("memlock {has} for {for_it} ({file})"), Some(soft == Limit::Unlimited || soft.allows(needs)))
-        }
-    }
+    Given::now(host, instance).memlock_for(memlock_needed(host, instance))
 }
 
 /// What memlock has to allow: all of the instance's segments, each rounded up to whole huge pages.

@@ -132,6 +132,26 @@ pub fn more(host: &Host, instance: &Instance) -> Option<Demand> {
     Some(Demand { pages: lacking(instance, &demand)?, ..demand })
 }
 
+/// What an instance is held against: what it holds, where that is on pages of another size than it asks for now; and where it
+/// has nothing, what its next start asks for.
+pub fn held_against(host: &Host, instance: &Instance) -> Option<Demand> {
+    let demand = of(host, instance)?;
+    match instance.huge_pages {
+        HugePageUse::All if held(instance, demand.page_size) == PageCount::ZERO => {
+            let sizes = instance.segments.iter().filter(|segment| segment.huge.get() == Some(true));
+            let page_size = sizes.max_by_key(|segment| segment.size).and_then(|segment| segment.page_size.get());
+            let there =
+                |page_size| Demand { page_size, pages: held(instance, page_size), source: DemandSource::Measured };
+            page_size.map(there).or(Some(demand))
+        }
+        HugePageUse::None => {
+            let mut next = instance.next.known().into_iter().flat_map(|next| &next.demands);
+            next.find(|next| next.page_size == demand.page_size).cloned().or(Some(demand))
+        }
+        _ => Some(demand),
+    }
+}
+
 /// What is missing of one of its demands.
 pub fn lacking(instance: &Instance, demand: &Demand) -> Option<PageCount> {
     match instance.huge_pages {

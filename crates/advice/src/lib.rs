@@ -12,12 +12,12 @@ pub mod chain;
 pub mod demand;
 pub mod docs;
 pub mod forecast;
+pub mod given;
 pub mod login;
 mod mounts;
 pub mod permission;
 pub mod remedy;
 mod rules;
-pub mod shm_limits;
 pub mod situation;
 pub mod sizing;
 pub mod standing;
@@ -34,6 +34,7 @@ use sizing::Request;
 use target::{Target, Wish};
 
 use hugewise_engines::Kind;
+use hugewise_model::instance::Startup;
 use hugewise_model::{
     Chain, Finding, Host, Instance, InstanceId, Lack, Level, Observed, Remedy, RuleId, UnknownVerdict,
 };
@@ -131,6 +132,13 @@ pub fn rules() -> &'static [&'static Rule] {
     rules::RULES
 }
 
+/// A server whose files keep it from starting is not to be restarted before they are put right.
+fn no_restart_of_refused(instances: &[Instance], finding: &mut Finding) {
+    let refused = |instance: &Instance| matches!(instance.startup, Some(Startup::Refuses(_)));
+    let is_refused = |id: &InstanceId| instances.iter().any(|it| refused(it) && it.id() == *id);
+    finding.remedies.retain(|remedy| !matches!(remedy, Remedy::Restart(id) if is_refused(id)));
+}
+
 /// Runs every rule on a host. Servers that nothing vouches for have their findings, but no command is given on their
 /// word, and no number for the host counts them.
 pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
@@ -164,6 +172,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
         findings.iter_mut().for_each(|finding| keep_pages(finding, &why));
     }
     findings.iter_mut().for_each(|finding| no_such_pool(host, instances, finding));
+    findings.iter_mut().for_each(|finding| no_restart_of_refused(instances, finding));
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {

@@ -1,106 +1,264 @@
-//! The memlock limit that a log-in gets through pam_limits.
+//! The memlock limit that a log-in gets from pam_limits and a service from systemd, by their files.
 
-use hugewise_model::configuration::LimitRule;
+use hugewise_host::config::limits;
+use hugewise_model::configuration::{LimitRule, Place, Unit};
+use hugewise_model::process::SoftHard;
 use hugewise_model::{Bytes, Host, Limit, Observed};
 
-/// What a log-in gets where no rule speaks: RLIMIT_MEMLOCK of Linux since 5.16, and systemd's since 252.
-/// Older ones give less (64 KiB), which no segment fits under either.
-pub const DEFAULT_MEMLOCK: Bytes = Bytes::from_mib(8);
+/// A memlock limit that is given, and what says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The soft limit.
+    pub limit: Observed<Limit>,
+    /// The file and line, or what stands for them.
+    pub place: String,
+}
 
-/// The soft memlock limit of a log-in of that user, and where it stands. A rule for the user beats one
-/// for a group, and that one beats `*`; among equals the last wins. Root is only matched by name.
-pub fn memlock(host: &Host, uid: u32) -> (Limit, String) {
-    let rules = host.configuration.limits.known().map(Vec::as_slice).unwrap_or_default();
-    let best = rules
-        .iter()
-        .filter(|rule| rule.soft)
-        .filter_map(|rule| Some((rank(host, uid, rule)?, rule)))
-        .max_by_key(|(rank, _)| *rank);
-    match best {
-        Some((_, rule)) => (rule.value, rule.place.to_string()),
-        None => (Limit::At(DEFAULT_MEMLOCK), "no rule in limits.conf or limits.d".into()),
+impl Allowance {
+    /// Whether it is known to allow so much, or known not to.
+    pub fn allows(&self, amount: Bytes) -> Option<bool> {
+        self.limit.get().map(|limit| limit.allows(amount))
+    }
+
+    /// `64 KiB (systemd's default)`
+    pub fn in_words(&self) -> String {
+        let limit = self.limit.get().map(|limit| limit.to_string());
+        format!("{} ({})", limit.or_else(|| self.limit.reason()).unwrap_or_default(), self.place)
     }
 }
 
-/// The soft memlock limit of a service by its files, and where it stands; none where they could not be read.
-pub fn memlock_of_service(host: &Host, unit: &str) -> Option<(Limit, String)> {
-    match &host.configuration.units.iter().find(|known| known.name == unit)?.memlock {
-        Observed::Known((soft, _, place)) => Some((*soft, place.to_string())),
+/// What a service begins with where no file says anything, and a log-in where nothing else is known: Linux's own RLIMIT_MEMLOCK, soft and hard, which systemd
+/// 252 raises on kernels before 5.16 too.
+pub fn default_memlock(host: &Host) -> Bytes {
+    let new_kernel = host.kernel.known().is_some_and(|kernel| kernel.at_least(5, 16));
+    let new_systemd = host.configuration.systemd.get().is_some_and(|release| release >= 252);
+    if new_kernel || new_systemd { Bytes::from_mib(8) } else { Bytes::from_kib(64) }
+}
+
+/// The memlock limit of a log-in of that user, as pam_limits leaves it.
+pub fn of_log_in(host: &Host, uid: u32) -> Allowance {
+    let default = Limit::At(default_memlock(host));
+    session(host, uid, SoftHard { soft: default, hard: default }, "no rule in limits.conf or limits.d")
+}
+
+/// The memlock limit of a service by its files.
+pub fn of_service(host: &Host, unit: &Unit) -> Allowance {
+    let (limits, place) = of_unit(host, unit);
+    Allowance { limit: limits.map(|limits| limits.soft), place }
+}
+
+/// The same for one whose main process, or whatever it runs as a user, is a session of PAM: rules of limits.conf come after
+/// what the unit sets.
+pub fn of_service_by_pam(host: &Host, unit: &Unit, uid: u32) -> Allowance {
+    match of_unit(host, unit) {
+        (Observed::Known(limits), place) => session(host, uid, limits, &place),
+        (unknown, place) => Allowance { limit: unknown.map(|limits| limits.soft), place },
+    }
+}
+
+fn of_unit(host: &Host, unit: &Unit) -> (Observed<SoftHard>, String) {
+    let both = |limit: Limit| SoftHard { soft: limit, hard: limit };
+    let unread = |unit: &str| format!("LimitMEMLOCK of {unit}");
+    match &unit.memlock {
+        Observed::Known((soft, hard, place)) => {
+            (Observed::Known(SoftHard { soft: *soft, hard: *hard }), place.to_string())
+        }
         Observed::Absent => match &host.configuration.default_memlock {
-            Observed::Known((limit, place)) => Some((*limit, place.to_string())),
-            Observed::Absent => Some((Limit::At(DEFAULT_MEMLOCK), "systemd's default".into())),
-            _ => None,
+            Observed::Known((limit, place)) => (Observed::Known(both(*limit)), place.to_string()),
+            Observed::Absent => {
+                (Observed::Known(both(Limit::At(default_memlock(host)))), "systemd's default".to_owned())
+            }
+            unknown => (unknown.as_ref().map(|(limit, _)| both(*limit)), "DefaultLimitMEMLOCK".to_owned()),
         },
-        _ => None,
+        unknown => (unknown.as_ref().map(|(soft, hard, _)| SoftHard { soft: *soft, hard: *hard }), unread(&unit.name)),
     }
 }
 
-fn rank(host: &Host, uid: u32, rule: &LimitRule) -> Option<u8> {
-    let domain = rule.domain.as_str();
-    if domain == host.accounts.user_name(uid) || in_range(domain, uid) {
-        return Some(2);
+/// What pam_limits makes of the limits that a session is opened with; `otherwise` says where these stand.
+fn session(host: &Host, uid: u32, opened_with: SoftHard, otherwise: &str) -> Allowance {
+    let rules = match &host.configuration.limits {
+        Observed::Known(rules) => rules.as_slice(),
+        Observed::Absent => &[],
+        unknown => {
+            let place = "/etc/security/limits.conf and limits.d".to_owned();
+            return Allowance { limit: unknown.as_ref().map(|_| opened_with.soft), place };
+        }
+    };
+    if let Some(rule) = perhaps_his(host, uid, rules) {
+        let place = format!("{rule}, which may be about user {uid}: no account file has a name for it");
+        return Allowance { limit: Observed::Absent, place };
     }
-    if uid == 0 {
+    let first = first_process(host);
+    let (opened_with, otherwise) = match first {
+        Some(limits) => (limits, format!("{PID_1}: no rule in limits.conf or limits.d")),
+        None => (opened_with, otherwise.to_owned()),
+    };
+    let found = limits::for_user(rules, &host.accounts.user_name(uid), uid, &groups(host, uid));
+    let found = found.in_force(opened_with);
+    let place = match found.rule {
+        Some(rule) if found.is_capped => format!("{rule} asks for more, and no rule raises the hard limit"),
+        Some(rule) => rule.to_string(),
+        None => otherwise,
+    };
+    Allowance { limit: Observed::Known(found.soft), place }
+}
+
+/// Where pam_limits of Debian and what is made of it begins each session anew from, whoever opens it.
+const PID_1: &str = "/proc/1/limits";
+
+/// The limits of the first process, on a host whose pam_limits goes by them.
+fn first_process(host: &Host) -> Option<SoftHard> {
+    let os = host.os.known()?;
+    let is_debians = ["Debian", "Ubuntu", "Mint", "Raspbian"].iter().any(|name| os.contains(name));
+    host.process(1).filter(|_| is_debians)?.memlock.get()
+}
+
+/// A rule about a name that no account here has, where the user's own is not known: a directory may keep it.
+fn perhaps_his<'a>(host: &Host, uid: u32, rules: &'a [LimitRule]) -> Option<&'a Place> {
+    if host.accounts.users.contains_key(&uid) {
         return None;
     }
-    if domain == "*" {
-        return Some(0);
-    }
-    let group = domain.strip_prefix('@')?;
-    let named = |gid: &u32| host.accounts.groups.get(gid).is_some_and(|known| known.name == group);
-    host.accounts.groups_of(uid).iter().any(named).then_some(1)
+    let is_name = |domain: &str| !domain.starts_with(['@', '%', '*']) && !domain.contains(':');
+    let is_known = |domain: &str| host.accounts.users.values().any(|user| user.name == domain);
+    rules.iter().find(|rule| is_name(&rule.domain) && !is_known(&rule.domain)).map(|rule| &rule.place)
 }
 
-fn in_range(domain: &str, uid: u32) -> bool {
-    let Some((low, high)) = domain.split_once(':') else { return false };
-    let bound = |text: &str, open: u32| if text.is_empty() { Some(open) } else { text.parse().ok() };
-    match (bound(low, uid), bound(high, uid)) {
-        _ if low.is_empty() && high.is_empty() => false,
-        (Some(low), Some(high)) => (low..=high).contains(&uid),
-        _ => false,
+/// A user's groups, the primary one first; those of a process of his where no account file has him.
+fn groups(host: &Host, uid: u32) -> Vec<(u32, String)> {
+    let mut groups = host.accounts.groups_of(uid);
+    if groups.is_empty() {
+        let process = host.processes.known().into_iter().flatten().find(|process| process.uid == uid);
+        groups = process.map(|it| [it.gid].into_iter().chain(it.groups.iter().copied()).collect()).unwrap_or_default();
     }
+    let name = |gid: u32| host.accounts.groups.get(&gid).map(|group| group.name.clone()).unwrap_or_default();
+    groups.into_iter().map(|gid| (gid, name(gid))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing;
-    use hugewise_model::configuration::Place;
+    use hugewise_model::{KernelRelease, Process};
 
-    fn rule(domain: &str, mib: u64, line: u64) -> LimitRule {
-        LimitRule {
-            domain: domain.into(),
-            soft: true,
-            hard: true,
-            value: Limit::At(Bytes::from_mib(mib)),
-            place: Place { file: "/etc/security/limits.conf".into(), line },
+    /// RHEL 7: Linux 3.10, systemd 219.
+    fn old() -> testing::Case {
+        let mut case = testing::quiet();
+        case.user(54321, "oracle", 54321, "oinstall");
+        case.host.kernel = Observed::Known(KernelRelease { text: "3.10.0".into(), major: 3, minor: 10 });
+        case
+    }
+
+    fn told(rules: &str) -> (Limit, String) {
+        let mut case = old();
+        case.host.configuration.limits = Observed::Known(limits::parse("/etc/security/limits.conf", rules.as_bytes()));
+        let found = of_log_in(&case.host, 54321);
+        (found.limit.get().expect("the limit is known"), found.place)
+    }
+
+    /// As pam_limits has it, opened with 64 KiB; a test of the command line asks su itself.
+    #[test]
+    fn a_log_in_gets_what_pam_limits_gives() {
+        let kib = |kib| Limit::At(Bytes::from_kib(kib));
+        let first = "/etc/security/limits.conf:1";
+        let default = "no rule in limits.conf or limits.d";
+        for (rules, limit, place) in [
+            ("oracle hard memlock 64\noracle soft memlock unlimited\n", kib(64), first),
+            ("* hard memlock 64\noracle soft memlock unlimited\n", kib(64), first),
+            ("oracle soft memlock unlimited\n", kib(64), "asks for more, and no rule raises the hard limit"),
+            ("oracle - memlock unlimited\n", Limit::Unlimited, first),
+            // A range of one uid is exact, and one of gids goes by the primary group.
+            (":54400 - memlock unlimited\n", kib(64), default),
+            (":54321 - memlock unlimited\n", Limit::Unlimited, first),
+            ("@54000:55000 - memlock unlimited\n", Limit::Unlimited, first),
+            ("@:54321 - memlock unlimited\n", Limit::Unlimited, first),
+            ("@:54322 - memlock unlimited\n", kib(64), default),
+            ("postgres - memlock unlimited\n", kib(64), default),
+        ] {
+            let (found, at) = told(rules);
+            assert_eq!(found, limit, "{rules}");
+            assert!(at.ends_with(place), "{rules}: {at}");
+        }
+    }
+
+    /// Held against `su` of Debian 12 with another first process: Red Hat's has no such patch.
+    #[test]
+    fn debian_begins_each_session_with_the_limits_of_the_first_process() {
+        let mib = |mib| Limit::At(Bytes::from_mib(mib));
+        let first = Process {
+            pid: 1,
+            memlock: Observed::Known(SoftHard { soft: mib(64), hard: mib(2048) }),
+            ..Process::default()
+        };
+        let mut case = old();
+        case.host.processes = Observed::Known(vec![std::sync::Arc::new(first)]);
+        let of = |os: &str, rules: &str, case: &mut testing::Case| {
+            case.host.os = Observed::Known(os.into());
+            case.host.configuration.limits = Observed::Known(limits::parse("/f", rules.as_bytes()));
+            of_log_in(&case.host, 54321).limit
+        };
+        let soft = "oracle soft memlock unlimited\n";
+        for (os, none, capped) in [
+            ("Debian GNU/Linux 12 (bookworm)", mib(64), mib(2048)),
+            ("Ubuntu 22.04.4 LTS", mib(64), mib(2048)),
+            ("Red Hat Enterprise Linux 9.4 (Plow)", Limit::At(Bytes::from_kib(64)), Limit::At(Bytes::from_kib(64))),
+        ] {
+            assert_eq!(of(os, "", &mut case), Observed::Known(none), "{os}");
+            assert_eq!(of(os, soft, &mut case), Observed::Known(capped), "{os}");
         }
     }
 
     #[test]
-    fn a_user_beats_a_group_beats_everyone_and_the_last_wins() {
-        let mut case = testing::quiet();
-        case.user(1001, "oracle", 2001, "oinstall");
-        let mut memlock = |rules: Vec<LimitRule>| {
-            case.host.configuration.limits = Observed::Known(rules);
-            super::memlock(&case.host, 1001).0
-        };
-        assert_eq!(memlock(vec![rule("oracle", 3, 1), rule("@oinstall", 2, 2), rule("*", 1, 3)]), limit(3));
-        assert_eq!(memlock(vec![rule("@oinstall", 2, 2), rule("*", 1, 3)]), limit(2));
-        assert_eq!(memlock(vec![rule("oracle", 3, 1), rule("oracle", 4, 2)]), limit(4));
-        assert_eq!(memlock(vec![rule("1000:1002", 5, 1), rule("@oinstall", 2, 2)]), limit(5));
-        assert_eq!(memlock(vec![rule("postgres", 5, 1)]), Limit::At(DEFAULT_MEMLOCK));
+    fn rules_that_cannot_be_read_are_not_taken_for_none() {
+        let mut case = old();
+        case.host.configuration.limits = Observed::Denied;
+        assert_eq!(of_log_in(&case.host, 54321).limit, Observed::Denied);
+        case.host.configuration.limits = Observed::Absent;
+        assert_eq!(of_log_in(&case.host, 54321).limit, Observed::Known(Limit::At(Bytes::from_kib(64))));
     }
 
-    fn limit(mib: u64) -> Limit {
-        Limit::At(Bytes::from_mib(mib))
+    /// A server whose account a directory keeps: its process tells the groups.
+    #[test]
+    fn an_account_in_no_file_has_the_groups_of_its_process() {
+        let mut case = old();
+        case.oracle("PROD", testing::gib(1), 0);
+        case.host.accounts.users.clear();
+        let limit = |rules: &str, case: &mut testing::Case| {
+            case.host.configuration.limits = Observed::Known(limits::parse("/f", rules.as_bytes()));
+            of_log_in(&case.host, 54321).limit
+        };
+        assert_eq!(limit("@oinstall - memlock unlimited\n", &mut case), Observed::Known(Limit::Unlimited));
+        assert_eq!(limit("@54321:54321 - memlock unlimited\n", &mut case), Observed::Known(Limit::Unlimited));
+        // Whose name that is, only the directory knows.
+        assert_eq!(limit("oracle - memlock unlimited\n", &mut case), Observed::Absent);
+    }
+
+    /// RHEL 7 and 8, RHEL 9 (5.14, systemd 252), SLES 15 SP5 (5.14, 249), Debian 12: `systemctl show -p LimitMEMLOCK`.
+    #[test]
+    fn what_no_file_sets_is_as_old_as_kernel_and_systemd() {
+        for (major, minor, systemd, kib) in [
+            (3, 10, None, 64),
+            (4, 18, Some(239), 64),
+            (5, 14, Some(252), 8192),
+            (5, 14, Some(249), 64),
+            (5, 16, None, 8192),
+            (6, 1, Some(252), 8192),
+        ] {
+            let mut case = testing::quiet();
+            case.host.kernel = Observed::Known(KernelRelease { text: format!("{major}.{minor}"), major, minor });
+            case.host.configuration.systemd = systemd.into();
+            let unit = Unit { name: "x.service".into(), ..Unit::default() };
+            let expected = Observed::Known(Limit::At(Bytes::from_kib(kib)));
+            assert_eq!(of_service(&case.host, &unit).limit, expected, "{major}.{minor} {systemd:?}");
+            assert_eq!(of_log_in(&case.host, 0).limit, expected, "{major}.{minor} {systemd:?}");
+        }
     }
 
     #[test]
-    fn root_is_matched_by_name_alone() {
-        let mut case = testing::quiet();
-        case.user(0, "root", 0, "root");
-        case.host.configuration.limits = Observed::Known(vec![rule("*", 1, 1), rule("@root", 2, 2)]);
-        assert_eq!(super::memlock(&case.host, 0).0, Limit::At(DEFAULT_MEMLOCK));
+    fn a_session_of_pam_gets_what_the_rules_say_beyond_its_unit() {
+        let mut case = old();
+        let unit = Unit { name: "x.service".into(), pam: true, ..Unit::default() };
+        case.host.configuration.limits = Observed::Known(limits::parse("/f", b"oracle - memlock unlimited\n"));
+        assert_eq!(of_service_by_pam(&case.host, &unit, 54321).limit, Observed::Known(Limit::Unlimited));
+        assert_eq!(of_service_by_pam(&case.host, &unit, 1).place, "systemd's default");
     }
 }

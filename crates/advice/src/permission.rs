@@ -1,6 +1,6 @@
 //! Who may have huge pages through shmget(SHM_HUGETLB), as this kernel checks it.
 
-use hugewise_model::{Host, Instance, Process, Reason};
+use hugewise_model::{Host, Instance, Observed, Process, Reason};
 
 /// What a memlock limit buys on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +63,16 @@ pub enum Right {
 /// Whether an instance's owner may use SHM_HUGETLB through CAP_IPC_LOCK in the initial user namespace
 /// or through vm.hugetlb_shm_group, whatever its memlock limit.
 pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
+    let ipc_lock = host.process(instance.pid).map_or(Observed::Absent, |process| process.ipc_lock.clone());
+    without_memlock_by(host, instance, &ipc_lock)
+}
+
+/// The same of a start that is given the capability, or is not.
+pub(crate) fn without_memlock_by(host: &Host, instance: &Instance, ipc_lock: &Observed<bool>) -> Right {
     let Some(process) = host.process(instance.pid) else {
         return Right::Unknown(format!("/proc/{}/status: not read", instance.pid));
     };
-    match capability(host, process, instance) {
+    match capability(host, process, instance, ipc_lock) {
         Right::Lacks(_) => {}
         right => return right,
     }
@@ -135,14 +141,12 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
     capability.or_else(group).unwrap_or(Reason::untold("not read"))
 }
 
-fn capability(host: &Host, process: &Process, instance: &Instance) -> Right {
-    match process.ipc_lock.get() {
+fn capability(host: &Host, process: &Process, instance: &Instance, ipc_lock: &Observed<bool>) -> Right {
+    match ipc_lock.get() {
         Some(false) => Right::Lacks(String::new()),
-        None => Right::Unknown(format!(
-            "/proc/{}/status CapEff: {}",
-            process.pid,
-            process.ipc_lock.reason().unwrap_or_default()
-        )),
+        None => {
+            Right::Unknown(format!("/proc/{}/status CapEff: {}", process.pid, ipc_lock.reason().unwrap_or_default()))
+        }
         Some(true) => match (process.namespaces.user.get(), host.namespaces.user.get()) {
             (Some(its), Some(ours)) if its != ours => Right::Lacks(String::new()),
             (None, _) | (_, None) if instance.containered => {

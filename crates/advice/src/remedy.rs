@@ -1,12 +1,12 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Host, Instance, InstanceId, Level, Limit, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::demand::starting;
 use crate::permission::{self, Way};
 use crate::target::{Goal, Target};
-use crate::{Assessment, boot, chain, demand, login, shm_limits, thp};
+use crate::{Assessment, boot, chain, demand, given, login, rules, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
@@ -35,26 +35,38 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                     "give back the huge pages that nobody uses, before others are set aside (hugewise plan --shrink)"
                         .into()
                 }
+                None if boot::is_written(host, *page) => {
+                    format!("set the pool of {page} pages to {pages} ({size}) now")
+                }
                 None => format!("set the pool of {page} pages to {pages} ({size}), now and at each boot{then}"),
                 Some(_) if is_left_to_a_reboot(host, goal) => {
-                    format!("reboot: the next boot brings the {pages} pages of {page} ({size})")
+                    format!("reboot: the next boot brings the {} ({size})", pages.in_pages_of(*page))
                 }
                 Some(_) => format!("set the pool of {page} pages to {pages} ({size}), from the next boot on{then}"),
             }
         }
         Remedy::GiveBack(page) => match goal(*page).filter(|goal| goal.goal < goal.now) {
             Some(goal) => {
-                format!("give back {} of the {} pages of {page}", goal.now.saturating_sub(goal.goal), goal.now)
+                format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
             None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
                 let (pages, place) = crowds(host, *page)?;
-                format!("lower the {pages} pages of {page} in {place}: no server here asks for them")
+                format!("lower the {} in {place}: no server here asks for them", pages.in_pages_of(*page))
             }
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
+            }
+            // Something else writes it too: no file alone brings it at each boot.
+            Some(goal) if boot::is_written(host, *page) => {
+                let steps = boot::pool_of_files(host, *page).unwrap_or_default();
+                if steps.last().is_some_and(|step| PageCount(step.value) == goal.goal) {
+                    return None;
+                }
+                let (pages, size) = (goal.goal, goal.goal.of(*page));
+                format!("have the boot's files set the pool of {page} pages to {pages} ({size})")
             }
             Some(goal) if brings_exactly(host, instances, goal) => return None,
             Some(goal) => format!(
@@ -65,7 +77,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             ),
             None => format!("set the pool of {page} pages at each boot"),
         },
-        Remedy::SetShmLimits => shm_limits::in_words(host, instances, target),
+        Remedy::SetShmLimits => rules::shm_limits::in_words(host, instances),
         Remedy::SetGroup(id) => group(host, instances, assessment, id),
         // Its files have enough: a restart is all that is left, once systemd has read them.
         Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => {
@@ -127,14 +139,16 @@ fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacki
         return None;
     }
     let needs = chain::memlock_needed(host, instance);
-    let service = match &instance.unit {
-        Some(unit) if instance.is_known_to_the_host() => login::memlock_of_service(host, unit),
-        _ => Some((Limit::Unlimited, String::new())),
+    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+    let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
+    let service = match (&instance.unit, unit) {
+        (Some(_), Some(unit)) if instance.is_known_to_the_host() => {
+            given::memlocks_by_unit(host, unit, process).iter().any(is_short)
+        }
+        (Some(_), None) => instance.is_known_to_the_host(),
+        _ => false,
     };
-    Some(Lacking {
-        service: !service.is_some_and(|(limit, _)| limit.allows(needs)),
-        log_ins: !login::memlock(host, process.uid).0.allows(needs),
-    })
+    Some(Lacking { service, log_ins: is_short(&login::of_log_in(host, process.uid)) })
 }
 
 /// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
@@ -216,6 +230,8 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
             let how = kind.insists_by.unwrap_or(kind.asks_by);
             if insists {
                 format!("make {id} refuse to start without huge pages: {how}")
+            } else if demand::page_size(host, instance).is_some_and(|page| boot::is_written(host, page)) {
+                format!("once nothing else writes its pool at boot, have {id} insist: {how}")
             } else {
                 format!("once it runs on huge pages, have {id} insist: {how}")
             }
@@ -284,7 +300,8 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
             let is_set =
                 |it: &&Remedy| **it == Remedy::SetPool(*page) && say(host, instances, assessment, it).is_some();
             let is_needed = assessment.target.pool(*page).is_some_and(|goal| goal.needed > PageCount::ZERO);
-            all.iter().any(|it| is_set(it) || (**it == Remedy::GiveBack(*page) && !is_needed))
+            let is_written = boot::is_written(host, *page);
+            all.iter().any(|it| (is_set(it) && !is_written) || (**it == Remedy::GiveBack(*page) && !is_needed))
         }
         // The reboot starts it again.
         Remedy::Restart(id) => {
@@ -326,7 +343,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
 mod tests {
     use hugewise_model::configuration::LimitRule;
     use hugewise_model::process::SoftHard;
-    use hugewise_model::{Bytes, Engine, KernelRelease, Observed};
+    use hugewise_model::{Bytes, Engine, KernelRelease, Limit, Observed};
 
     use super::*;
     use crate::testing::{all_huge, gib, part, quiet};

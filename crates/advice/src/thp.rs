@@ -2,7 +2,7 @@
 
 use hugewise_engines::Kind;
 use hugewise_engines::ThpAdvice;
-use hugewise_model::{Host, Instance, Lack, Level, PageSize};
+use hugewise_model::{Host, Instance, Lack, Level, PageSize, Reason};
 
 use crate::Missing;
 use crate::cause::wants_thp;
@@ -102,6 +102,10 @@ pub fn advice(host: &Host, instance: &Instance) -> Result<Option<ThpAdvice>, Mis
     if process.is_some_and(|process| process.thp_enabled.get() == Some(false)) {
         return Ok(None);
     }
+    let unknown = || match instance.version.why() {
+        Some(Reason::Denied) => Reason::Denied,
+        _ => Reason::untold("its version is not known"),
+    };
     (Kind::of(instance.engine).thp)(host, instance)
-        .map_err(|_| Missing::Instance(Lack::of(format_args!("version of {}", instance.title()), &instance.version)))
+        .map_err(|_| Missing::Instance(Lack::new(format_args!("what {} makes of THP", instance.title()), unknown())))
 }

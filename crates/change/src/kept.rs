@@ -8,7 +8,7 @@ use hugewise_advice::{boot, chain, login};
 use hugewise_host::config::pattern::covers;
 use hugewise_host::config::{cmdline, limits, sysctl, systemd, tmpfiles, unit};
 use hugewise_model::configuration::{LimitRule, SysctlAssignment, TmpfilesWrite};
-use hugewise_model::{Bytes, Host, Instance, Limit, Observed};
+use hugewise_model::{Bytes, Host, Instance, Limit, Observed, PageCount};
 
 use crate::outcome::{Applied, End, StepResult};
 use crate::plan::{Change, CommandChange, FileChange, Plan, PoolAtBoot, Step};
@@ -68,7 +68,7 @@ struct After<'a> {
 
 impl After<'_> {
     fn pool(&self, pool: &PoolAtBoot) -> Option<Unkept> {
-        let what = format!("{} pages of {} at the next boot", pool.pages, pool.page_size);
+        let what = format!("{} at the next boot", PageCount(pool.pages).in_pages_of(pool.page_size));
         let steps = match boot::pool(self.host, pool.page_size) {
             Ok(steps) => steps,
             Err(missing) => return Some(Unkept::unknown(what, missing.to_string())),
@@ -174,7 +174,9 @@ impl After<'_> {
         }
         let mut users = self.host.accounts.users.iter();
         let (uid, _) = users.find(|(_, user)| user.name == ours.domain)?;
-        let (wins, place) = login::memlock(self.host, *uid);
+        let found = login::of_log_in(self.host, *uid);
+        let Some(wins) = found.limit.get() else { return Some(Unkept::unknown(what, found.in_words())) };
+        let place = found.place;
         let needs = self.needs(|instance| instance.owner == ours.domain);
         let enough = wins == ours.value || needs.is_some_and(|needs| wins.allows(needs));
         (!enough).then(|| Unkept::lost(what, format!("{place} has the last word: {}", limit(wins))))

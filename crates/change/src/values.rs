@@ -96,7 +96,7 @@ pub(crate) fn set_pool(
             return if got == wanted {
                 Ok(got)
             } else {
-                Err(Failure::new(&path, format!("{wanted} pages were asked for, and it keeps {got}")))
+                Err(Failure::new(&path, format!("{} asked for, and it keeps {got}", were(wanted))))
             };
         }
         progress(&Event::PoolShort {
@@ -122,4 +122,8 @@ fn compact(system: &dyn System, pool: PoolRef) {
         None => "/proc/sys/vm/compact_memory".to_owned(),
     };
     let _ = system.write_value(&path, "1");
+}
+/// `1 page was`, `537 pages were`.
+pub(crate) fn were(pages: u64) -> String {
+    format!("{} {}", PageCount(pages).in_pages(), if pages == 1 { "was" } else { "were" })
 }

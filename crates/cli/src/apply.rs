@@ -214,7 +214,7 @@ pub(crate) fn say(event: &Event<'_>) {
             Change::Command(change) => format!("  {}", change.command.join(" ")),
         },
         Event::PoolShort { wanted, obtained, attempt, attempts, .. } => {
-            format!("  {obtained} of {wanted} pages; memory is compacted, attempt {attempt} of {attempts}")
+            format!("  {obtained} of {}; memory is compacted, attempt {attempt} of {attempts}", wanted.in_pages())
         }
         Event::StepFailed { step, why } => format!("{} failed: {why}", step.id),
         Event::TakingBack { what } => format!("  taking back {what}"),

@@ -7,6 +7,7 @@ use hugewise_engines::Kind;
 use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
+use hugewise_model::configuration::PoolWriter;
 use hugewise_model::{Host, Instance, Observed};
 use hugewise_report::date;
 
@@ -56,9 +57,15 @@ fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
         titles: kinds.iter().filter_map(|kind| kind.title).collect(),
         rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
         shape: Some(hugewise_engines::settings::shape),
+        writers: host.configuration.pool_writers.iter().flat_map(files_of).collect(),
         servers: servers(host, instances),
         hidden: host.hidden.clone(),
     }
+}
+
+/// The files that a line which writes a pool at boot is known from.
+fn files_of(writer: &PoolWriter) -> impl Iterator<Item = String> {
+    std::iter::once(&writer.place).chain(&writer.by).map(|place| place.file.clone())
 }
 
 /// The servers, and whoever has to do with their memory.

@@ -1,4 +1,5 @@
-//! Captured hosts with something changed in their files: limits that servers share, boots that go wrong, pools that are refused.
+//! Captured hosts with something changed in their files: limits that servers share, boots that go wrong, pools that are refused,
+//! and what a server may lock at its next start.
 
 #![allow(
     clippy::unwrap_used,
@@ -241,4 +242,94 @@ fn a_boot_has_its_own_limits() {
         }),
         (all(), "does_not_start".into())
     );
+}
+
+const RULES: &str = "etc/security/limits.conf";
+const UNIT: &str = "etc/systemd/system/dbora.service";
+
+/// RHEL 7 with an Oracle of 16 GiB in dbora.service (User=oracle), where memlock decides and the pool has enough. It runs with
+/// this limit; limits.conf and the unit say this.
+fn oracle(runs_with: &str, rules: &str, unit: &str) -> Changed {
+    let host = Changed::of("rhel7-oracle-memlock");
+    let limits = "proc/4100/limits";
+    let line = format!("Max locked memory         {runs_with:<20} {runs_with:<20} bytes     ");
+    let text = host.text(limits);
+    let text: Vec<&str> =
+        text.lines().map(|it| if it.starts_with("Max locked") { line.as_str() } else { it }).collect();
+    host.put(limits, text.join("\n") + "\n");
+    host.put(RULES, rules);
+    host.put(UNIT, host.text(UNIT).replace("[Install]", &format!("{unit}\n[Install]")));
+    host
+}
+
+/// It is restarted in sqlplus, which is typed in a log-in, and booted by its unit. That pam_limits gives this, su itself says in
+/// `real/pam.rs`.
+#[test]
+fn what_a_start_may_lock_goes_by_who_starts_it() {
+    let infinite = "LimitMEMLOCK=infinity";
+    for (runs_with, rules, unit, restart, boot) in [
+        ("65536", "oracle - memlock unlimited\n", infinite, "all", "all"),
+        ("unlimited", "", "", "none", "none"),
+        ("65536", "oracle hard memlock 64\noracle soft memlock unlimited\n", infinite, "none", "all"),
+        ("65536", "oracle soft memlock unlimited\n", infinite, "none", "all"),
+        ("65536", ":54400 - memlock unlimited\n", infinite, "none", "all"),
+        ("65536", "@54000:55000 - memlock unlimited\n", "", "all", "none"),
+        ("65536", "@:54321 - memlock unlimited\n", infinite, "all", "all"),
+    ] {
+        let host = oracle(runs_with, rules, unit);
+        let check = host.json(&["check"]);
+        let found = ["restart", "reboot"].map(|moment| host.at(&check, "ERP", moment));
+        assert_eq!(found, [restart, boot], "{runs_with} {rules} {unit}");
+        let plan = said(&host.json(&["plan"]));
+        let writes = |file: &str| plan.contains(file);
+        assert_eq!(writes("/etc/security/limits.d/zz-hugewise.conf"), restart != "all", "{rules}: {plan}");
+        assert_eq!(writes("dbora.service.d/zz-hugewise.conf"), boot != "all", "{unit}: {plan}");
+        // One that is down without huge pages is told of only where both ways of starting it bring them.
+        let text = host.run(&["check"]);
+        let insists = text.contains("make oracle ERP refuse to start");
+        assert_eq!(insists, (restart, boot) == ("all", "all"), "{text}");
+    }
+}
+
+/// The running process has no limit; what its next starts have is told by what gives them that.
+#[test]
+fn a_limit_is_told_by_the_file_that_says_it() {
+    let check = oracle("unlimited", "oracle - memlock 128\n", "").json(&["check"]);
+    let moments = &check["instances"][0]["moments"];
+    let why = |moment: &str| moments[moment]["why"].as_str().unwrap().to_owned();
+    assert!(why("restart").contains("memlock 128 KiB for 16.0 GiB (/etc/security/limits.conf:1)"), "{moments:#}");
+    // systemd 219 leaves what Linux 3.10 begins with.
+    assert!(why("reboot").contains("memlock 64 KiB for 16.0 GiB (systemd's default)"), "{moments:#}");
+    assert!(!moments.to_string().contains("/proc/4100/limits"), "{moments:#}");
+}
+
+/// Two segments of 16 GiB, as Linux (ipc/shm.c, ipc/util.c) refuses them, whatever of the limits is not known.
+#[test]
+fn what_refuses_a_start_for_sure_is_said() {
+    let of = |sysctls: &str| {
+        let host = oracle("unlimited", "oracle - memlock unlimited\n", "LimitMEMLOCK=infinity");
+        host.put("etc/sysctl.conf", format!("vm.nr_hugepages = 8300\n{sysctls}"));
+        host
+    };
+    let (most, all) = ("kernel.shmmax = 68719476736\n", "kernel.shmall = 16777216\n");
+    for (sysctls, boot) in [
+        (format!("{most}{all}"), "all"),
+        ("kernel.shmall = 2097152\n".to_owned(), "does_not_start"),
+        (format!("{most}kernel.shmall = 2097152\n"), "does_not_start"),
+        (format!("{most}{all}kernel.shmmni = 1\n"), "does_not_start"),
+        (most.to_owned(), "unknown"),
+        (String::new(), "unknown"),
+    ] {
+        let host = of(&sysctls);
+        let check = host.json(&["check"]);
+        assert_eq!(host.at(&check, "ERP", "reboot"), boot, "{sysctls}");
+        let text = host.run(&["check"]);
+        assert!(!text.contains("malformed"), "{text}");
+        assert_eq!(text.contains("make oracle ERP refuse to start"), boot == "all", "{sysctls}: {text}");
+    }
+    // What is set by hand, a plan keeps, as it keeps pools.
+    let plan = said(&of("").json(&["plan"]));
+    for line in ["kernel.shmmax = 68719476736", "kernel.shmall = 16777216"] {
+        assert!(plan.contains(line), "{plan}");
+    }
 }

@@ -71,6 +71,11 @@ pub(crate) fn start(instance: &Instance, files: Files) -> Observed<NextStart> {
         // One that is to be made to ask will ask for what its files come to.
         (_, Some(size), _) => size.demands.clone(),
         (Asked::No | Asked::Cannot, ..) => Vec::new(),
+        // What it has mapped was rounded up to larger pages.
+        (_, None, Some((page, _))) if is_on_larger(&instance.segments, *page) => match &files.size {
+            Some(size) if !size.demands.is_empty() => size.demands.clone(),
+            _ => rounded(&instance.segments, *page).into_iter().collect(),
+        },
         (_, None, Some((page, _))) => rounded(&instance.segments, *page).into_iter().collect(),
         (_, None, None) => {
             let page = instance.asked_page_size.get();
@@ -109,6 +114,10 @@ fn differs(segments: &[Segment], size: &Size) -> bool {
     };
     let rounded_by: Bytes = segments.iter().map(rounding).sum();
     held < size.least || held.saturating_sub(rounded_by) > size.most
+}
+
+fn is_on_larger(segments: &[Segment], page: PageSize) -> bool {
+    segments.iter().any(|segment| segment.page_size.get().is_some_and(|held| held > page))
 }
 
 fn rounded(segments: &[Segment], page: PageSize) -> Option<Demand> {

@@ -8,6 +8,7 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 
 use crate::Kind;
+use crate::faults::Fault;
 
 /// What the value of a setting can be, by the engine that reads it.
 pub fn shape(name: &str) -> Shape {
@@ -29,17 +30,19 @@ pub struct Settings {
     pub values: BTreeMap<String, Setting>,
     /// Why a file with settings is not among them.
     missing: Option<Observed<()>>,
+    /// What in them the server refuses, or nobody knows what it comes to.
+    pub(crate) faults: Vec<Fault>,
 }
 
 impl Settings {
     /// No settings yet.
     pub const fn of(kind: &'static Kind) -> Self {
-        Self { kind, values: BTreeMap::new(), missing: None }
+        Self { kind, values: BTreeMap::new(), missing: None, faults: Vec::new() }
     }
 
     /// Settings that an instance was found to have, all of them.
     pub(crate) const fn all(kind: &'static Kind, values: BTreeMap<String, Setting>) -> Self {
-        Self { kind, values, missing: None }
+        Self { kind, values, missing: None, faults: Vec::new() }
     }
 
     /// A setting; absent where nothing sets it and the default holds, or as unknown as the file
@@ -85,6 +88,14 @@ impl Settings {
             let value = shown(name, value).to_owned();
             let setting = Setting { name: name.to_owned(), value, place: Some(place) };
             self.values.insert(name.to_owned(), setting);
+        }
+    }
+
+    /// A setting is not as the server would have it, or nobody knows; the first ones do: a file can be made to have any number.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        const MOST: usize = 100;
+        if self.faults.len() < MOST {
+            self.faults.push(fault);
         }
     }
 

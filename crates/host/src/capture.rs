@@ -45,6 +45,8 @@ pub struct Keeps {
     /// What the value of a setting can be, by its name, or of an option with its dashes; whatever else stands there is left
     /// out.
     pub shape: Option<fn(&str) -> shape::Shape>,
+    /// Files with lines that write a pool when the host boots, or start such a script: of these the lines alone are kept.
+    pub writers: BTreeSet<String>,
     /// What is kept of processes and users.
     pub servers: Servers,
     /// What kept the reader from seeing every process, where that is so.
@@ -165,8 +167,27 @@ impl Keeps {
     fn has_setting(&self, name: &str) -> bool {
         let plain = |name: &str| name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
         let name = plain(name);
-        self.settings.iter().any(|kept| plain(kept) == name || plain(kept).rsplit('.').next() == Some(&name))
+        let is_kept = |name: &str| self.settings.iter().any(|kept| is_of(&plain(kept), name));
+        is_kept(&name) || without_beginnings(&name).is_some_and(is_kept)
     }
+}
+
+/// Whether a name is that of a setting: the whole of it, its last part, or enough of its beginning to be taken for it.
+fn is_of(setting: &str, name: &str) -> bool {
+    /// MySQL takes shorter ones, as long as no other option begins so.
+    const CUT_SHORT: [(&str, usize); 3] = [("large_", 3), ("innodb_", 12), ("key_", 5)];
+    let cut = || CUT_SHORT.iter().any(|(of, least)| setting.starts_with(of) && name.len() >= *least);
+    setting == name || setting.rsplit('.').next() == Some(name) || (setting.starts_with(name) && cut())
+}
+
+/// The name behind what tells how MySQL is to take it.
+fn without_beginnings(name: &str) -> Option<&str> {
+    let beginnings = ["skip_", "disable_", "enable_", "maximum_", "loose_", "autoset_"];
+    let mut rest = name;
+    while let Some(behind) = beginnings.into_iter().find_map(|beginning| rest.strip_prefix(beginning)) {
+        rest = behind;
+    }
+    (rest.len() < name.len()).then_some(rest)
 }
 
 /// What was written.
@@ -337,7 +358,8 @@ fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> V
     let cgroup = folder.starts_with("/sys/fs/cgroup");
     // Who else is started at the boot is read by nobody.
     let wants = folder.ends_with(".wants") || folder.ends_with(".requires");
-    if !cgroup && !wants && !seen.owned.contains(folder) {
+    let scripts = crate::config::scripts::looks_through(folder);
+    if !cgroup && !wants && !scripts && !seen.owned.contains(folder) {
         return names;
     }
     let asked = |name: &str| {

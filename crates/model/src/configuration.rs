@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Limit, Observed};
+use crate::{Limit, Observed, PageSize};
 
 /// A value in a file, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Place {
 
     /// Whether it is one: what stands there is to be changed in the unit or script that starts the process, in no file
     /// of settings.
-    pub(crate) fn is_command_line(&self) -> bool {
+    pub fn is_command_line(&self) -> bool {
         let pid = self.file.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline"));
         pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit()))
     }
@@ -56,6 +56,8 @@ pub struct Configuration {
     pub units: Vec<Unit>,
     /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins.
     pub default_memlock: Observed<(Limit, Place)>,
+    /// systemd's release, by the name of its own library; absent where there is none (before 231).
+    pub systemd: Observed<u32>,
     /// The boot loader's next command line.
     pub boot: Observed<BootEntry>,
     /// The active tuned profile.
@@ -64,17 +66,10 @@ pub struct Configuration {
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
     /// What hugetlbfs the boot mounts: lines of /etc/fstab, and where none has it /dev/hugepages, which systemd mounts.
     pub hugetlbfs: Observed<Vec<BootMount>>,
-    /// Services that carry files out at the boot and are masked: none of those files counts then.
-    pub masked: Masked,
-}
-
-/// Services that carry files out at the boot and that are masked, by the link that says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Masked {
-    /// systemd-sysctl.service.
-    pub sysctl: Option<String>,
-    /// systemd-tmpfiles-setup.service.
-    pub tmpfiles: Option<String>,
+    /// What else writes a pool when the host boots: scripts, services, cron, cloud-init.
+    pub pool_writers: Vec<PoolWriter>,
+    /// Services that carry the files above out and are masked: nothing in those files counts.
+    pub masked: Vec<MaskedService>,
 }
 
 impl Configuration {
@@ -93,6 +88,66 @@ pub struct SysctlAssignment {
     pub value: String,
     /// Where it stands.
     pub place: Place,
+}
+
+/// A line that writes a pool when the host boots, and is in none of the files that exist for that: when it runs, and whether
+/// it does, no file tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolWriter {
+    /// Which pool.
+    pub pool: WrittenPool,
+    /// The line: `/etc/rc.local:3`.
+    pub place: Place,
+    /// The line that starts the script that has it, where it is another file's.
+    pub by: Option<Place>,
+}
+
+/// Which pool a line writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenPool {
+    /// That of the default size: vm.nr_hugepages.
+    Default,
+    /// That of one size.
+    Of(PageSize),
+    /// The line does not tell which.
+    Any,
+}
+
+impl PoolWriter {
+    /// Whether it may write the pool of a size, on a host where that one is the default.
+    pub fn writes(&self, page: PageSize, default: Option<PageSize>) -> bool {
+        match self.pool {
+            WrittenPool::Default => default.is_none_or(|default| default == page),
+            WrittenPool::Of(size) => size == page,
+            WrittenPool::Any => true,
+        }
+    }
+}
+
+impl std::fmt::Display for PoolWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.by {
+            None => self.place.fmt(f),
+            Some(by) => write!(f, "{} (started by {by})", self.place),
+        }
+    }
+}
+
+/// A service of systemd that writes what files say to the kernel at the boot, and is masked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskedService {
+    /// `systemd-sysctl.service`.
+    pub name: &'static str,
+    /// The files that do not count then: `sysctl.d`.
+    pub files: &'static str,
+    /// What masks it.
+    pub by: String,
+}
+
+impl std::fmt::Display for MaskedService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is masked ({}): nothing in {} counts at boot", self.name, self.by, self.files)
+    }
 }
 
 /// A line of limits.conf about memlock.
@@ -145,6 +200,8 @@ pub struct Unit {
     pub memlock: Observed<(Limit, Limit, Place)>,
     /// `User`.
     pub user: Observed<String>,
+    /// Whether `PAMName` is set: what it starts is a session of PAM, and limits.conf counts after `LimitMEMLOCK`.
+    pub pam: bool,
     /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
     pub ambient_ipc_lock: bool,
     /// The unit file and its drop-ins, in the order in which they apply.

@@ -182,6 +182,8 @@ pub enum Startup {
     NotAtBoot(String),
     /// What usually starts it refuses to.
     Never(String),
+    /// The server itself does not start with this in its files: `shared_buffers=4g (/etc/postgresql.conf:12)`.
+    Refuses(String),
 }
 
 /// What one more session costs.

@@ -181,6 +181,26 @@ impl fmt::Display for PageSize {
 pub struct PageCount(pub u64);
 
 impl PageCount {
+    /// `1 page`, `537 pages`: for texts.
+    pub fn in_pages(self) -> String {
+        format!("{self} {}", if self.0 == 1 { "page" } else { "pages" })
+    }
+
+    /// `1 page of 1 GiB`, `537 pages of 2 MiB`.
+    pub fn in_pages_of(self, page: PageSize) -> String {
+        format!("{} of {page}", self.in_pages())
+    }
+
+    /// `1 more page`, `537 more pages`.
+    pub fn in_more_pages(self) -> String {
+        format!("{self} more {}", if self.0 == 1 { "page" } else { "pages" })
+    }
+
+    /// The verb behind them: `1 page is`, `537 pages are`.
+    pub const fn are(self) -> &'static str {
+        if self.0 == 1 { "is" } else { "are" }
+    }
+
     /// No pages.
     pub const ZERO: Self = Self(0);
 
@@ -249,6 +269,19 @@ mod tests {
         assert_eq!(PageCount(17_411).to_string(), "17,411");
         assert_eq!(PageCount(999).to_string(), "999");
         assert_eq!(PageCount(1_000_000).to_string(), "1,000,000");
+    }
+
+    #[test]
+    fn one_is_a_page_and_others_are_pages() {
+        let said = |pages| {
+            let pages = PageCount(pages);
+            format!("{}, {} {}", pages.in_pages_of(PageSize::GIB_1), pages.in_more_pages(), pages.are())
+        };
+        let one = "1 page of 1 GiB, 1 more page is";
+        assert_eq!(
+            [0, 1, 2].map(said),
+            ["0 pages of 1 GiB, 0 more pages are", one, "2 pages of 1 GiB, 2 more pages are"]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use hugewise_model::{Bytes, Host, PageCount, PageSize};
 
-use super::{command_line, line, memory, pool_at_boot};
+use super::{command_line, line, memory, pool_by_files};
 use crate::{Missing, demand, known};
 
 /// Beyond this part of memory for pools a host may not come up at all.
@@ -80,7 +80,8 @@ pub fn crowding(host: &Host) -> Result<Option<Crowding>, Missing> {
 
 /// The most that the boot takes of a size: what the command line reserves is taken before a file gives some of it back.
 fn part(host: &Host, page_size: PageSize) -> Result<Option<Part>, Missing> {
-    let pool = pool_at_boot(host, page_size)?;
+    // What is asked for there is taken, whatever is written later.
+    let pool = pool_by_files(host, page_size)?;
     let early = reserved_early(host, page_size);
     let part = |pages, place, early| Some(Part { page_size, pages, place, early });
     Ok(match (&early, pool.steps.last()) {

@@ -50,12 +50,29 @@ pub fn feeds(host: &Host) -> Feeds {
     }
 }
 
+/// What stands behind a word in the name of its place.
+const ON_COMMAND_LINE: &str = " on the kernel's command line";
+
+/// The place of a word of the command line: in no file, whichever the boot loader has it from.
+pub(super) fn on_command_line(word: &str) -> String {
+    format!("{word}{ON_COMMAND_LINE}")
+}
+
+/// The word of the kernel's command line that a place is, where it is one.
+pub fn word_at(place: &str) -> Option<&str> {
+    place.strip_suffix(ON_COMMAND_LINE)
+}
+
 /// Where a setting of the next boot is changed: a word of the command line where the boot loader's file is made from.
 pub fn place_to_edit(host: &Host, place: &str) -> String {
     let entry = host.configuration.boot.known().map(|entry| entry.place.file.as_str());
     let is_loaders =
         entry.is_some_and(|file| place == file || place.strip_prefix(file).is_some_and(|rest| rest.starts_with(':')));
-    if is_loaders || place.starts_with("/proc/cmdline") { feeds(host).file } else { place.to_owned() }
+    if is_loaders || word_at(place).is_some() || place.starts_with("/proc/cmdline") {
+        feeds(host).file
+    } else {
+        place.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +89,9 @@ mod tests {
         let place = Place { file: "/boot/grub/grub.cfg".into(), line: 3 };
         let entry = BootEntry { loader: Loader::Grub, command_line: Vec::new(), place };
         host.configuration.boot = Observed::Known(entry);
-        for place in ["/boot/grub/grub.cfg:3", "/boot/grub/grub.cfg", "/proc/cmdline"] {
+        let word = on_command_line("hugepages=4");
+        assert_eq!(word_at(&word), Some("hugepages=4"));
+        for place in ["/boot/grub/grub.cfg:3", "/boot/grub/grub.cfg", "/proc/cmdline", &word] {
             assert_eq!(place_to_edit(&host, place), "/etc/default/grub or /etc/default/grub.d");
         }
         assert_eq!(place_to_edit(&host, "/etc/sysctl.d/a.conf:1"), "/etc/sysctl.d/a.conf:1");

@@ -4,6 +4,7 @@ use hugewise_host::config::cmdline::{self, HugePageWords, Kernel};
 use hugewise_model::{Host, PageSize};
 
 use super::command_line;
+use crate::words::boot_name;
 
 /// Pages of one size that the command line reserves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,21 @@ pub(super) struct Reserved {
     pub(super) total: u64,
     /// By node, where the line names nodes.
     pub(super) nodes: Vec<(u32, u64)>,
+}
+
+impl Reserved {
+    /// The words that reserve as much: `hugepagesz=1G hugepages=4`.
+    pub(super) fn words(&self, host: &Host, page: PageSize) -> String {
+        let count = if self.nodes.is_empty() {
+            self.total.to_string()
+        } else {
+            let nodes: Vec<String> = self.nodes.iter().map(|(node, pages)| format!("{node}:{pages}")).collect();
+            nodes.join(",")
+        };
+        let size =
+            if default_size(host) == Some(page) { String::new() } else { format!("hugepagesz={} ", boot_name(page)) };
+        format!("{size}hugepages={count}")
+    }
 }
 
 /// Reads the words as the kernel of this host does.

@@ -4,7 +4,7 @@
 use hugewise_model::configuration::{Place, SysctlAssignment, TmpfilesWrite};
 use hugewise_model::{Host, Observed, PageCount, PageSize};
 
-use super::{default_size, pool};
+use super::{default_size, masked, pool};
 use crate::Missing;
 use crate::words::pool_file;
 
@@ -57,19 +57,15 @@ pub fn overruled(host: &Host, page: PageSize, pages: PageCount) -> Result<Option
     if pages == PageCount::ZERO || enough(host)? {
         return Ok(None);
     }
-    let by_setting = is_default(host, page);
+    // A plan goes by the files whose service is not masked.
+    let by_setting = is_default(host, page) && masked(host, "sysctl.d").is_none();
     let after = with_files(host, page, pages, by_setting);
     if enough(&after)? {
         return Ok(None);
     }
-    let configuration = &host.configuration;
-    let masked = if by_setting {
-        configuration.masked.sysctl.as_ref().map(|link| ("systemd-sysctl.service", link))
-    } else {
-        configuration.masked.tmpfiles.as_ref().map(|link| ("systemd-tmpfiles-setup.service", link))
-    };
-    if let Some((service, link)) = masked {
-        return Ok(Some(Overruled::Masked { service, link: link.clone() }));
+    let files = if by_setting { "sysctl.d" } else { "tmpfiles.d" };
+    if let Some(masked) = masked(host, files) {
+        return Ok(Some(Overruled::Masked { service: masked.name, link: masked.by.clone() }));
     }
     let last = pool(&after, page)?.pop();
     Ok(last.map(|step| Overruled::By { place: step.place, pages: PageCount(step.value) }))
@@ -96,18 +92,17 @@ fn with_files(host: &Host, page: PageSize, pages: PageCount, by_setting: bool) -
     let (of_host, files) = (&host.configuration, &mut after.configuration);
     (files.boot, files.sysctl, files.tuned) = (of_host.boot.clone(), of_host.sysctl.clone(), of_host.tuned.clone());
     (files.tmpfiles, files.masked) = (of_host.tmpfiles.clone(), of_host.masked.clone());
+    files.pool_writers.clone_from(&of_host.pool_writers);
     let value = pages.get().to_string();
     if by_setting {
-        if files.masked.sysctl.is_none() {
-            files.sysctl = or_none(&files.sysctl).map(|all| with_setting(all, &value));
-        }
+        files.sysctl = or_none(&files.sysctl).map(|all| with_setting(all, &value));
         if let Observed::Known(tuned) = &mut files.tuned
             && !tuned.reapplied.is_absent()
         {
             tuned.reapplied = tuned.reapplied.clone().map(|all| with_setting(all, &value));
         }
     }
-    if files.masked.tmpfiles.is_none() {
+    if masked(host, "tmpfiles.d").is_none() {
         let counts_them = default_size(host) == Some(page);
         files.tmpfiles =
             or_none(&files.tmpfiles).map(|all| with_writes(host, page, all, &value, by_setting, counts_them));
@@ -173,6 +168,8 @@ fn at_top(file: &str) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hugewise_model::configuration::MaskedService;
+
     use crate::testing::{Case, gib, quiet, sysctl};
 
     fn said(change: impl FnOnce(&mut Case)) -> Option<String> {
@@ -226,15 +223,22 @@ mod tests {
 
     #[test]
     fn a_service_that_does_not_run_carries_nothing_out() {
-        let link = "/etc/systemd/system/systemd-sysctl.service";
-        let masked = |case: &mut Case| {
+        let link = "/etc/systemd/system/systemd-tmpfiles-setup.service";
+        let service = |name, files| MaskedService { name, files, by: link.to_owned() };
+        let sysctl = || service("systemd-sysctl.service", "sysctl.d");
+        let tmpfiles = || service("systemd-tmpfiles-setup.service", "tmpfiles.d");
+        let both = |case: &mut Case| {
             case.host.configuration.sysctl = Observed::Known(Vec::new());
-            case.host.configuration.masked.sysctl = Some(link.into());
+            case.host.configuration.masked = vec![sysctl(), tmpfiles()];
         };
-        let why = format!("unmask systemd-sysctl.service ({link}), without which no such file counts");
-        assert_eq!(said(masked), Some(why));
-        // tmpfiles.d alone is another service's.
-        let other = |case: &mut Case| case.host.configuration.masked.tmpfiles = Some(link.into());
+        let why = format!("unmask systemd-tmpfiles-setup.service ({link}), without which no such file counts");
+        assert_eq!(said(both), Some(why));
+        // Either one is enough for a plan.
+        assert_eq!(said(|case| case.host.configuration.masked = vec![tmpfiles()]), None);
+        let other = |case: &mut Case| {
+            case.host.configuration.sysctl = Observed::Known(Vec::new());
+            case.host.configuration.masked = vec![sysctl()];
+        };
         assert_eq!(said(other), None);
     }
 }

@@ -5,9 +5,10 @@ use hugewise_host::config::pattern::is_pattern;
 
 use hugewise_model::{Host, Lack, PageCount, PageSize, Reason};
 
+use super::feeds::on_command_line;
 use super::line::{self, Reserved};
 use super::writes::{Targets, hits};
-use super::{command_line, default_size};
+use super::{command_line, default_size, writers};
 use crate::words::pool_file;
 use crate::{Missing, known};
 
@@ -60,17 +61,30 @@ pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
 /// The pool of one page size.
 ///
 /// # Errors
-/// A file that counts could not be read; or files of nodes change a pool of which the nodes are not known.
+/// A file that counts could not be read; files of nodes change a pool of which the nodes are not known; or something else
+/// writes the pool too.
 pub fn pool_at_boot(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
+    if let Some(writer) = writers(host, page).next() {
+        let why = Reason::untold(format!("{writer} writes it too when the host boots"));
+        return Err(Missing::Host(Lack::new(format!("the pool of {page} pages at the next boot"), why)));
+    }
+    pool_by_files(host, page)
+}
+
+/// The same by the files that exist for it, whatever else writes the pool.
+///
+/// # Errors
+/// A file that counts could not be read; or files of nodes change a pool of which the nodes are not known.
+pub fn pool_by_files(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
     let mut pool = Pool::new(host, page);
     if !pool.nodes_are_known && sets_nodes(host, page) {
         return Err(Missing::Host(Lack::new("the nodes whose pages tmpfiles.d sets", Reason::untold("not known"))));
     }
     let line = command_line(host);
-    if let Ok((words, place)) = &line
+    if let Ok((words, _)) = &line
         && let Some(reserved) = line::reserved(host, words, page)
     {
-        pool.reserve(&reserved, place);
+        pool.reserve(&reserved, &on_command_line(&reserved.words(host, page)));
     }
     let nodes: Vec<u32> = pool.spread.nodes.iter().map(|(id, _)| *id).collect();
     let targets = targets(page, default_size(host) == Some(page), &nodes);

@@ -4,6 +4,7 @@ use hugewise_host::config::cmdline;
 use hugewise_host::config::kernel_value::{sysfs_count, sysfs_word};
 use hugewise_model::Host;
 
+use super::feeds::on_command_line;
 use super::writes::{Targets, hits};
 use super::{Step, command_line, present};
 use crate::Missing;
@@ -33,10 +34,13 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
         "shmem_enabled" => Some("transparent_hugepage_shmem"),
         _ => None,
     };
-    if let (Ok((words, place)), Some(word)) = (&line, word) {
+    if let (Ok((words, _)), Some(word)) = (&line, word) {
         let named = cmdline::assignments_of(words, |name| name == word);
         let last = named.iter().rev().find_map(|(_, value, _)| taken(file, value));
-        steps.extend(last.map(|value| Step { value, place: place.clone() }));
+        steps.extend(last.map(|value| {
+            let place = on_command_line(&format!("{word}={value}"));
+            Step { value, place }
+        }));
     }
     let targets = Targets::new(vec![(format!("{FOLDER}/{file}"), ())]);
     let written = hits(host, &targets)?;

@@ -9,7 +9,7 @@ use hugewise_host::config::{cmdline, sysctl};
 use hugewise_model::Host;
 use hugewise_model::configuration::SysctlAssignment;
 
-use super::{command_line, present};
+use super::{command_line, feeds, present};
 use crate::Missing;
 
 /// A write to one of the files that were asked about.
@@ -97,11 +97,12 @@ pub(super) fn hits<'a, T>(host: &'a Host, targets: &'a Targets<T>) -> Result<Vec
 
 /// Settings on the kernel's command line, `sysctl.vm.nr_hugepages=512` (since Linux 5.8): path, value and place.
 fn on_command_line(host: &Host) -> Vec<(String, String, String)> {
-    let Ok((words, place)) = command_line(host) else { return Vec::new() };
+    let Ok((words, _)) = command_line(host) else { return Vec::new() };
     let is_setting = |name: &str| name.starts_with("sysctl");
     let settings = cmdline::assignments_of(words, is_setting).into_iter().filter_map(|(name, value, _)| {
         let key = name.strip_prefix("sysctl.").or_else(|| name.strip_prefix("sysctl/"))?;
-        (!value.is_empty()).then(|| (format!("/proc/sys/{}", key.replace('.', "/")), value, place.clone()))
+        let place = feeds::on_command_line(&format!("{name}={value}"));
+        (!value.is_empty()).then(|| (format!("/proc/sys/{}", key.replace('.', "/")), value, place))
     });
     settings.collect()
 }

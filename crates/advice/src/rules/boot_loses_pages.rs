@@ -4,7 +4,7 @@ use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 use crate::demand::starting;
 use crate::permission::{self, Memlock};
 use crate::rules::cgroup_limit;
-use crate::situation::Obstacle;
+use crate::situation::{Obstacle, startup};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, demand, mounts};
 
@@ -64,7 +64,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Right) => rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
-        Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
+        Some(Obstacle::Start) => vec![startup::remedy(instance)],
         Some(Obstacle::Mount) => {
             let what = "give its hugetlbfs a line in /etc/fstab";
             let keep = |mount| Remedy::by_commands(what, mounts::keep(mount));
@@ -110,7 +110,7 @@ pub(super) fn cpuset() -> Remedy {
 
 /// `512 pages of 2 MiB`
 fn asked(start: &NextStart) -> String {
-    let each: Vec<String> = start.demands.iter().map(|it| format!("{} pages of {}", it.pages, it.page_size)).collect();
+    let each: Vec<String> = start.demands.iter().map(|it| it.pages.in_pages_of(it.page_size)).collect();
     each.join(" and ")
 }
 

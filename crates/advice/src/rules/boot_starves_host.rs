@@ -37,7 +37,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let asked = crowding.asked;
     let summary = format!("the next boot is asked for {asked} of huge pages, {part} of memory: {then}");
     let short = format!("the next boot is to take {part} of memory for huge pages");
-    let of_part = |part: &boot::Part| format!("{}: {} pages of {}", part.place, part.pages, part.page_size);
+    let of_part = |part: &boot::Part| format!("{}: {}", part.place, part.pages.in_pages_of(part.page_size));
     let mut evidence: Vec<String> = crowding.parts.iter().map(of_part).collect();
     let limited = facts.host.memory.total.get().filter(|total| *total > crowding.memory);
     let remedies = match limited {

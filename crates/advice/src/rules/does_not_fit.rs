@@ -36,8 +36,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let left = share.map(|share| share.left).or_else(|| demand::obtainable(host.pool(page)?)).unwrap_or_default();
     let after = share.map(after).unwrap_or_default();
     let (mut level, then) = causes::next_start(instance, pain(facts, instance));
-    let summary = format!("{title} needs {} pages of {page}; {left} are left for it{after}{then}", more.pages);
-    let short = format!("it needs {} pages of {page}; {left} are left for it{then}", more.pages);
+    let summary =
+        format!("{title} needs {}; {left} {} left for it{after}{then}", more.pages.in_pages_of(page), left.are());
+    let short = format!("it needs {}; {left} {} left for it{then}", more.pages.in_pages_of(page), left.are());
     let mut evidence = Vec::new();
     if let Some(pool) = host.pool(page) {
         let count = |fact: &hugewise_model::Observed<hugewise_model::PageCount>| {

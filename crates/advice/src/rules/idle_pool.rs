@@ -134,7 +134,7 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
     let share = facts.host.memory.total.get().and_then(|memory| idle.part_of(memory));
     let warn = idle >= WARN_BYTES || share.is_some_and(|share| share >= WARN_PART);
     let some = if pages == total { "any".to_owned() } else { pages.to_string() };
-    let mut summary = format!("nobody uses {some} of the {total} pages of {page}: {idle}");
+    let mut summary = format!("nobody uses {some} of the {}: {idle}", total.in_pages_of(page));
     let short = summary.clone();
     if let Some(share) = share {
         summary.push_str(&format!(", {} of memory", percent(share)));

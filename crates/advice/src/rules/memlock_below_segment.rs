@@ -3,6 +3,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
 use crate::cause::is_big;
+use crate::given::{self, Given};
 use crate::permission::{Memlock, Right};
 use crate::{Docs, Facts, Missing, Rule, chain, permission};
 
@@ -12,7 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A running server that takes System V huge pages, is not on them, and whose memlock limit is below what it \
-               needs. An error where this kernel accepts memlock for SHM_HUGETLB and nothing else gives the right; a \
+               needs, as it runs or as its next start has it: that goes by whoever starts it, systemd by its unit or a log-in \
+               by limits.conf. An error where this kernel accepts memlock for SHM_HUGETLB and nothing else gives the right; a \
                warning where it cannot be told whether it does; a note for Oracle elsewhere, which compares the limit \
                and warns in its alert log. Servers that use mmap need no memlock and are never named.",
         why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; with \
@@ -51,26 +53,36 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         _ if Kind::of(instance.engine).start.minds_memlock => Level::Info,
         _ => return Ok(None),
     };
-    match enough {
+    let needs = chain::memlock_needed(host, instance);
+    let next = given::at_restart(host, instance);
+    let next_falls_short = next.memlock_for(needs).1 == Some(false);
+    let (given, has) = match enough {
+        Some(true) if next_falls_short => (next.first, "its next start has one of"),
         Some(true) => return Ok(None),
         None => {
             let why = host.process(instance.pid).and_then(|process| process.memlock.why());
             let why = why.unwrap_or(Reason::untold("not read"));
             return Err(Missing::Instance(Lack { text: memlock, why }));
         }
-        Some(false) => {}
-    }
-    let limit = host.process(instance.pid).and_then(|process| process.memlock.get()).map(|limits| limits.soft);
-    let has = limit.map_or_else(|| "not known".to_owned(), |limit| limit.to_string());
-    let needs = chain::memlock_needed(host, instance);
-    let (has, needs) = match limit {
-        Some(hugewise_model::Limit::At(limit)) => crate::words::apart(limit, needs),
-        _ => (has, needs.to_string()),
+        Some(false) => (Given::now(host, instance), "has one of"),
     };
-    let summary = format!("{} needs a memlock limit of {needs} and has one of {has}", instance.title());
-    let short = format!("its memlock limit is {has}, and it needs {needs}");
+    let limit = given.memlock.limit.get();
+    let (amount, needs) = match limit {
+        Some(hugewise_model::Limit::At(limit)) => crate::words::apart(limit, needs),
+        _ => (limit.map_or_else(|| "not known".to_owned(), |limit| limit.to_string()), needs.to_string()),
+    };
+    let is_next = enough == Some(true);
+    let summary = format!("{} needs a memlock limit of {needs} and {has} {amount}", instance.title());
+    let short = if is_next {
+        format!("its memlock limit is {amount} at its next start, and it needs {needs}")
+    } else {
+        format!("its memlock limit is {amount}, and it needs {needs}")
+    };
     let (Memlock::Buys(kernel) | Memlock::Useless(kernel) | Memlock::Unknown(kernel)) = rule;
     let mut evidence = vec![memlock, kernel];
+    if is_next {
+        evidence.insert(1, format!("at its next start: {}", given.memlock.in_words()));
+    }
     let (Right::Lacks(what) | Right::Has(what) | Right::Unknown(what)) = right;
     evidence.push(what);
     let link = facts.chain(instance).and_then(chain_cause);
@@ -113,6 +125,8 @@ fn old_kernel() -> crate::testing::Case {
     case.host.kernel =
         hugewise_model::Observed::Known(hugewise_model::KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
     case.oracle("PROD", crate::testing::gib(8), 20);
+    let rules = hugewise_host::config::limits::parse("/etc/security/limits.conf", b"oracle - memlock unlimited\n");
+    case.host.configuration.limits = hugewise_model::Observed::Known(rules);
     case
 }
 

@@ -1,9 +1,12 @@
+use std::collections::BTreeSet;
+
 use hugewise_engines::Kind;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Limit, Observed, Reason, Remedy};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Reason, Remedy};
 
+use crate::login::Allowance;
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, demand, login, permission};
+use crate::{Docs, Facts, Missing, Rule, chain, demand, given, login, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW302"),
@@ -13,8 +16,9 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server that takes System V huge pages of 256 MiB or more and whose memlock limit depends on how it is \
                started: the limit of its owner's log-in (limits.conf, limits.d) is enough and that of its service \
                (LimitMEMLOCK, DefaultLimitMEMLOCK) is not, or the other way round. A warning where memlock decides on \
-               this kernel or may; a note for Oracle elsewhere, which compares the limit and warns. Where no file sets \
-               one, 8 MiB is assumed (systemd since 252, Linux since 5.16; older ones give less).",
+               this kernel or may; a note for Oracle elsewhere, which compares the limit and warns. A log-in gets what \
+               pam_limits makes of the rules: no soft limit above the hard one, whichever of them is set. Where no file sets \
+               one, it is 8 MiB (systemd since 252, Linux since 5.16) or 64 KiB (older ones).",
         why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
               limits.conf does not reach services.",
         cost: "it works when a DBA starts it and fails when systemd does, or vice versa",
@@ -41,41 +45,37 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if !decides && (!Kind::of(instance.engine).start.minds_memlock || instance.huge_pages == HugePageUse::All) {
         return Ok(None);
     }
-    let (service, service_place) = match &unit.memlock {
-        Observed::Known((soft, _, place)) => (*soft, place.to_string()),
-        Observed::Absent => match &host.configuration.default_memlock {
-            Observed::Known((limit, place)) => (*limit, place.to_string()),
-            Observed::Absent => (Limit::At(login::DEFAULT_MEMLOCK), "systemd's default".into()),
-            other => return Err(Missing::Host(Lack::of("DefaultLimitMEMLOCK", other))),
-        },
-        other => {
-            return Err(Missing::Instance(Lack::of(format_args!("LimitMEMLOCK of {name}"), other)));
-        }
-    };
-    if !host.configuration.limits.is_absent() {
-        crate::known(&host.configuration.limits, "/etc/security/limits.conf and limits.d")?;
-    }
     let Some(process) = host.process(instance.pid) else {
         let what = format_args!("/proc/{}/status", instance.pid);
         return Err(Missing::Instance(Lack::new(what, Reason::untold("not read"))));
     };
-    let (log_in, log_in_place) = login::memlock(host, process.uid);
     let needs = chain::memlock_needed(host, instance);
-    let (by_service, by_log_in) = (service.allows(needs), log_in.allows(needs));
-    if by_service == by_log_in {
+    let allows =
+        |found: &Allowance| found.allows(needs).ok_or_else(|| Missing::Instance(Lack::of(&found.place, &found.limit)));
+    let services = given::memlocks_by_unit(host, unit, process);
+    let log_in = login::of_log_in(host, process.uid);
+    let Some(service) = services.first() else { return Ok(None) };
+    let by_services = services.iter().map(allows).collect::<Result<BTreeSet<bool>, Missing>>()?;
+    let by_log_in = allows(&log_in)?;
+    // Where that hangs on what the service runs, nobody can tell.
+    if by_services.len() != 1 || by_services.contains(&by_log_in) {
         return Ok(None);
     }
+    let by_service = !by_log_in;
     let (works, fails) = if by_service { ("its service", "a log-in") } else { ("a log-in", "its service") };
     let summary = format!("{} has enough memlock for its {needs} from {works}, but not from {fails}", instance.title());
     let short = format!("{works} gives it enough memlock, {fails} does not");
     let evidence = vec![
-        format!("service: {service} ({service_place})"),
-        format!("log-in of {}: {log_in} ({log_in_place})", instance.owner_in_words()),
+        format!("service: {}", service.in_words()),
+        format!("log-in of {}: {}", instance.owner_in_words(), log_in.in_words()),
     ];
     let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     let level = if decides { Level::Warn } else { Level::Info };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
+
+#[cfg(test)]
+use hugewise_model::{Limit, Observed};
 
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
@@ -102,6 +102,11 @@ fn case(
         value: log_in,
         place: crate::testing::place("/etc/security/limits.conf"),
     }]);
-    case.host.configuration.units = vec![Unit { name: "oracle.service".into(), memlock: service, ..Unit::default() }];
+    case.host.configuration.units = vec![Unit {
+        name: "oracle.service".into(),
+        user: Observed::Known("oracle".into()),
+        memlock: service,
+        ..Unit::default()
+    }];
     case
 }

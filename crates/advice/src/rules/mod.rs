@@ -21,9 +21,11 @@ pub(crate) mod page_tables_heavy;
 pub(crate) mod pages_asked_late;
 pub(crate) mod partly_used;
 pub(crate) mod pool_differs_at_boot;
+pub(crate) mod pool_on_demand;
 pub(crate) mod pool_short_of_request;
 pub(crate) mod pool_starves_host;
 pub(crate) mod pool_too_large;
+pub(crate) mod pool_written_at_boot;
 pub(crate) mod restart_loses_pages;
 pub(crate) mod restart_needed;
 pub(crate) mod shm_group_missing;
@@ -78,6 +80,7 @@ registered! {
     orphaned_segment,
     restart_needed,
     restart_loses_pages,
+    pool_on_demand,
     memlock_below_segment,
     memlock_login_vs_service,
     shm_group_missing,
@@ -93,6 +96,7 @@ registered! {
     boot_loses_pages,
     boot_starves_host,
     pages_asked_late,
+    pool_written_at_boot,
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,

@@ -29,7 +29,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
-        let Some(step) = boot::pool(host, page)?.pop() else { continue };
+        let Some(step) = boot::pool_of_files(host, page)?.pop() else { continue };
         let (asked, early) = (PageCount(step.value), boot::reserved_early(host, page).map(|(pages, _)| pages));
         let late = asked.saturating_sub(early.unwrap_or_default());
         if late == PageCount::ZERO {
@@ -42,8 +42,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             if !facts.instances.iter().any(uses) {
                 continue;
             }
-            let summary = format!("{late} pages of {page} are asked for late in the boot, when few may be found");
-            let short = format!("{late} pages of {page} are asked for late in the boot");
+            let short = format!("{} {} asked for late in the boot", late.in_pages_of(page), late.are());
+            let summary = format!("{short}, when few may be found");
             let remedies = vec![Remedy::KeepAtBoot(page)];
             findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, None, summary) });
             continue;
@@ -51,8 +51,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let Some(part) = host.memory.total.get().and_then(|total| late.of(page).part_of(total)) else { continue };
         // Where the pools starve the host, that is what is to be said of it.
         if part >= boot::LARGE_PART && !starving::starves(facts.host) {
-            let summary =
-                format!("{late} pages of {page}, {} of memory, are asked for late in the boot", percent(part));
+            let summary = format!(
+                "{}, {} of memory, {} asked for late in the boot",
+                late.in_pages_of(page),
+                percent(part),
+                late.are()
+            );
             let short = summary.clone();
             let consider = "reserve them on the kernel's command line (hugewise plan --early)";
             let remedies = vec![Remedy::Consider(consider.into())];

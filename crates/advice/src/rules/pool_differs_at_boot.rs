@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
                sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, which writes the files of \
                /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files below /run are gone by \
                then. Files that ask for more than there is are pool-short-of-request's. An Oracle that raises the pool itself \
-               (AUTO) explains a larger pool. Services that write to the pool by themselves are not seen.",
+               (AUTO) explains a larger pool. A pool that something else writes at boot is pool-written-at-boot's.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
@@ -36,6 +36,9 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
+        if boot::is_written(host, page) {
+            continue;
+        }
         let steps = boot::pool(host, page)?;
         let file = pool_file(page, "nr_hugepages");
         let total = *crate::known(&pool.total, &file)?;
@@ -45,21 +48,20 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let meant = winner.is_some_and(|step| is_ours(&step.place));
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
-        let by = match (winner, &host.configuration.masked.sysctl) {
-            (Some(step), _) => format!("{} decides", step.place),
-            (None, Some(link)) => format!("systemd-sysctl.service is masked ({link})"),
-            (None, None) => "no file sets it".to_owned(),
-        };
+        evidence.extend(host.configuration.masked.iter().map(ToString::to_string));
+        let by = winner.map_or_else(|| boot::nothing_sets(host), |step| format!("{} decides", step.place));
         // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
         let idle = idle_pool::spare(facts, pool).ok().flatten().unwrap_or_default();
         let (level, summary, short) = if now > next && idle > PageCount::ZERO && now.saturating_sub(idle) <= next {
             continue;
         } else if now > next && !raises {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
-            let short = format!("the next boot brings {brings} of the {now} pages of {page}");
+            let short = format!("the next boot brings {brings} of the {}", now.in_pages_of(page));
             (Level::Warn, format!("{short}: {by}"), short)
         } else if now == next && !meant && steps.iter().any(|step| PageCount(step.value) != next) {
-            let short = format!("{} files set the pool of {page} pages to different numbers", steps.len());
+            let words = steps.iter().any(|step| boot::word_at(&step.place).is_some());
+            let what = if words { "settings" } else { "files" };
+            let short = format!("{} {what} set the pool of {page} pages to different numbers", steps.len());
             (Level::Info, format!("{short}: {by}"), short)
         } else {
             continue;
@@ -68,9 +70,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             vec![Remedy::KeepAtBoot(page)]
         } else {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
-            losers
-                .map(|step| Remedy::by_hand(format!("take it out of {}", boot::place_to_edit(facts.host, &step.place))))
-                .collect()
+            let out = |step: &boot::Step<u64>| {
+                let what = boot::word_at(&step.place).unwrap_or("it");
+                Remedy::by_hand(format!("take {what} out of {}", boot::place_to_edit(host, &step.place)))
+            };
+            losers.map(out).collect()
         };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
     }

@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let crowding = boot::crowding(host).ok().flatten();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
-        let steps = boot::pool(host, page)?;
+        let steps = boot::pool_of_files(host, page)?;
         let Some(step) = steps.last() else { continue };
         let file = pool_file(page, "nr_hugepages");
         let total = *crate::known(&pool.total, &file)?;
@@ -42,7 +42,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         if has >= asked {
             continue;
         }
-        let summary = format!("{asked} pages of {page} are configured, and {has} are there");
+        let summary = format!("{} {} configured, and {has} {} there", asked.in_pages_of(page), asked.are(), has.are());
         let short = summary.clone();
         let evidence = vec![format!("{}: {asked}", step.place), format!("{file}: {has}")];
         // What the host cannot carry is lowered, not given.
@@ -66,8 +66,9 @@ fn fill_up(facts: &Facts<'_>, page: PageSize, has: PageCount, asked: PageCount, 
     let servers = if claim.pages == PageCount::ZERO { "none".to_owned() } else { claim.pages.to_string() };
     let file = pool_file(page, "nr_hugepages");
     Remedy::by_hand(format!(
-        "correct {}: servers ask for {servers} of its {asked} pages; or write {asked} to {file}",
-        boot::place_to_edit(facts.host, place)
+        "correct {}: servers ask for {servers} of its {}; or write {asked} to {file}",
+        boot::place_to_edit(facts.host, place),
+        asked.in_pages()
     ))
 }
 

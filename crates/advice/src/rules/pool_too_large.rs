@@ -62,8 +62,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             return Err(Missing::Host(Lack::new(what, Reason::Untold("its settings could not be read".into()))));
         }
         let pages = available.saturating_sub(wanted);
-        let summary = format!("nothing here could use {pages} of the {total} pages of {page}: {beyond}");
-        let short = format!("{pages} of {total} pages of {page} ({beyond}) are more than needed");
+        let summary = format!("nothing here could use {pages} of the {}: {beyond}", total.in_pages_of(page));
+        let short = format!("{pages} of {} ({beyond}) {} more than needed", total.in_pages_of(page), pages.are());
         let evidence = vec![
             format!("{}: {total}, {available} of them neither used nor promised", pool_file(page, "nr_hugepages")),
             format!("servers on base pages would take {wanted}; {} of the pool is left over", percent(part)),

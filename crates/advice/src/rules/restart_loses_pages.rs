@@ -1,8 +1,8 @@
-use hugewise_model::{Finding, HugePageUse, Instance, Level, Remedy};
+use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Reason, Remedy};
 
 use crate::demand::starting;
 use crate::rules::shm_limits;
-use crate::situation::Obstacle;
+use crate::situation::{Obstacle, startup};
 use crate::standing::Standing;
 use crate::{Docs, Facts, Missing, Rule, cause, demand};
 
@@ -30,7 +30,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(moments) = facts.situation.of(instance) else { return Ok(None) };
     let restart = &moments.restart;
     let fails = restart.standing == Standing::DoesNotStart;
-    if !moments.loses_at_restart() || !is_told(facts, instance, fails)? {
+    if let Some(unclear) = unclear(instance).filter(|_| restart.standing == Standing::Unknown) {
+        return Err(unclear);
+    }
+    let is_down = restart.obstacle == Some(Obstacle::Start);
+    if !moments.loses_at_restart() || !(is_down || is_told(facts, instance, fails)?) {
         return Ok(None);
     }
     // Of limits that are too low for what is there already, HW304 speaks.
@@ -49,7 +53,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
     let remedies = match restart.obstacle {
-        Some(Obstacle::Start) => vec![Remedy::by_hand("let it be started again, or leave it running")],
+        Some(Obstacle::Start) => vec![startup::remedy(instance)],
         Some(Obstacle::Right) => super::boot_loses_pages::rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => super::cgroup_limit::raises_for(facts, instance),
@@ -62,6 +66,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         _ => vec![Remedy::SetSetting(instance.id())],
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// What nobody knows of the next start of a server whose settings were understood as it started.
+fn unclear(instance: &Instance) -> Option<Missing> {
+    let next = instance.next.known().filter(|next| next.asked == Asked::Unknown)?;
+    let setting = next.setting.as_ref().filter(|_| instance.asked != Asked::Unknown)?;
+    Some(Missing::Instance(Lack::new(format_args!("what {setting} comes to"), Reason::untold("not known"))))
 }
 
 /// Whether a server is large enough, and no cause of its own says it already.

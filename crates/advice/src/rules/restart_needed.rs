@@ -1,6 +1,7 @@
 use hugewise_model::{Asked, Finding, Instance, Level, LinkState, Remedy};
 
 use crate::cause::{Cause, cause, pain};
+use crate::situation::Obstacle;
 use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
 
 pub(crate) static RULE: Rule = Rule {
@@ -26,6 +27,10 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     if !asks || cause(facts, instance)? != Some(Cause::Restart) {
+        return Ok(None);
+    }
+    // With what stands in its files now a restart leaves it down: of that HW210 speaks.
+    if facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle == Some(Obstacle::Start)) {
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);

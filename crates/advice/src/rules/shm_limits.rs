@@ -1,7 +1,8 @@
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Bytes, Finding, Level, Remedy};
+use hugewise_model::{Bytes, Finding, Host, Instance, Level, Remedy};
 
-use crate::words::apart;
+use crate::boot::{self, ShmLimit};
+use crate::words::{apart, list};
 use crate::{Docs, Facts, Missing, Rule, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -10,10 +11,12 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "kernel.shmmax below the largest System V segment of a server (a warning), or kernel.shmall below all \
-               segments together (an error), for servers with 256 MiB or more in System V segments. shmall counts base \
-               pages, whatever page size a segment has.",
+               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in System V segments. shmall counts base \
+               pages, whatever page size a segment has. On kernels before 3.16 also limits that are enough now and that no \
+               file sets for the next boot (a warning): such a kernel begins with 32 MiB and 8 GiB, unless its \
+               distribution gave it others.",
         why: "The segments that run now were made before the limits were lowered, or by a server that cut itself into \
-              pieces. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall): the server cuts its memory \
+              pieces. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the server cuts its memory \
               into more segments, or does not start.",
         cost: "the next start gets more and smaller segments, or fails",
         fix: "Raise the limits; no restart is needed for that. They protect nothing else on a database host.",
@@ -22,7 +25,7 @@ pub(crate) static RULE: Rule = Rule {
     check: |facts| RULE.of_host(facts, look),
 };
 
-pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+pub(crate) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let settings = &facts.host.kernel_settings;
     let sysv: Vec<_> = facts.instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm).collect();
     let segments = || {
@@ -36,7 +39,7 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let shmmax = *crate::known(&settings.shmmax, "/proc/sys/kernel/shmmax")?;
     let shmall = *crate::known(&settings.shmall_pages, "/proc/sys/kernel/shmall")?;
     let base = *crate::known(&facts.host.base_page, "base page size")?;
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = by_hand(facts.host, sysv.iter().copied()).into_iter().collect();
     let allowed = base.bytes().times(shmall);
     if allowed < all {
         let owners = chain::titles(sysv.iter().copied());
@@ -48,6 +51,19 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             evidence: vec![format!("/proc/sys/kernel/shmall: {shmall} pages of {base}")],
             remedies: vec![Remedy::SetShmLimits],
             ..RULE.finding(Level::Error, None, summary)
+        });
+    }
+    let there = number(facts.host, segments().count());
+    if let Some(shmmni) = settings.shmmni.get().filter(|most| *most < there) {
+        findings.push(Finding {
+            short: format!("kernel.shmmni is {shmmni}, and there are {there} segments"),
+            evidence: vec![format!("/proc/sys/kernel/shmmni: {shmmni}")],
+            remedies: vec![Remedy::SetShmLimits],
+            ..RULE.finding(
+                Level::Error,
+                None,
+                format!("kernel.shmmni is {shmmni}, and there are {there} System V segments"),
+            )
         });
     }
     if let Some((instance, largest)) = segments().max_by_key(|(_, segment)| segment.size)
@@ -67,6 +83,68 @@ pub(super) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         });
     }
     Ok(findings)
+}
+
+/// Limits that are enough now, and that the next boot may not bring again.
+fn by_hand<'a>(host: &Host, sysv: impl Iterator<Item = &'a Instance>) -> Option<Finding> {
+    let keys: Vec<String> = kept_by_nobody(host).map(|limit| limit.key().to_owned()).collect();
+    let names = list(&keys);
+    let (is, them) = if keys.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let evidence = |limit: ShmLimit| Some(format!("{} = {} now, and in no file", limit.key(), limit.now(host)?));
+    (!keys.is_empty()).then(|| Finding {
+        short: format!("{names} {is} enough now, and no file sets {them} for the next boot"),
+        evidence: kept_by_nobody(host).filter_map(evidence).collect(),
+        remedies: vec![Remedy::SetShmLimits],
+        ..RULE.finding(
+            Level::Warn,
+            None,
+            format!("{names} {is} enough for {} now, and no file sets {them} for the next boot", chain::titles(sysv)),
+        )
+    })
+}
+
+fn kept_by_nobody(host: &Host) -> impl Iterator<Item = ShmLimit> {
+    ShmLimit::ALL.into_iter().filter(|limit| boot::shm_limit_is_by_hand(host, *limit))
+}
+
+/// What the segments that are there need of a limit.
+fn needed(host: &Host, instances: &[Instance], limit: ShmLimit) -> u64 {
+    let sysv = instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm);
+    let sizes = sysv.flat_map(|it| &it.segments).filter(|it| it.kind == SegmentKind::SystemV).map(|it| it.size);
+    match limit {
+        ShmLimit::Largest => sizes.max().unwrap_or_default().get(),
+        ShmLimit::All => host.base_page.get().map_or(0, |base| base.pages_for(sizes.sum()).get()),
+        ShmLimit::Number => number(host, sizes.count()),
+    }
+}
+
+/// Segments of the host; those of its servers where nobody has counted.
+fn number(host: &Host, of_servers: usize) -> u64 {
+    u64::try_from(host.sysv_segments.known().map_or(of_servers, Vec::len)).unwrap_or(u64::MAX)
+}
+
+/// What is to be done about the limits: which of them, and where a file has the last word of the boot, which.
+pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> String {
+    let of = |limit: ShmLimit| {
+        let (key, needed, now) = (limit.key(), needed(host, instances, limit), limit.now(host)?);
+        if now < needed {
+            return Some(format!("raise {key} from {now} to {needed} or more"));
+        }
+        let at_boot = boot::shm_limit(host, limit);
+        let place = || boot::setting(host, key).ok()?.pop().map(|step| step.place);
+        match at_boot {
+            Ok(then) if then < needed => {
+                let place = place().unwrap_or_else(|| "no file".into());
+                Some(format!("keep {key} at {now} at each boot: {place} sets {then}"))
+            }
+            Err(_) if boot::shm_limit_is_by_hand(host, limit) => {
+                Some(format!("keep {key} at {now} at each boot: no file sets it"))
+            }
+            _ => None,
+        }
+    };
+    let what: Vec<String> = ShmLimit::ALL.into_iter().filter_map(of).collect();
+    if what.is_empty() { "raise kernel.shmmax and kernel.shmall".into() } else { what.join("; ") }
 }
 
 #[cfg(test)]

@@ -50,8 +50,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
         match next_boot_too_small(facts, instance)? {
             Some((pages, place)) => {
-                evidence.push(format!("{place}: {pages} pages at the next boot"));
-                let what = format!("the next boot brings {pages} pages, too few for it");
+                evidence.push(format!("{place}: {} at the next boot", pages.in_pages()));
+                let what = format!("the next boot brings {}, too few for it", pages.in_pages());
                 (Level::Warn, what, "will let it start without huge pages after the next boot")
             }
             None => (Level::Info, "all of it is on huge pages now".to_owned(), "would let it start without huge pages"),
@@ -79,10 +79,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 /// The pool of the next boot, where it is smaller than what this instance alone needs.
 fn next_boot_too_small(facts: &Facts<'_>, instance: &Instance) -> Result<Option<(PageCount, String)>, Missing> {
     let Some(demand) = demand::of(facts.host, instance) else { return Ok(None) };
+    // Of a pool that something else writes too nothing is foretold: HW606 says so.
+    if boot::is_written(facts.host, demand.page_size) {
+        return Ok(None);
+    }
     let steps = boot::pool(facts.host, demand.page_size)?;
     let (pages, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
-        None => (PageCount::ZERO, "no file sets the pool".to_owned()),
+        None => (PageCount::ZERO, boot::nothing_sets(facts.host)),
     };
     Ok((pages < demand.pages).then_some((pages, place)))
 }

@@ -1,6 +1,6 @@
 use hugewise_model::{Finding, Level, PageSize, Remedy};
 
-use crate::{Docs, Facts, Missing, Rule, chain, thp};
+use crate::{Docs, Facts, Missing, Rule, Verdict, chain, thp};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW501"),
@@ -18,7 +18,16 @@ pub(crate) static RULE: Rule = Rule {
               the servers to have it all.",
         sources: &["Linux Documentation/admin-guide/mm/transhuge.rst"],
     },
-    check: |facts| RULE.of_host(facts, look),
+    check: |facts| {
+        let mut verdicts = RULE.of_host(facts, look);
+        let undecided = verdicts.iter().any(|verdict| matches!(verdict, Verdict::Unknown(_)));
+        // What is known of the others does not hide what is missing of one.
+        let missing = thp::policy(facts.host, facts.instances).missing;
+        if let Some(missing) = missing.filter(|_| !undecided && !verdicts.is_empty()) {
+            verdicts.push(RULE.unknown(None, missing));
+        }
+        verdicts
+    },
 };
 
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
@@ -158,6 +167,17 @@ mod tests {
         );
         case.host.thp.enabled = Known("madvise".into());
         assert_eq!(summary(&case), None);
+    }
+
+    #[test]
+    fn what_is_missing_of_one_is_said_beside_what_is_known_of_the_others() {
+        let mut case = super::case("always");
+        mongodb(&mut case, "8.0.4");
+        case.instances.last_mut().unwrap().version = hugewise_model::Observed::Absent;
+        assert!(summary(&case).is_some());
+        let assessment = case.assess();
+        let open: Vec<_> = assessment.unknown.iter().map(|verdict| verdict.missing.to_string()).collect();
+        assert_eq!(open, ["what mongodb 27017 makes of THP: its version is not known"]);
     }
 
     #[test]

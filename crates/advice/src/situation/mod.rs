@@ -8,18 +8,21 @@ mod claim;
 pub(crate) mod cpuset;
 mod default_size;
 mod mount;
-mod reloaded;
 mod segments;
 mod start;
-mod startup;
+pub(crate) mod startup;
+mod ways;
 
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, Demand, Host, HugePageUse, Instance, InstanceId, NextStart, PageCount, PageSize};
+use hugewise_model::{
+    Asked, Bytes, Demand, Host, HugePageUse, Instance, InstanceId, LinkState, NextStart, PageCount, PageSize,
+};
 
 use crate::cgroup::{Limits, Shortage};
 use crate::demand::is_gigantic;
+use crate::given::{self, Given};
 use crate::standing::{Standing, standing};
 use crate::{Missing, boot, demand, mounts, stranger};
 
@@ -27,7 +30,6 @@ pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
 pub use default_size::other_default;
 use mount::Fit;
-use reloaded::ByFiles;
 use segments::Segments;
 use start::Supply;
 
@@ -76,7 +78,7 @@ pub enum Obstacle {
     Right,
     /// The hugetlb limit of its cgroup.
     Cgroup,
-    /// kernel.shmmax or kernel.shmall.
+    /// kernel.shmmax, kernel.shmall or kernel.shmmni.
     Segments,
     /// The mount of a hugetlbfs: there is none.
     Mount,
@@ -167,6 +169,8 @@ pub struct Situation {
     claims: BTreeMap<PageSize, Claim>,
     /// The hugetlb limits of cgroups, and who is held by them.
     limits: Limits,
+    /// Servers whose restart or next boot may be denied their memory by the kernel, whatever is in the pools, and what by.
+    denied: BTreeMap<InstanceId, Obstacle>,
 }
 
 impl Situation {
@@ -178,6 +182,12 @@ impl Situation {
     /// The hugetlb limits of cgroups, and who is held by them.
     pub const fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What may deny a server its memory at its next restart or the next boot, whatever is in the pools: its right to System V
+    /// huge pages, or the limits of System V segments. What is not known of them may.
+    pub fn may_be_denied(&self, instance: &Instance) -> Option<Obstacle> {
+        self.denied.get(&instance.id()).copied()
     }
 
     /// What is left of its pool for a server that asks and is not wholly on huge pages.
@@ -216,7 +226,8 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = growth(host, instances);
     let limits = Limits::of(host, instances);
     let boot = Boot::of(host, instances, &limits);
-    let by_files = ByFiles::new(host, instances);
+    let shm = segments::Limits::now(host);
+    let mut denied = BTreeMap::new();
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
@@ -238,27 +249,36 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let mounted = mount::now(host, instances, instance, &start);
                 let will_be = mount::at_boot(&boot.host, instances, instance, &start);
                 let beside = host.base_page.get().map(|base| segments::of_others(host, instance, base));
-                let segments = segments::at_start(host, instance, &start, beside.unwrap_or_default());
+                let beside = (beside.unwrap_or_default(), segments::counted(host, instance).0);
+                let segments = segments::at_start(host, &shm, instance, &start, beside);
                 let segments_booted = boot.segments(instance, &start);
+                let (restart, at_boot) = (given::at_restart(host, instance), given::at_boot(host, instance));
+                let right = |host: &Host, given: &Given| start::right(host, instance, given).0 == LinkState::Ok;
+                if !restart.all().all(|given| right(host, given))
+                    || !at_boot.all().all(|given| right(&boot.host, given))
+                {
+                    denied.insert(instance.id(), Obstacle::Right);
+                } else if segments != Segments::Fit || segments_booted != Segments::Fit {
+                    denied.insert(instance.id(), Obstacle::Segments);
+                }
                 let alone = |demand: &Demand| limits.at_restart(instance, demand);
                 let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
-                let restarted = |host: &Host| {
+                let restarted = |given: &Given| {
                     let (limits, segments) = (&alone, &segments);
-                    let around = Around { host, mounted: &mounted, limits, segments, supplies: &after_stop };
+                    let around = Around { host, given, mounted: &mounted, limits, segments, supplies: &after_stop };
                     placed(instance, &start, &around)
                 };
-                let booted = Around {
-                    host: &boot.host,
-                    mounted: &will_be,
-                    limits: &among_all,
-                    segments: &segments_booted,
-                    supplies: &after_boot,
+                let booted = |given: &Given| {
+                    let (limits, segments) = (&among_all, &segments_booted);
+                    let host = &boot.host;
+                    let around = Around { host, given, mounted: &will_be, limits, segments, supplies: &after_boot };
+                    placed(instance, &start, &around)
                 };
                 Moments {
                     now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
-                    restart: startup::never(instance).unwrap_or_else(|| by_files.at_restart(instance, restarted)),
+                    restart: startup::never(instance).unwrap_or_else(|| ways::settled(&restart, restarted)),
                     boot: startup::stays_down(instance).or_else(|| startup::never(instance)).unwrap_or_else(|| {
-                        let booted = || placed(instance, &start, &booted);
+                        let booted = || ways::settled(&at_boot, booted);
                         startup::at_boot(instance, boot.without_its_mount(instance).unwrap_or_else(booted))
                     }),
                 }
@@ -280,12 +300,13 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let sleepers = known.iter().filter(|instance| instance.is_asleep());
         asleep.insert(pool.page_size, sleepers.map(|it| to_come(host, it, pool.page_size)).sum());
     }
-    Situation { of, shares, wants, asleep, claims: claim::claims(host, instances), limits }
+    Situation { of, shares, wants, asleep, claims: claim::claims(host, instances), limits, denied }
 }
 
 /// What a start finds around it.
 struct Around<'a> {
     host: &'a Host,
+    given: &'a Given,
     mounted: &'a Fit,
     limits: start::Limited<'a>,
     segments: &'a Segments,
@@ -307,7 +328,8 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
         narrowed.set(narrowed.get() || by_nodes);
         supply
     };
-    let mut outlook = start::outlook(around.host, instance, start, &supply, around.limits, around.segments);
+    let mut outlook =
+        start::outlook((around.host, around.given), instance, start, &supply, around.limits, around.segments);
     if outlook.obstacle != Some(Obstacle::Pages) {
         return outlook;
     }
@@ -409,6 +431,10 @@ struct Boot {
     asking: BTreeMap<PageSize, Vec<Asking>>,
     /// Base pages that servers will ask shmget for.
     segments: Vec<Asking>,
+    /// How many segments those are.
+    numbers: BTreeMap<InstanceId, u64>,
+    /// What shmget goes by.
+    shm: segments::Limits,
 }
 
 /// Why it is not foretold what a pool has after the next boot.
@@ -475,9 +501,9 @@ impl Boot {
             None => at_boot(host, page).map_err(Unforetold::Missing),
         };
         let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
-        let booted = booted::booted(host, instances);
+        let booted = booted::booted(host);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
-        let mut segments = Vec::new();
+        let (mut segments, mut numbers) = (Vec::new(), BTreeMap::new());
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
             let start = starting(host, instance);
             if startup::never(instance).is_some() || instance.waits_for_hands() {
@@ -485,11 +511,12 @@ impl Boot {
             }
             if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
                 let pages = segments::wanted(&start, base);
+                numbers.insert(instance.id(), segments::counted(host, instance).1);
                 segments.push(Asking { of: instance.id(), pages, takes_part: false, doubt: None });
             }
             let is_told = start.asked != Asked::Unknown;
             let asks = !is_told || start.asks();
-            if !asks || start::is_refused(&booted, instance) {
+            if !asks || start::is_refused(&booted, instance, &given::at_boot(&booted, instance)) {
                 continue;
             }
             let start = match mount::at_boot(&booted, instances, instance, &start) {
@@ -520,7 +547,7 @@ impl Boot {
                 asking.entry(page).or_default().push(Asking { of: instance.id(), pages, takes_part, doubt });
             }
         }
-        Self { host: booted, pools, asking, segments }
+        Self { shm: segments::Limits::at_boot(host), host: booted, pools, asking, segments, numbers }
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
@@ -542,8 +569,10 @@ impl Boot {
     fn segments(&self, instance: &Instance, start: &NextStart) -> Segments {
         let id = instance.id();
         let others: Vec<&Asking> = self.segments.iter().filter(|one| one.of != id).collect();
-        let allowed = self.host.kernel_settings.shmall_pages.get().map(PageCount).unwrap_or_default();
-        segments::at_start(&self.host, instance, start, most_taken(&others, allowed))
+        let number =
+            self.numbers.iter().filter(|(of, _)| **of != id).fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
+        let others = (most_taken(&others, self.shm.all()), number);
+        segments::at_start(&self.host, &self.shm, instance, start, others)
     }
 
     /// The worst limit of a cgroup that a demand meets, whoever starts before it.
@@ -640,7 +669,7 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> 
     let steps = boot::pool(host, page)?;
     let (set, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
-        None => (PageCount::ZERO, "no file sets any".into()),
+        None => (PageCount::ZERO, boot::nothing_sets(host)),
     };
     let on_demand = on_demand_at_boot(host, page);
     let memory = boot::memory(host).ok();

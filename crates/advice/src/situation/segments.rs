@@ -1,10 +1,13 @@
-//! Whether a server gets its System V segments at a start: kernel.shmmax for each, kernel.shmall for all of the host.
+//! Whether a server gets its System V segments at a start: kernel.shmmax for each, kernel.shmall and kernel.shmmni for all of
+//! the host.
 
 use hugewise_engines::{Kind, Takes};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Host, Instance, NextStart, Observed, PageCount, PageSize};
 
+use crate::boot::{self, ShmLimit};
 use crate::demand;
+use crate::words::apart;
 
 /// What shmget says to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,36 +47,89 @@ pub(super) fn of_others(host: &Host, instance: &Instance, base: PageSize) -> Pag
     there.saturating_sub(own.map(|segment| base.pages_for(segment.size)).sum())
 }
 
-/// What shmget says to a start on this host, where others have so many base pages in segments by then.
-pub(super) fn at_start(host: &Host, instance: &Instance, start: &NextStart, others: PageCount) -> Segments {
+/// kernel.shmmax, kernel.shmall and kernel.shmmni as a start finds them; what is wrong with one that is not known.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    shmmax: Result<u64, String>,
+    shmall: Result<u64, String>,
+    shmmni: Result<u64, String>,
+}
+
+impl Limits {
+    /// As they are now.
+    pub(super) fn now(host: &Host) -> Self {
+        let settings = &host.kernel_settings;
+        let of = |fact: Observed<u64>, file: &str| {
+            fact.get().ok_or_else(|| format!("/proc/sys/kernel/{file}: {}", fact.reason().unwrap_or_default()))
+        };
+        Self {
+            shmmax: of(settings.shmmax.clone().map(Bytes::get), "shmmax"),
+            shmall: of(settings.shmall_pages.clone(), "shmall"),
+            shmmni: of(settings.shmmni.clone(), "shmmni"),
+        }
+    }
+
+    /// As the next boot leaves them.
+    pub(super) fn at_boot(host: &Host) -> Self {
+        let of = |limit| boot::shm_limit(host, limit).map_err(|missing| missing.to_string());
+        Self { shmmax: of(ShmLimit::Largest), shmall: of(ShmLimit::All), shmmni: of(ShmLimit::Number) }
+    }
+
+    /// Base pages that all segments may have together, as far as that is known.
+    pub(super) fn all(&self) -> PageCount {
+        PageCount(self.shmall.clone().unwrap_or_default())
+    }
+}
+
+/// Segments that are there without this server's, and how many it comes with at least.
+pub(super) fn counted(host: &Host, instance: &Instance) -> (u64, u64) {
+    let own: Vec<_> = instance.segments.iter().filter(|segment| segment.kind == SegmentKind::SystemV).collect();
+    let there = host.sysv_segments.known().map_or(own.len(), Vec::len);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    // Where kernel.shmmax had it cut its memory into pieces, it may come with one.
+    let all: Bytes = own.iter().map(|segment| segment.size).sum();
+    let is_cut = host.kernel_settings.shmmax.get().is_none_or(|shmmax| shmmax < all);
+    let least = if is_cut { own.len().min(1) } else { own.len() };
+    (count(there.saturating_sub(own.len())), count(least))
+}
+
+/// What shmget says to a start that finds these limits, where others have so many base pages in so many segments by then. What
+/// is sure to be refused is refused, whatever else is not known.
+pub(super) fn at_start(
+    host: &Host,
+    limits: &Limits,
+    instance: &Instance,
+    start: &NextStart,
+    (others, segments_of_others): (PageCount, u64),
+) -> Segments {
     if !is_asked(instance) || start.demands.is_empty() {
         return Segments::Fit;
     }
-    let unknown = |key: &str, why: Option<String>| Segments::Unknown(format!("{key}: {}", why.unwrap_or_default()));
-    let settings = &host.kernel_settings;
-    let (Some(shmmax), Some(base)) = (settings.shmmax.get(), host.base_page.get()) else {
-        return unknown("kernel.shmmax", settings.shmmax.reason().or_else(|| host.base_page.reason()));
-    };
     // One that cuts its memory into pieces does with fewer bytes each.
     let pieces = start.demands.iter().map(|it| smallest_piece(instance, it.page_size).min(it.pages).of(it.page_size));
     let piece = pieces.max().unwrap_or_default();
-    if piece > shmmax {
+    if let Some(shmmax) = limits.shmmax.as_ref().ok().map(|most| Bytes(*most)).filter(|most| piece > *most) {
         return Segments::Refused(format!("kernel.shmmax {shmmax} is below a segment of {piece}"));
     }
-    let Observed::Known(shmall) = settings.shmall_pages else {
-        return unknown("kernel.shmall", settings.shmall_pages.reason());
-    };
-    let own = wanted(start, base);
-    if own + others > PageCount(shmall) {
-        let allowed: Bytes = base.bytes().times(shmall);
+    if let (Ok(shmall), Some(base)) = (&limits.shmall, host.base_page.get())
+        && wanted(start, base) + others > PageCount(*shmall)
+    {
+        let (allowed, own) = apart(base.bytes().times(*shmall), wanted(start, base).of(base));
         let beside = match others {
             PageCount::ZERO => String::new(),
             others => format!(" beside {} of others", others.of(base)),
         };
-        return Segments::Refused(format!(
-            "kernel.shmall allows {allowed} of segments: it needs {}{beside}",
-            own.of(base)
-        ));
+        return Segments::Refused(format!("kernel.shmall allows {allowed} of segments: it needs {own}{beside}"));
     }
-    Segments::Fit
+    let own = counted(host, instance).1;
+    if let Some(shmmni) = limits.shmmni.as_ref().ok().filter(|most| segments_of_others.saturating_add(own) > **most) {
+        let beside = match segments_of_others {
+            0 => String::new(),
+            others => format!(" beside {others} of others"),
+        };
+        return Segments::Refused(format!("kernel.shmmni is {shmmni}, and it comes with {own} segments{beside}"));
+    }
+    let base = host.base_page.reason().map(|why| format!("base page size: {why}"));
+    let unknown = [limits.shmmax.as_ref().err(), limits.shmall.as_ref().err(), base.as_ref()];
+    unknown.into_iter().flatten().next().map_or(Segments::Fit, |why| Segments::Unknown(why.clone()))
 }

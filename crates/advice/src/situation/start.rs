@@ -7,6 +7,7 @@ use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, Next
 use super::segments::{Segments, smallest_piece};
 use super::{Obstacle, Outlook};
 use crate::cgroup::Shortage;
+use crate::given::{Given, Ways};
 use crate::standing::Standing;
 use crate::{Missing, chain, demand};
 
@@ -53,7 +54,7 @@ fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> Page
 
 /// What comes of a start.
 pub(super) fn outlook(
-    host: &Host,
+    (host, given): (&Host, &Given),
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
@@ -85,7 +86,11 @@ pub(super) fn outlook(
         let standing = if start.asked == Asked::Must { Standing::DoesNotStart } else { Standing::None };
         because(standing, obstacle, why)
     };
-    match right(host, instance) {
+    // Without its segments it is down, whatever its right to huge pages.
+    if let (Segments::Refused(why), true) = (segments, kind(instance).only_shm) {
+        return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
+    }
+    match right(host, instance, given) {
         (LinkState::Ok, _) => {}
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
@@ -93,9 +98,6 @@ pub(super) fn outlook(
     match segments {
         Segments::Fit => {}
         Segments::Unknown(why) => return unknown(why.clone()),
-        Segments::Refused(why) if kind(instance).only_shm => {
-            return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
-        }
         Segments::Refused(why) => return refused(Obstacle::Segments, why.clone()),
     }
     let (mut found, mut there) = (PageCount::ZERO, PageCount::ZERO);
@@ -115,7 +117,7 @@ pub(super) fn outlook(
                 {
                     demand.pages
                 } else {
-                    let why = format!("needs {} pages of {page} and finds {pages}{note}", demand.pages);
+                    let why = format!("needs {} and finds {pages}{note}", demand.pages.in_pages_of(page));
                     short = short.or(Some(why));
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
                     if takes { pages } else { PageCount::ZERO }
@@ -123,15 +125,16 @@ pub(super) fn outlook(
             }
             Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
                 return unknown(format!(
-                    "{why}: that may leave {pages} of the {} pages of {page} needed",
-                    demand.pages
+                    "{why}: that may leave {pages} of the {} needed",
+                    demand.pages.in_pages_of(page)
                 ));
             }
             Supply::Pages { sure, note, .. } if sure < demand.pages => {
                 let late = demand.pages.saturating_sub(sure);
                 return unknown(format!(
-                    "{late} of its {} pages of {page} are asked for late in the boot{note}",
-                    demand.pages
+                    "{late} of its {} {} asked for late in the boot{note}",
+                    demand.pages.in_pages_of(page),
+                    late.are()
                 ));
             }
             Supply::Pages { .. } => demand.pages,
@@ -170,15 +173,15 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         let tells = Kind::of(instance.engine).tells_demand;
         if pages < demand.pages && instance.is_asleep() {
             return Some(format!(
-                "it may need up to {} pages of {page}, for all that its files tell, and finds {pages}{note}: {tells}",
-                demand.pages
+                "it may need up to {}, for all that its files tell, and finds {pages}{note}: {tells}",
+                demand.pages.in_pages_of(page)
             ));
         }
         (pages < demand.pages).then(|| {
             format!(
-                "its files may come to {} pages of {page} and have been changed since it started, for all that can be told; it \
+                "its files may come to {} and have been changed since it started, for all that can be told; it \
                  finds {pages}{note}: {tells}",
-                demand.pages
+                demand.pages.in_pages_of(page)
             )
         })
     })
@@ -206,9 +209,9 @@ fn limited(
     Ok(Some((standing, short.in_words())))
 }
 
-/// Whether the kernel is known to refuse a server all huge pages.
-pub(super) fn is_refused(host: &Host, instance: &Instance) -> bool {
-    right(host, instance).0 == LinkState::Broken
+/// Whether the kernel is known to refuse a server all huge pages, however it is started.
+pub(super) fn is_refused(host: &Host, instance: &Instance, ways: &Ways) -> bool {
+    ways.all().all(|given| right(host, instance, given).0 == LinkState::Broken)
 }
 
 /// Whether a server that grows later finds the pages that it begins with.
@@ -222,9 +225,9 @@ fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) ->
 }
 
 /// Whether a server may have the pages, as this kernel checks it.
-fn right(host: &Host, instance: &Instance) -> (LinkState, String) {
+pub(super) fn right(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
     if instance.mechanism == Mechanism::SysvShm && instance.pid != 0 {
-        chain::sysv(host, instance)
+        chain::sysv(host, instance, given)
     } else {
         (LinkState::Ok, String::new())
     }

@@ -1,7 +1,7 @@
 //! Servers that are kept from starting by what starts them, and servers that no boot starts.
 
 use hugewise_model::instance::Startup;
-use hugewise_model::{Asleep, AtBoot, Instance};
+use hugewise_model::{Asleep, AtBoot, Instance, Remedy};
 
 use super::{Obstacle, Outlook};
 use crate::standing::Standing;
@@ -9,12 +9,20 @@ use crate::words::one_line;
 
 /// What comes of any start of a server that nothing starts any more.
 pub(super) fn never(instance: &Instance) -> Option<Outlook> {
-    let Some(Startup::Never(why)) = &instance.startup else { return None };
-    Some(Outlook {
-        standing: Standing::DoesNotStart,
-        why: Some(one_line(&format!("{why}: it is not started again"))),
-        obstacle: Some(Obstacle::Start),
-    })
+    let why = match instance.startup.as_ref()? {
+        Startup::Never(why) => format!("{why}: it is not started again"),
+        Startup::Refuses(what) => format!("its files keep it from starting: {what}"),
+        Startup::NotAtBoot(_) => return None,
+    };
+    Some(Outlook { standing: Standing::DoesNotStart, why: Some(one_line(&why)), obstacle: Some(Obstacle::Start) })
+}
+
+/// What a person does about a server that is kept from starting.
+pub(crate) fn remedy(instance: &Instance) -> Remedy {
+    match &instance.startup {
+        Some(Startup::Refuses(what)) => Remedy::by_hand(format!("correct what keeps it from starting: {what}")),
+        _ => Remedy::by_hand("let it be started again, or leave it running"),
+    }
 }
 
 /// What a boot makes of a server that does not run and that it is known not to start.
@@ -79,6 +87,35 @@ mod tests {
         assert_eq!(manual.restart, free.restart);
         assert_eq!(manual.boot.standing, free.boot.standing);
         assert!(manual.boot.why.unwrap().starts_with("start.conf=manual (f:3): the boot does not start it"));
+    }
+
+    /// One on base pages, which would be told to be restarted, too.
+    #[test]
+    fn what_the_server_refuses_is_told_with_its_place_and_no_restart() {
+        let refuses = || Some(Startup::Refuses("shared_buffers=4g (/etc/postgresql.conf:12)".into()));
+        let outlook = moments(refuses()).restart;
+        assert_eq!((outlook.standing, outlook.obstacle), (Standing::DoesNotStart, Some(Obstacle::Start)));
+        for huge in [true, false] {
+            let mut case = case(refuses());
+            if !huge {
+                case.instances[0] = {
+                    let mut fresh = testing::quiet();
+                    let instance = fresh.postgresql("15/main", testing::gib(2));
+                    instance.startup = refuses();
+                    instance.clone()
+                };
+                case.pool(2048, 2048);
+            }
+            let assessment = crate::assess(&case.host, &case.instances);
+            let told = assessment.findings.iter().find(|it| it.code.as_str() == "HW210").unwrap();
+            assert!(
+                told.summary.ends_with("its files keep it from starting: shared_buffers=4g (/etc/postgresql.conf:12)")
+            );
+            let fixes = told.fix.join("; ");
+            assert_eq!(fixes, "correct what keeps it from starting: shared_buffers=4g (/etc/postgresql.conf:12)");
+            let restarts = |it: &hugewise_model::Finding| it.remedies.iter().any(|it| matches!(it, Remedy::Restart(_)));
+            assert!(!assessment.findings.iter().any(restarts), "{huge}");
+        }
     }
 
     #[test]

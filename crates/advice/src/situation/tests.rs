@@ -159,3 +159,100 @@ fn a_neighbour_of_which_nothing_was_read_may_take_what_it_has_now() {
     case.pool(4210, 0);
     assert_eq!(words(&case, "16/data")[2], "none");
 }
+
+/// An Oracle of two segments, 16 GiB, on a kernel before 3.16 that goes by memlock, with sysctl.d's settings; the limits are
+/// what they are now.
+fn with_segments(settings: &[(&str, &str)]) -> Case {
+    use hugewise_model::KernelRelease;
+    let mut case = quiet();
+    case.host.kernel = Observed::Known(KernelRelease { text: "3.10.0".into(), major: 3, minor: 10 });
+    let instance = case.oracle("ERP", gib(16), 10);
+    instance.version = Observed::Known("12.1".into());
+    let second = instance.segments[0].clone();
+    instance.segments.push(second);
+    instance.segments[0].size = gib(15);
+    instance.segments[1].size = gib(1);
+    case.pool(8300, 8300);
+    let rule = hugewise_host::config::limits::parse("/f", b"oracle - memlock unlimited\n");
+    case.host.configuration.limits = Observed::Known(rule);
+    let mut files = vec![sysctl("vm.nr_hugepages", "8300")];
+    files.extend(settings.iter().map(|(key, value)| sysctl(key, value)));
+    case.host.configuration.sysctl = Observed::Known(files);
+    case.host.kernel_settings.shmmax = Observed::Known(hugewise_model::Bytes(64 << 30));
+    case.host.kernel_settings.shmall_pages = Observed::Known(16 << 20);
+    case.host.kernel_settings.shmmni = Observed::Known(4096);
+    case
+}
+
+fn boot_of(settings: &[(&str, &str)]) -> (Standing, String) {
+    let case = with_segments(settings);
+    let situation = situation(&case.host, &case.instances);
+    let boot = situation.of(&case.instances[0]).unwrap().boot.clone();
+    (boot.standing, boot.why.unwrap_or_default())
+}
+
+/// ipc/shm.c, newseg: EINVAL for shmmax, ENOSPC for shmall; ipc/util.c, ipc_addid: ENOSPC for shmmni. One is enough to refuse,
+/// whatever the others are.
+#[test]
+fn a_certain_refusal_is_said_whatever_else_is_not_known() {
+    const MAX: (&str, &str) = ("kernel.shmmax", "68719476736");
+    const ALL: (&str, &str) = ("kernel.shmall", "16777216");
+    for (settings, standing, why) in [
+        (&[MAX, ALL][..], Standing::All, ""),
+        (&[MAX, ("kernel.shmall", "2097152")], Standing::DoesNotStart, "kernel.shmall allows 8.0 GiB"),
+        (&[("kernel.shmall", "2097152")], Standing::DoesNotStart, "kernel.shmall allows 8.0 GiB"),
+        (&[("kernel.shmmax", "1048576")], Standing::DoesNotStart, "kernel.shmmax 1.0 MiB"),
+        (
+            &[MAX, ALL, ("kernel.shmmni", "1")],
+            Standing::DoesNotStart,
+            "kernel.shmmni is 1, and it comes with 2 segments",
+        ),
+        (&[("kernel.shmmni", "1")], Standing::DoesNotStart, "kernel.shmmni is 1, and it comes with 2 segments"),
+        (&[MAX, ALL, ("kernel.shmmni", "2")], Standing::All, ""),
+        (&[ALL], Standing::Unknown, "kernel.shmmax: no file sets it for the next boot"),
+        (&[MAX], Standing::Unknown, "kernel.shmall: no file sets it for the next boot"),
+    ] {
+        let (found, said) = boot_of(settings);
+        assert_eq!(found, standing, "{settings:?}: {said}");
+        assert!(said.starts_with(why) && !said.contains("malformed"), "{settings:?}: {said}");
+    }
+}
+
+/// Limits that stand in no file are kept before anybody insists.
+#[test]
+fn limits_that_were_set_by_hand_are_to_be_kept() {
+    let by_hand = with_segments(&[("kernel.shmall", "16777216")]);
+    let assessment = by_hand.assess();
+    let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW304").expect("HW304 speaks");
+    assert!(found.summary.starts_with("kernel.shmmax is enough for oracle ERP now"), "{}", found.summary);
+    assert_eq!(found.fix, ["keep kernel.shmmax at 68719476736 at each boot: no file sets it"]);
+    assert!(assessment.target.insisting.is_empty());
+    let kept = with_segments(&[("kernel.shmall", "16777216"), ("kernel.shmmax", "68719476736")]);
+    assert!(!kept.codes().contains(&"HW304"), "{:?}", kept.codes());
+    assert_eq!(kept.assess().target.insisting.len(), 1);
+    // A boot that is sure to refuse is no boot to insist before.
+    let lowered = with_segments(&[("kernel.shmall", "2097152"), ("kernel.shmmax", "68719476736")]);
+    let assessment = lowered.assess();
+    assert!(assessment.target.insisting.is_empty());
+    let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW603").expect("HW603 speaks");
+    let line = "keep kernel.shmall at 16777216 at each boot: /etc/sysctl.d/50-db.conf:7 sets 2097152";
+    assert_eq!(found.fix, [line]);
+    // Since 3.16 a kernel begins without limits.
+    let mut new = with_segments(&[]);
+    new.host.kernel = Observed::Known(hugewise_model::KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+    assert!(!new.codes().contains(&"HW304"), "{:?}", new.codes());
+}
+
+/// ipc/util.c: ENOSPC for one segment more than kernel.shmmni, now as after the boot.
+#[test]
+fn too_few_segments_now_are_told_and_raised() {
+    let mut case = with_segments(&[("kernel.shmmax", "68719476736"), ("kernel.shmall", "16777216")]);
+    case.host.kernel_settings.shmmni = Observed::Known(1);
+    case.host.sysv_segments =
+        Observed::Known(vec![crate::testing::sysv(1, gib(15), 11), crate::testing::sysv(2, gib(1), 11)]);
+    assert_eq!(words(&case, "ERP"), ["none", "does_not_start", "all"]);
+    let assessment = case.assess();
+    let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW304").expect("HW304 speaks");
+    assert_eq!(found.summary, "kernel.shmmni is 1, and there are 2 System V segments");
+    assert_eq!(found.fix, ["raise kernel.shmmni from 1 to 2 or more"]);
+}

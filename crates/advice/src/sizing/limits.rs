@@ -6,6 +6,7 @@ use hugewise_model::{Asked, Bytes, Limit, PageCount};
 use super::budget::Budget;
 use super::wanted::{Plan, Wanted};
 use super::{Ask, sessions};
+use crate::given;
 use crate::permission::{self, Memlock, Right};
 use crate::words::one_line;
 
@@ -14,7 +15,7 @@ use crate::words::one_line;
 pub struct LimitNeed<T> {
     /// What it has to be, at least.
     pub needed: Option<T>,
-    /// What it is.
+    /// What it is; of memlock the least that a server gets at its next restart or the next boot.
     pub now: Option<T>,
     /// Whether that is enough. `None` where it cannot be told.
     pub enough: Option<bool>,
@@ -80,20 +81,27 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
         Memlock::Unknown(why) => (None, format!("{why}: such kernels come in both kinds")),
     };
     let needed = memory_of(most);
-    let soft = |wanted: &&Wanted<'_>| {
-        let limit = ask.host.process(wanted.instance.pid)?.memlock.get()?.soft;
-        let bytes = if let Limit::At(bytes) = limit { bytes } else { Bytes(u64::MAX) };
-        Some((bytes, bytes >= memory_of(wanted)))
-    };
-    let limits: Option<Vec<(Bytes, bool)>> = sysv.iter().map(soft).collect();
+    let limits: Vec<(Option<Limit>, bool)> = sysv.iter().filter_map(|wanted| at_next_starts(ask, wanted)).collect();
+    let (now, _) = at_next_starts(ask, most).unwrap_or_default();
+    let is_known = limits.len() == sysv.len() && limits.iter().all(|(limit, _)| limit.is_some());
     LimitNeed {
         needed: Some(needed),
-        now: soft(most).map(|(bytes, _)| bytes),
-        enough: limits.map(|limits| limits.iter().all(|(_, enough)| *enough)),
+        now: now.map(|limit| if let Limit::At(bytes) = limit { bytes } else { Bytes(u64::MAX) }),
+        enough: is_known.then(|| limits.iter().all(|(_, enough)| *enough)),
         checked,
         evidence,
         instances: titles(sysv),
     }
+}
+
+/// The smallest limit that a server may get at its next restart or the next boot, and whether it is enough; no limit where one
+/// of them is not known, and nothing of a server that does not run.
+fn at_next_starts(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Option<Limit>, bool)> {
+    ask.host.process(wanted.instance.pid)?;
+    let (restart, boot) = (given::at_restart(ask.host, wanted.instance), given::at_boot(ask.host, wanted.instance));
+    let limits: Option<Vec<Limit>> = restart.all().chain(boot.all()).map(|given| given.memlock.limit.get()).collect();
+    let least = limits.and_then(|limits| limits.into_iter().min());
+    Some((least, least.is_some_and(|least| least.allows(memory_of(wanted)))))
 }
 
 /// shmget compares the size that the server asks for; one that asks for whole pages asks for this.
@@ -137,7 +145,11 @@ fn shmall(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<u64> {
         now,
         enough: now.map(|now| now >= needed),
         checked: Some(true),
-        evidence: format!("shmget: ENOSPC beyond it; {} pages of {base} are in segments of others", PageCount(others)),
+        evidence: format!(
+            "shmget: ENOSPC beyond it; {} {} in segments of others",
+            PageCount(others).in_pages_of(base),
+            PageCount(others).are()
+        ),
         instances: titles(sysv),
     }
 }

@@ -87,7 +87,7 @@ pub enum Unplanned {
 }
 
 fn off_amm(then: Option<&Demand>) -> String {
-    then.map(|demand| format!("; off it, it needs {} pages of {}", demand.pages, demand.page_size)).unwrap_or_default()
+    then.map(|demand| format!("; off it, it needs {}", demand.pages.in_pages_of(demand.page_size))).unwrap_or_default()
 }
 
 fn who_needs(servers: usize, needed: Bytes) -> String {

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, DemandSource, Instance, InstanceId, LinkState, PageCount, PageSize};
+use hugewise_model::{Asked, DemandSource, Instance, InstanceId, PageCount, PageSize};
 
 use super::Ask;
-use crate::demand::starting;
+use crate::demand::{self, starting};
 use crate::situation::{Moment, Obstacle, cpuset};
 use crate::sizing::Sized;
-use crate::{chain, demand};
 
 /// Why a server is not told to insist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,9 +33,15 @@ pub enum NotYet {
     /// The limit of its cgroup is not known.
     #[error("whether its cgroup has a limit is not known")]
     CgroupUnknown,
-    /// It may not have System V huge pages, or that is not known.
-    #[error("it may not use System V huge pages yet, or that is not known")]
+    /// It may not have System V huge pages at its next restart or the next boot, or that is not known.
+    #[error("whether it may use System V huge pages both at its next restart and after the next boot is not certain")]
     Right,
+    /// kernel.shmmax, kernel.shmall or kernel.shmmni does not let it have its segments at its next restart or the next boot, or
+    /// that is not known.
+    #[error(
+        "whether the limits of System V segments let it start both at its next restart and after the next boot is not certain"
+    )]
+    Segments,
     /// Its mount, its nodes, or what starts it: not the pools are in its way.
     #[error("its hugetlbfs, the nodes that it may use, or what starts it keep it from them at a start")]
     Placed,
@@ -105,9 +109,10 @@ impl<'a> Insist<'a> {
             Ok(_) => return Err(NotYet::Cgroup),
             Err(_) => return Err(NotYet::CgroupUnknown),
         }
-        let checked = instance.mechanism == Mechanism::SysvShm && instance.pid != 0;
-        if foretold(Obstacle::Right) || (checked && chain::sysv(host, instance).0 != LinkState::Ok) {
-            return Err(NotYet::Right);
+        match self.ask.assessment.situation.may_be_denied(instance) {
+            Some(Obstacle::Segments) => return Err(NotYet::Segments),
+            Some(_) => return Err(NotYet::Right),
+            None => {}
         }
         let in_the_way =
             [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::DefaultSize, Obstacle::Start];

@@ -153,9 +153,10 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     // Pages on demand that the next boot does not bring are nothing to rely on.
     let on_demand = pool.overcommit.get().unwrap_or_default();
     let on_demand = on_demand.min(crate::situation::on_demand_at_boot(ask.host, page));
-    // Pages that the kernel would not give again, as after an undo under a server that runs: it has them until it ends.
-    let passing = surplus > on_demand;
-    let grows = (passing || needs_pages(ask, page)) && target > now + on_demand;
+    // What servers hold beyond the pool is no promise: after an undo under a server that runs the kernel would not give it
+    // again, and what is had on demand comes out of memory that happens to be free.
+    let on_demand = if surplus > PageCount::ZERO { PageCount::ZERO } else { on_demand };
+    let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now + on_demand;
     let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now, needed));
     let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {

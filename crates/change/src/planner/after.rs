@@ -7,7 +7,7 @@ use hugewise_advice::situation::{Obstacle, situation, starting};
 use hugewise_host::Door;
 use hugewise_host::config::{fstab, limits, systemd, tmpfiles, tuned};
 use hugewise_host::config::{kernel_value, sysctl};
-use hugewise_model::configuration::{Loaded, Masked};
+use hugewise_model::configuration::Loaded;
 use hugewise_model::{Bytes, Host, Instance, InstanceId, Observed, PageCount, PageSize, Remedy, RuleId};
 
 use super::Ask;
@@ -55,7 +55,6 @@ fn host(ask: &Ask<'_>, draft: &Draft<'_>) -> Host {
     configuration.tmpfiles = tmpfiles::read(&mut door);
     configuration.tuned = tuned::read(&mut door);
     configuration.limits = limits::read(&mut door);
-    configuration.masked = Masked { sysctl: sysctl::masked(&door), tmpfiles: tmpfiles::masked(&door) };
     configuration.hugetlbfs = fstab::read(&mut door, &host.hugetlbfs_mounts);
     if let Some(entry) = &draft.entry {
         configuration.boot = Observed::Known(entry.clone());

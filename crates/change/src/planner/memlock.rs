@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_advice::login::Allowance;
 use hugewise_advice::permission::{self, Memlock};
-use hugewise_advice::{chain, login};
+use hugewise_advice::{chain, given, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
 use hugewise_host::config::{limits, systemd};
-use hugewise_model::{Host, Instance, Limit, Observed, Remedy};
+use hugewise_model::{Host, Instance, Remedy};
 
 use super::draft::{Draft, Drafted, Whom};
 use super::overlay::Overlay;
@@ -74,10 +75,13 @@ fn title(instance: &Instance) -> String {
 
 /// Whether its next start may come with too small a limit, on a kernel or for a server that looks at it.
 fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
-    let looks = Kind::of(instance.engine).start.minds_memlock
-        || !matches!(hugewise_advice::permission::memlock(ask.host), hugewise_advice::permission::Memlock::Useless(_));
+    let looks =
+        Kind::of(instance.engine).start.minds_memlock || !matches!(permission::memlock(ask.host), Memlock::Useless(_));
     let off = instance.huge_pages != hugewise_model::HugePageUse::All || super::shm::loses_right(ask, instance);
-    looks && off && super::shm::is_big(instance) && chain::memlock_of(ask.host, instance).1 == Some(false)
+    let needs = chain::memlock_needed(ask.host, instance);
+    let (restart, boot) = (given::at_restart(ask.host, instance), given::at_boot(ask.host, instance));
+    let short = || [restart, boot].iter().any(|ways| ways.memlock_for(needs).1 == Some(false));
+    looks && off && super::shm::is_big(instance) && short()
 }
 
 /// The limit of log-ins. All owners' rules are in one file, and one step makes it.
@@ -99,7 +103,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         return;
     };
     let needs = chain::memlock_needed(ask.host, instance);
-    let suffices = |files: &Overlay<'_>| of_log_in(ask, files, uid).is_some_and(|(limit, _)| limit.allows(needs));
+    let suffices = |files: &Overlay<'_>| of_log_in(ask, files, uid).allows(needs) == Some(true);
     if suffices(&draft.after) {
         return;
     }
@@ -112,7 +116,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     };
     let trial = draft.after.with(ours::LIMITS, &text);
     if !suffices(&trial) {
-        let place = of_log_in(ask, &trial, uid).map_or_else(|| "an unreadable file".into(), |(_, place)| place);
+        let place = of_log_in(ask, &trial, uid).place;
         let what = format!("{place} has the last word on the memlock limit of log-ins of {owner}; correct it there");
         return draft.leave(remedy(instance), what);
     }
@@ -142,31 +146,28 @@ fn limits_with(files: &Overlay<'_>, owner: &str) -> Result<String, ours::Taken> 
     Ok(ours::file(&lines))
 }
 
-fn of_log_in(ask: &Ask<'_>, files: &Overlay<'_>, uid: u32) -> Option<(Limit, String)> {
-    let limits = limits::read(&mut Door::new(files));
-    if !limits.is_known() && !limits.is_absent() {
-        return None;
-    }
-    let mut host = Host { accounts: ask.host.accounts.clone(), ..Host::default() };
-    host.configuration.limits = limits;
-    Some(login::memlock(&host, uid))
+fn of_log_in(ask: &Ask<'_>, files: &Overlay<'_>, uid: u32) -> Allowance {
+    login::of_log_in(&with_limits(ask, files), uid)
+}
+
+/// The host with the rules of these files.
+fn with_limits(ask: &Ask<'_>, files: &Overlay<'_>) -> Host {
+    let mut host = ask.host.clone();
+    host.configuration.limits = limits::read(&mut Door::new(files));
+    host
 }
 
 fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
     let needs = chain::memlock_needed(ask.host, instance);
-    let process = ask.host.process(instance.pid);
-    let memlock = |files: &Overlay<'_>| -> Option<(Limit, String)> {
-        let units = systemd::read_units(&mut Door::new(files), process);
-        match units.into_iter().find(|known| known.name == unit)?.memlock {
-            Observed::Known((soft, _, place)) => Some((soft, place.to_string())),
-            Observed::Absent => match &ask.host.configuration.default_memlock {
-                Observed::Known((limit, place)) => Some((*limit, place.to_string())),
-                _ => Some((Limit::At(login::DEFAULT_MEMLOCK), "systemd's default".into())),
-            },
-            _ => None,
-        }
+    let Some(process) = ask.host.process(instance.pid) else { return };
+    // The smallest that the unit's files may give it.
+    let memlock = |files: &Overlay<'_>| -> Option<Allowance> {
+        let units = systemd::read_units(&mut Door::new(files), [process]);
+        let unit = units.into_iter().find(|known| known.name == unit)?;
+        let found = given::memlocks_by_unit(&with_limits(ask, files), &unit, process);
+        found.into_iter().min_by_key(|found| found.limit.get())
     };
-    if memlock(&draft.after).is_some_and(|(limit, _)| limit.allows(needs)) {
+    if memlock(&draft.after).is_some_and(|found| found.allows(needs) == Some(true)) {
         return reload(ask, draft, instance, unit);
     }
     let path = ours::unit_drop_in(unit);
@@ -176,13 +177,13 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
         return draft.leave(remedy(instance), what);
     }
     let trial = draft.after.with(&path, &text);
-    match memlock(&trial) {
-        Some((limit, _)) if limit.allows(needs) => {}
-        Some((limit, place)) => {
+    match memlock(&trial).map(|found| (found.limit.get(), found.place)) {
+        Some((Some(limit), _)) if limit.allows(needs) => {}
+        Some((Some(limit), place)) => {
             let what = format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there");
             return draft.leave(remedy(instance), what);
         }
-        None => {
+        _ => {
             let what = format!("the memlock limit of {unit} is left as it is: its files cannot be read");
             return draft.leave(remedy(instance), what);
         }

@@ -22,7 +22,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         };
         let value = pages.get().to_string();
-        let title = format!("up to {pages} pages of {page} on demand");
+        let title = format!("up to {} on demand", pages.in_pages_of(*page));
         if pools_at_boot::is_default(ask, *page) {
             let setting = Setting { key: "vm.nr_overcommit_hugepages", value, holds_now: now == *pages };
             let step = Drafted::from(Step::new(format!("overcommit-{}", boot_name(*page)), title, Risk::Safe, why));

@@ -10,7 +10,7 @@ use hugewise_model::configuration::BootEntry;
 use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::boot_loader::{self, Reserved};
-use super::draft::{Draft, Drafted, Part};
+use super::draft::{Draft, Drafted, Part, Whom};
 use super::overlay::Overlay;
 use super::pools::{self, Goal};
 use super::{Ask, ours};
@@ -61,11 +61,15 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         then.push(left.max(early.unwrap_or_default()).of(page));
         if planned {
             let pages = if next > pages && !gives_back { next } else { pages };
-            draft.at_boot.push(PoolAtBoot { page_size: page, pages: pages.get() });
+            let promised = !boot::is_written(ask.host, page);
+            draft.at_boot.extend(promised.then_some(PoolAtBoot { page_size: page, pages: pages.get() }));
         }
         let late = pools::is_gigantic(page) && needed && reserved(ask, None, page) < goal.needed;
         if next == pages || (next > pages && !gives_back) {
-            set_at_boot(draft, page);
+            set_at_boot(ask, draft, page);
+            if boot::is_written(ask.host, page) {
+                draft.settled.push((Remedy::KeepAtBoot(page), Whom::Everybody));
+            }
             if planned && late {
                 due.push(Due { goal, pages: next });
             }
@@ -125,9 +129,10 @@ fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntr
     let early = reserved(ask, entry, page);
     if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
         draft.warn(format!(
-            "the {} pages of {page} are asked for late in the boot and may come out fewer: the kernel's command line takes \
+            "the {} {} asked for late in the boot and may come out fewer: the kernel's command line takes \
              them first{}",
-            due.pages,
+            due.pages.in_pages_of(page),
+            due.pages.are(),
             if ask.options.early { "" } else { " (--early)" }
         ));
     }
@@ -157,11 +162,11 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
     for due in due {
         late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
-            Some((pages, _)) if pages == due.pages => set_at_boot(draft, due.goal.page_size),
+            Some((pages, _)) if pages == due.pages => set_at_boot(ask, draft, due.goal.page_size),
             Some((pages, place)) => {
                 // More than are to be there are enough for whoever relies on them.
                 if pages > due.pages {
-                    set_at_boot(draft, due.goal.page_size);
+                    set_at_boot(ask, draft, due.goal.page_size);
                 }
                 // Once is enough: nobody is told to set it who is told what is in the way.
                 let page = due.goal.page_size;
@@ -172,10 +177,12 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
                     ),
                 );
             }
+            // Why was said.
+            None if boot::masked(ask.host, "tmpfiles.d").is_some() => {}
             None => unheard(ask, draft, due),
         }
     }
-    carry(ask, draft);
+    carry(ask, draft, due);
     entry
 }
 
@@ -214,7 +221,11 @@ fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(Drafted::part(Part::MisreadPools, step).change(change));
 }
 
-fn set_at_boot(draft: &mut Draft<'_>, page: PageSize) {
+/// Notes that the next boot brings a pool; nothing relies on what something else writes too.
+fn set_at_boot(ask: &Ask<'_>, draft: &mut Draft<'_>, page: PageSize) {
+    if boot::is_written(ask.host, page) {
+        return;
+    }
     for goal in draft.pools.iter_mut().filter(|goal| goal.page_size == page) {
         goal.at_boot = true;
     }
@@ -231,7 +242,7 @@ fn steps(
     if let Some(entry) = entry {
         host.configuration.boot = Observed::Known(entry.clone());
     }
-    boot::pool(&host, page)
+    boot::pool_of_files(&host, page)
 }
 
 /// Reserves on the kernel's command line what is surest there; gives the entry that the next boot then has.
@@ -292,7 +303,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         if before.last().is_some_and(|step| PageCount(step.value) == due.pages) {
             continue;
         }
-        lines.push(format!("{} pages of {page}", due.pages));
+        lines.push(due.pages.in_pages_of(page));
         let of_others = |step: &&boot::Step<u64>| {
             let own = [ours::SYSCTL_POOL, ours::TMPFILES_POOLS].iter().any(|file| step.place.starts_with(file));
             !own && PageCount(step.value) != due.pages
@@ -303,7 +314,13 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         let default = default_at_boot(ask, &draft.after, entry);
         // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages. A number for a
         // size that is the default then and not now would be wrong until then.
-        let by_setting = default == Some(page) && is_default(ask, page);
+        let masked = |files: &str| boot::masked(ask.host, files);
+        let by_setting = default == Some(page) && is_default(ask, page) && masked("sysctl.d").is_none();
+        if !by_setting && let Some(masked) = masked("tmpfiles.d") {
+            draft.warn(format!("the {page} pool of the next boot is left as it is: {masked}"));
+            lines.pop();
+            continue;
+        }
         if by_setting {
             settings.push(("vm.nr_hugepages".to_owned(), value.clone()));
         }
@@ -328,8 +345,16 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     if lines.is_empty() {
         return;
     }
-    let why = "what is set at run time is gone after a reboot";
-    let mut step = Step::new("pools-boot", format!("{} at each boot", lines.join(", ")), Risk::Safe, why);
+    let mut why = "what is set at run time is gone after a reboot".to_owned();
+    if !writes.is_empty()
+        && let Some(masked) = boot::masked(ask.host, "sysctl.d")
+    {
+        why = format!("{why}; {masked}");
+    }
+    let is_written = due.iter().any(|due| boot::is_written(ask.host, due.goal.page_size));
+    // No promise where something else writes it too.
+    let when = if is_written { "by the boot's files" } else { "at each boot" };
+    let mut step = Step::new("pools-boot", format!("{} {when}", lines.join(", ")), Risk::Safe, why);
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
             Ok(text) => step.changes.extend(draft.write(ours::SYSCTL_POOL, &text).map(Change::from)),
@@ -351,7 +376,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     let overridden: Vec<String> =
         overridden.iter().map(|(_, step)| format!("{} ({})", step.place, step.value)).collect();
     if !overridden.is_empty() {
-        step.why = format!("{why}; it overrides {}", words::list(&overridden));
+        step.why = format!("{}; it overrides {}", step.why, words::list(&overridden));
     }
     draft.step(Drafted::part(Part::PoolsAtBoot, step));
 }
@@ -380,9 +405,12 @@ fn parts(ask: &Ask<'_>, due: &Due) -> Vec<(u32, String, PageCount)> {
 }
 
 /// Notes what the last of the steps for the next boot carries out.
-fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) {
     let goals: Vec<Goal> = draft.pools.iter().filter(|goal| goal.at_boot).cloned().collect();
     let Some(step) = draft.steps.iter_mut().rev().find(|step| step.part == Part::PoolsAtBoot) else { return };
+    for page in due.iter().map(|due| due.goal.page_size).filter(|page| boot::is_written(ask.host, *page)) {
+        step.carry(Remedy::KeepAtBoot(page), When::Now);
+    }
     for goal in goals {
         let page = goal.page_size;
         step.carry(Remedy::KeepAtBoot(page), When::Now);

@@ -43,17 +43,19 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let grows = goal.grows();
     let title = match grows {
         true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
-        false => format!("give {} pages of {page} back ({})", now.saturating_sub(pages), saved(goal)),
+        false => format!("give {} back ({})", now.saturating_sub(pages).in_pages_of(page), saved(goal)),
     };
+    let are = |pages: PageCount| format!("{} {}", pages.in_pages(), pages.are());
+    let (needed, all) = (are(goal.needed), are(pages));
     let why = match grows {
         true if pages > goal.needed => {
-            format!("{} pages are needed, {pages} are configured, and {now} are there to stay", goal.needed)
+            format!("{needed} needed, {pages} {} configured, and {now} {} there to stay", pages.are(), now.are())
         }
         true if goal.surplus > PageCount::ZERO => {
-            format!("{pages} pages are needed, {now} are there to stay, and {} until who has them ends", goal.surplus)
+            format!("{all} needed, {now} {} there to stay, and {} until who has them ends", now.are(), goal.surplus)
         }
-        true => format!("{pages} pages are needed, {now} are there"),
-        false => format!("{} of {now} pages are needed; nobody uses the others", goal.needed),
+        true => format!("{all} needed, {now} {} there", now.are()),
+        false => format!("{} of {} {} needed; nobody uses the others", goal.needed, now.in_pages(), goal.needed.are()),
     };
     let mut step = Drafted::from(Step::new(id(page), title, Risk::Safe, why));
     if grows {
@@ -90,7 +92,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
         };
         waiting().map(line).collect()
     };
-    let title = format!("{pages} pages of {page} don't fit beside what runs now");
+    let title = format!("{} don't fit beside what runs now", pages.in_pages_of(page));
     if goal.crowds {
         // However it is done, it would leave the host too little.
         return Instruction { title, text: format!("# {why}"), risk: Risk::Safe, instance: None };

@@ -6,7 +6,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, demand};
+use hugewise_advice::{chain, demand, given};
 use hugewise_engines::options::file_name;
 use hugewise_engines::{Kind, restarters};
 use hugewise_host::Source;
@@ -138,7 +138,7 @@ enum NoGain {
     Right,
     #[error("it is not what this plan is about")]
     NotConcerned,
-    #[error("it needs {needs} pages of {page}, and {left} are left for it beside the other servers")]
+    #[error("it needs {}, and {left} {} left for it beside the other servers",needs.in_pages_of(*page), left.are())]
     Short { needs: PageCount, page: PageSize, left: PageCount },
 }
 
@@ -207,7 +207,8 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     if instance.mechanism != Mechanism::SysvShm {
         return Right::Has("its memory is not System V's".into());
     }
-    let (limit, enough) = chain::memlock_of(ask.host, instance);
+    let needs = chain::memlock_needed(ask.host, instance);
+    let (limit, enough) = given::at_restart(ask.host, instance).memlock_for(needs);
     let right = permission::without_memlock(ask.host, instance);
     let rule = permission::memlock(ask.host);
     let by_group = !matches!(rule, Memlock::Buys(_)) && draft.carries(&Remedy::SetGroup(instance.id()));

@@ -1,9 +1,9 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
+use hugewise_advice::boot::{self, ShmLimit};
+use hugewise_advice::demand;
 use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::shm_limits::AMPLE;
 use hugewise_advice::situation::{Obstacle, starting};
-use hugewise_advice::{boot, demand};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, Remedy};
 
@@ -164,6 +164,9 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(step);
 }
 
+/// Twice what is needed now: the limits protect nothing on a database host, and memory grows.
+const AMPLE: u64 = 2;
+
 fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let segments = takes_sysv(ask).flat_map(|instance| &instance.segments);
     let sizes: Vec<Bytes> =
@@ -180,7 +183,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = largest.times(AMPLE).get().to_string();
             wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
         }
-        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmmax", largest.get(), now.get())),
+        Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::Largest, largest.get(), now.get())),
         other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
     }
     let base = ask.host.base_page.get();
@@ -192,8 +195,18 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let value = pages.saturating_mul(AMPLE).to_string();
             wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
         }
-        Observed::Known(now) => wanted.extend(kept(ask, draft, "kernel.shmall", pages, *now)),
+        Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::All, pages, *now)),
         other => unknown(draft, "kernel.shmall", &other.reason().unwrap_or_default()),
+    }
+    let number = u64::try_from(ask.host.sysv_segments.known().map_or(sizes.len(), Vec::len)).unwrap_or(u64::MAX);
+    match settings.shmmni.get() {
+        Some(now) if now < number => {
+            // What the kernel begins with, and no more than it takes.
+            let value = number.saturating_mul(AMPLE).clamp(4096, 32_768).to_string();
+            wanted.push(Setting { key: "kernel.shmmni", value, holds_now: false });
+        }
+        Some(now) => wanted.extend(kept(ask, draft, ShmLimit::Number, number, now)),
+        None => {}
     }
     if wanted.is_empty() {
         return;
@@ -206,11 +219,13 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(step);
 }
 
-/// A limit that does as it is now, and that the next boot would lower below what is needed.
-fn kept(ask: &Ask<'_>, draft: &Draft<'_>, key: &'static str, needed: u64, now: u64) -> Option<Setting> {
-    let steps = boot::setting(&boot::with_files(ask.host, &draft.after), key).ok().filter(|_| ask.options.boot)?;
-    let at_boot: u64 = steps.last()?.value.trim().parse().ok()?;
-    (at_boot < needed).then(|| Setting { key, value: now.to_string(), holds_now: true })
+/// A limit that does as it is now, and that the next boot would lower below what is needed, or may, as it is in no file.
+fn kept(ask: &Ask<'_>, draft: &Draft<'_>, limit: ShmLimit, needed: u64, now: u64) -> Option<Setting> {
+    let after = boot::with_files(ask.host, &draft.after);
+    let falls_short = boot::shm_limit(&after, limit)
+        .map_or_else(|_| boot::shm_limit_is_by_hand(&after, limit), |at_boot| at_boot < needed);
+    let keep = ask.options.boot && falls_short;
+    keep.then(|| Setting { key: limit.key(), value: now.to_string(), holds_now: true })
 }
 
 fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {

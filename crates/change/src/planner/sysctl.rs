@@ -2,6 +2,7 @@
 
 use hugewise_advice::Missing;
 use hugewise_advice::boot::{self, Outcome, last_words};
+use hugewise_model::configuration::MaskedService;
 
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
@@ -50,6 +51,8 @@ enum NotKept {
     Later { place: String, key: &'static str, value: String, path: String },
     #[error("the boot does not take {key} from {path}")]
     Unheard { key: &'static str, path: String },
+    #[error("{0}")]
+    Masked(MaskedService),
     #[error("whether {path} has the last word cannot be told ({missing})")]
     Unknown { path: String, missing: Missing },
     #[error("whether {0} is read cannot be told")]
@@ -73,7 +76,10 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) 
                 let (place, value) = (place.clone(), value.clone());
                 return Err(NotKept::Later { place, key: setting.key, value, path: path.to_owned() });
             }
-            Some(Outcome::Unheard) => return Err(NotKept::Unheard { key: setting.key, path: path.to_owned() }),
+            Some(Outcome::Unheard) => {
+                let unheard = NotKept::Unheard { key: setting.key, path: path.to_owned() };
+                return Err(boot::masked(ask.host, "sysctl.d").cloned().map_or(unheard, NotKept::Masked));
+            }
             Some(Outcome::Unknown(missing)) => {
                 return Err(NotKept::Unknown { path: path.to_owned(), missing: missing.clone() });
             }

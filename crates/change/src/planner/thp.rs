@@ -30,7 +30,7 @@ struct Wanted {
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let policy = thp::policy(ask.host, ask.instances);
     if let Some(missing) = &policy.missing {
-        draft.warn(format!("what {missing} means for THP is not known: that server's wish is left out"));
+        draft.warn(format!("{missing}; that server's wish is left out"));
     }
     let against = policy.against.iter().map(|(instance, _)| *instance);
     let mut concerned = against.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied());

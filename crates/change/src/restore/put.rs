@@ -8,6 +8,7 @@ use crate::journal::{After, Before, Entry, State};
 use crate::outcome::{Event, Progress, RestoreResult};
 use crate::plan::{CommandChange, FileChange, FileState, PoolRef, ValueChange};
 use crate::{Failure, values};
+use hugewise_model::PageCount;
 
 impl Restorer<'_> {
     pub(super) fn value(
@@ -48,7 +49,7 @@ impl Restorer<'_> {
         for (pool, pages) in pools {
             let got = values::set_pool(self.system, *pool, *pages, progress)?;
             if got != *pages {
-                let why = format!("{pages} pages were there before, and the kernel gives {got} back");
+                let why = format!("{} there before, and the kernel gives {got} back", values::were(*pages));
                 return Err(Failure::new(values::pool_path(*pool), why).advising("memory is fragmented: reboot"));
             }
         }
@@ -60,8 +61,9 @@ impl Restorer<'_> {
         let now = values::read(self.system, &values::pool_path(pool), None).ok()??;
         let held = now.parse::<u64>().ok()?.checked_sub(before.parse().ok()?).filter(|held| *held > 0)?;
         Some(format!(
-            "{held} pages of {} are held by servers that run: the kernel frees them when those end",
-            pool.page_size
+            "{} {} held by servers that run: the kernel frees them when those end",
+            PageCount(held).in_pages_of(pool.page_size),
+            PageCount(held).are()
         ))
     }
 

@@ -77,7 +77,7 @@ pub(super) struct Estimate {
 }
 
 /// From this release on a machine uses every page size up to the one that it may use (JDK-8256155).
-const USES_SMALLER_PAGES: u32 = 16;
+pub(super) const USES_SMALLER_PAGES: u32 = 16;
 
 /// Pages that a machine takes that may use pages of `page`, and those of 2 MiB for what does not fill one of these. `heap`
 /// is what its heap is known to be.

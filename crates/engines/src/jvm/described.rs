@@ -1,7 +1,8 @@
 //! A Java virtual machine by its command line.
 
 use hugewise_host::{Door, ParseError, Source};
-use hugewise_model::{Engine, Host, Observed};
+use hugewise_model::instance::Setting;
+use hugewise_model::{Asked, Engine, Host, Observed};
 
 use super::{Flags, command_words, container, flags, instance};
 use crate::description::{DescribeError, Described, Description};
@@ -37,7 +38,7 @@ pub(crate) fn describe(
         return Err(DescribeError::new("the command line is empty", "begin it with the program: java -Xmx8g"));
     };
     let main = described::process(command.clone());
-    let (words, _) = command_words(&scene, &mut door, &main);
+    let (words, all_words) = command_words(&scene, &mut door, &main);
     described::must_make_sense(&door.unread, "correct the argument file")?;
     for file in flags::own_words(command).iter().filter_map(|word| word.strip_prefix('@')) {
         described::must_be_there(&door, file, "name the argument file by its whole path")?;
@@ -50,8 +51,14 @@ pub(crate) fn describe(
     let mut instance = described::without_process(instance(&scene, &mut door, &main, None));
     instance.engine = Engine::Jvm;
     instance.version = version(&mut door, program);
+    if instance.asked == Asked::Unknown && all_words {
+        // Nothing else will be said to it.
+        instance.asked = Asked::No;
+        instance.setting = Some(Setting { name: "UseLargePages".into(), value: "false".into(), place: None });
+    }
+    let release = instance.version.known().map(String::as_str);
     instance.asked_page_size =
-        instance.asked_page_size.or_else_absent(|| Observed::Known(described::page_size(&scene)));
+        super::asked_page_size(host, &read, release).or_else_absent(|| Observed::Known(described::page_size(&scene)));
     (instance.demand, instance.beside) =
         super::demand(host, &instance, &read, None, container::memory(&scene, &main, &read, None).as_ref());
     Ok(Described { instance, unread: door.unread })

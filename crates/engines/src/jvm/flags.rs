@@ -65,6 +65,8 @@ pub const KEPT: &[&str] = &[
     "-XX:-UseSerialGC*",
     "-XX:+UseShenandoahGC*",
     "-XX:-UseShenandoahGC*",
+    "-XX:VMOptionsFile*",
+    "-XX:Flags*",
     "-XX:+UseZGC*",
     "-XX:-UseZGC*",
 ];
@@ -137,6 +139,16 @@ impl Flags {
     /// Whether a switch is on; all of these are off by default but the collector that the machine itself chooses.
     pub fn on(&self, name: &str) -> bool {
         self.get(name) == Some("true")
+    }
+
+    /// A flag whose value is none that is understood here, as a capture leaves it; the machine took it.
+    pub fn unclear(&self) -> Option<(&'static str, &str)> {
+        let is_clear = |name: &str, value: &str| match () {
+            () if SIZES.contains(&name) => size(value).is_some(),
+            () if PERCENTAGES.contains(&name) => percentage(value).is_some(),
+            () => true,
+        };
+        self.0.iter().find(|(name, value)| !is_clear(name, value)).map(|(name, value)| (*name, value.as_str()))
     }
 
     /// A size, where it is given and more than nothing.
@@ -213,17 +225,23 @@ pub(super) fn harmless(word: &str) -> Option<String> {
     })
 }
 
-/// `512m`, `4G`, `1073741824`.
+/// `512m`, `4G`, `1073741824`, `0x40000000`, with one letter at most (`Arguments::atojulong`).
 pub(super) fn size(text: &str) -> Option<Bytes> {
-    let unit = match text.bytes().last()?.to_ascii_lowercase() {
-        b'k' => 1 << 10,
-        b'm' => 1 << 20,
-        b'g' => 1 << 30,
-        b't' => 1_u64 << 40,
-        _ => return text.parse().ok().map(Bytes),
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
     };
-    let digits = text.get(..text.len() - 1)?;
-    digits.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
+    let end = digits.find(|sign: char| !sign.is_digit(radix)).unwrap_or(digits.len());
+    let (digits, letter) = digits.split_at(end);
+    let unit = match letter {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        "t" | "T" => 1_u64 << 40,
+        _ => return None,
+    };
+    u64::from_str_radix(digits, radix).ok()?.checked_mul(unit).map(Bytes)
 }
 
 /// What runs: the main class, the jar's file name, or the module, where it has a name that a capture keeps. Nothing of its
@@ -341,6 +359,15 @@ mod tests {
             ("99999999999999999999g", None),
             ("18446744073709551615k", None),
             ("1\u{e9}", None),
+            ("0x40000000", Some(1 << 30)),
+            ("0X400m", Some(1 << 30)),
+            ("010g", Some(10 << 30)),
+            ("0x", None),
+            ("1gb", None),
+            ("+1g", None),
+            ("-1g", None),
+            ("1.5g", None),
+            ("1e9", None),
         ] {
             assert_eq!(size(text), bytes.map(Bytes), "{text}");
         }

@@ -18,7 +18,7 @@ const PROLOGUE: usize = 32;
 const ENTRY: usize = 20;
 
 /// The names whose values are taken along: others can hold anything that a program was started with.
-const KEPT: &[&str] = &["java.property.java.version", "java.rt.vmArgs"];
+const KEPT: &[&str] = &["java.property.java.version", "java.rt.vmArgs", "java.rt.vmFlags"];
 
 /// Its strings by name.
 ///
@@ -45,6 +45,11 @@ pub fn without_secrets(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
     for (name, value) in parse(bytes)? {
         match name {
             "java.rt.vmArgs" => kept.push((name, arguments(value.as_bytes()))),
+            "java.rt.vmFlags" => {
+                let flags = value.split_whitespace().filter_map(|word| super::flags::harmless(&format!("-XX:{word}")));
+                let flags: Vec<_> = flags.filter_map(|word| word.strip_prefix("-XX:").map(str::to_owned)).collect();
+                kept.push((name, flags.join(" ").into_bytes()));
+            }
             "java.property.java.version" if is_version(&value) => kept.push((name, value.into_bytes())),
             _ => {}
         }
@@ -201,7 +206,7 @@ pub(crate) mod tests {
             &[
                 ("sun.rt.javaCommand", "app --password=hunter2"),
                 ("java.rt.vmArgs", "-Dkey=hunter2 -Xmx1g -XX:OnError=hunter2 -XX:+UseLargePages"),
-                ("java.rt.vmFlags", "hunter2"),
+                ("java.rt.vmFlags", "hunter2 +UseLargePages OnError=hunter2 MaxRAM=4g"),
                 ("java.property.java.class.path", "/hunter2"),
                 ("java.property.java.version", "17.0.15"),
             ],
@@ -211,6 +216,7 @@ pub(crate) mod tests {
         assert!(!String::from_utf8_lossy(&redacted).contains("hunter2"));
         let read = parse(&redacted).unwrap();
         assert_eq!(read["java.rt.vmArgs"], "-XX:MaxHeapSize=1g -XX:+UseLargePages");
+        assert_eq!(read["java.rt.vmFlags"], "+UseLargePages MaxRAM=4g");
         assert_eq!(read["java.property.java.version"], "17.0.15");
         assert!(redacted.len() < whole.len());
     }

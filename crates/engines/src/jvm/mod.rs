@@ -11,13 +11,14 @@ mod log;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Door;
-use hugewise_host::capture::shape::is_version;
+use hugewise_host::capture::shape::{NO_VALUE, is_version};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
     Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process, Trait,
 };
 
+use crate::faults::{self, Fault};
 use crate::next::{self as next_start, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
@@ -78,7 +79,10 @@ pub static KIND: Kind = Kind {
     takes_page_size: |_| true,
     reads_folder: |process| {
         let arguments = process.command.known().into_iter().flatten();
-        arguments.filter_map(|word| word.strip_prefix('@')).any(|file| !file.starts_with('/'))
+        let file =
+            |word: &'static str| move |given: &str| given.strip_prefix(word).is_some_and(|it| !it.starts_with('/'));
+        let mut arguments = arguments.map(String::as_str);
+        arguments.any(|word| ["@", "-XX:VMOptionsFile=", "-XX:Flags="].into_iter().any(|start| file(start)(word)))
     },
     ..Kind::PLAIN
 };
@@ -138,7 +142,9 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     // Its own word holds what the environment added, too.
     let (flags, place) = match (told.get("java.rt.vmArgs"), path) {
         (Some(arguments), Some(path)) if arguments.len() < LONGEST_TOLD => {
-            (Flags::read(arguments.split_whitespace()), path)
+            let by_file = told.get("java.rt.vmFlags").map_or("", String::as_str);
+            let by_file: Vec<String> = by_file.split_whitespace().map(|word| format!("-XX:{word}")).collect();
+            (Flags::read(by_file.iter().map(String::as_str).chain(arguments.split_whitespace())), path)
         }
         // Cut off, perhaps within a word: the command line goes on from there, and what it repeats counts.
         (Some(arguments), Some(path)) => {
@@ -164,9 +170,9 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     let in_folder = || process.executable.known().and_then(|path| of_folder(path));
     let running = told.get("java.property.java.version").cloned().or_else(|| version.clone()).or_else(in_folder);
     let memory = container::memory(scene, process, &flags, running.as_deref());
-    let page = asked_page_size(host, &flags);
+    let page = asked_page_size(host, &flags, running.as_deref());
     let heap = heap(process, &flags, page.get());
-    let reserved = reserved(process, &heap);
+    let reserved = reserved(process, &heap, &flags, memory.as_ref());
     let heap: BTreeSet<u64> = heap.iter().map(|mapping| mapping.start).collect();
     let heap_segments = segments::of(host, &[process.pid], |_, mapping| heap.contains(&mapping.start));
     let large_pages = flags.on("UseLargePages") && !flags.on("UseTransparentHugePages");
@@ -216,6 +222,9 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
         && !told_off;
     let reserved = reserved.filter(|_| shares);
     instance.next = next(host, &instance, &flags, reserved, memory.as_ref());
+    if let Some(setting) = unclear(&flags, all_words, &place) {
+        faults::take_in(&mut instance, &[Fault::unclear(setting, Place { file: String::new(), line: 0 })], false);
+    }
     instance.perhaps = perhaps(host, &instance, &flags, reserved, memory.as_ref());
     instance
 }
@@ -225,19 +234,37 @@ fn command_words(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process) -> (
     let Some(arguments) = process.command.known() else { return (Vec::new(), false) };
     let (mut words, mut whole) = (Vec::new(), true);
     for word in flags::own_words(arguments).iter().skip(1) {
-        match word.strip_prefix('@') {
-            Some(file) => {
-                let folder = options::directory(process).into_known().unwrap_or_default();
-                let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
-                let path = options::as_reader_opens(scene.host, process, &file);
-                let read = door.read(&path).into_known();
-                whole &= read.is_some();
-                words.extend(flags::argument_file(&read.unwrap_or_default()));
-            }
-            None => words.push(word.clone()),
+        let mut read = |file: &str| {
+            let folder = options::directory(process).into_known().unwrap_or_default();
+            let file = if file.starts_with('/') { file.to_owned() } else { format!("{folder}/{file}") };
+            let read = door.read(&options::as_reader_opens(scene.host, process, &file)).into_known();
+            whole &= read.is_some();
+            flags::argument_file(&read.unwrap_or_default())
+        };
+        if let Some(file) = word.strip_prefix('@') {
+            words.extend(read(file));
+        } else if let Some(file) = word.strip_prefix("-XX:VMOptionsFile=") {
+            words.extend(read(file));
+        } else if let Some(file) = word.strip_prefix("-XX:Flags=") {
+            // Read before all others, wherever it stands.
+            let first: Vec<String> = read(file).into_iter().map(|word| format!("-XX:{word}")).collect();
+            words.splice(..0, first);
+        } else {
+            words.push(word.clone());
         }
     }
     (words, whole)
+}
+
+/// What nobody knows of the flags that the next start takes: a value, or a file that they stand in.
+fn unclear(flags: &Flags, all_words: bool, place: &Option<Place>) -> Option<Setting> {
+    let setting = |name: &str, value: &str| Setting {
+        name: name.to_owned(),
+        value: shown(name, value).to_owned(),
+        place: place.clone(),
+    };
+    let unread = || (!all_words).then(|| setting("a file of options", NO_VALUE));
+    flags.unclear().map(|(name, value)| setting(name, value)).or_else(unread)
 }
 
 /// The heap's mappings. ZGC's is a memfd that says so, that of UseSHM a System V segment. Any other is the largest
@@ -297,10 +324,16 @@ fn huge_rest(host: &Host, process: &Process, heap: &BTreeSet<u64>) -> Vec<Segmen
     by_page.into_values().collect()
 }
 
-/// `LargePageSizeInBytes` is the largest size that may be used since JDK 16; 0 and no word mean the default.
-fn asked_page_size(host: &Host, flags: &Flags) -> Observed<PageSize> {
+/// `LargePageSizeInBytes` is the largest size that may be used since JDK 16, and before that has no effect. 0, no word and a
+/// size that the kernel has no pages of mean the default (`os::large_page_init`).
+fn asked_page_size(host: &Host, flags: &Flags, version: Option<&str>) -> Observed<PageSize> {
+    let counts = version.and_then(demand::release).is_none_or(|release| release >= demand::USES_SMALLER_PAGES);
     let given = flags.size("LargePageSizeInBytes").and_then(|size| PageSize::new(size.get()));
-    given.map_or_else(|| host.default_huge_page.clone(), Observed::Known)
+    let is_there = |page: &PageSize| match &host.pools {
+        Observed::Known(pools) => pools.iter().any(|pool| pool.page_size == *page),
+        _ => true,
+    };
+    given.filter(|page| counts && is_there(page)).map_or_else(|| host.default_huge_page.clone(), Observed::Known)
 }
 
 /// What the machine asked for beside its heap and did not get on huge pages, as one: none of it has a mapping of its own on
@@ -421,8 +454,9 @@ fn perhaps(
     next_start::perhaps(instance, more, false)
 }
 
-/// How large the heap may become by the address space that is reserved for it: what follows it without a gap.
-fn reserved(process: &Process, heap: &[&Mapping]) -> Option<Bytes> {
+/// How large the heap may become by the address space that is reserved for it: what follows it without a gap. More than a
+/// machine of this memory takes is not its heap's alone: others reserve what they like beside it, and nobody will touch it.
+fn reserved(process: &Process, heap: &[&Mapping], flags: &Flags, memory: Option<&container::Memory>) -> Option<Bytes> {
     // ZGC reserves many times what it may take.
     let first = heap.first().filter(|first| is_private_memory(first))?;
     let (start, mut end) = (first.start, first.end);
@@ -431,7 +465,10 @@ fn reserved(process: &Process, heap: &[&Mapping]) -> Option<Bytes> {
             end = mapping.end;
         }
     }
-    Some(Bytes(end.saturating_sub(start)))
+    let reserved = Bytes(end.saturating_sub(start));
+    let by_memory = memory.map(|memory| (memory.size, demand::by_memory(memory.size, flags)));
+    let beyond = by_memory.filter(|(all, most)| reserved > (*all).max(*most));
+    Some(beyond.map_or(reserved, |(_, most)| most))
 }
 
 /// Whether a heap of ZGC's is not yet what it may become.

@@ -272,3 +272,71 @@ fn without_a_command_line_the_question_stays_open() {
     assert_eq!((instance.name.as_str(), instance.asked, instance.setting), ("java", Asked::Unknown, None));
     assert_eq!(instance.version, Observed::Known("11.0.2".into()));
 }
+
+/// OpenJDK 17 warns and takes the default size; up to 15 the flag has no effect.
+#[test]
+fn a_page_size_that_the_kernel_lacks_is_the_default() {
+    let pool = |page_size| hugewise_model::Pool {
+        page_size,
+        total: Observed::Absent,
+        free: Observed::Absent,
+        reserved: Observed::Absent,
+        surplus: Observed::Absent,
+        overcommit: Observed::Absent,
+        nodes: Vec::new(),
+    };
+    let host = Host {
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        pools: Observed::Known(vec![pool(PageSize::MIB_2), pool(PageSize::GIB_1)]),
+        ..Host::default()
+    };
+    let asked = |size: &str, version| {
+        let flag = format!("-XX:LargePageSizeInBytes={size}");
+        asked_page_size(&host, &Flags::read([flag.as_str()].into_iter()), version).get()
+    };
+    for (size, version, page) in [
+        ("4m", Some("17.0.15"), PageSize::MIB_2),
+        ("1g", Some("17.0.15"), PageSize::GIB_1),
+        ("0x40000000", Some("21"), PageSize::GIB_1),
+        ("1g", Some("11.0.2"), PageSize::MIB_2),
+        ("0", None, PageSize::MIB_2),
+    ] {
+        assert_eq!(asked(size, version), Some(page), "{size} {version:?}");
+    }
+}
+
+#[test]
+fn flags_may_stand_in_files_of_flags_and_of_options() {
+    let source = MapSource::new().file("/o", "-Xmx3g\n").file("/f", "# c\n+UseLargePages MaxHeapSize=1g\n");
+    let with = |words: &str| only(java(7, &format!("java {words} Main"), on_huge_pages()), &source);
+    let instance = with("-XX:+UseLargePages -Xmx1g -XX:VMOptionsFile=/o");
+    assert_eq!(instance.setting_value("maxheapsize"), Some("3g"));
+    let instance = with("-XX:Flags=/f");
+    assert_eq!((instance.asked, instance.setting_value("maxheapsize")), (Asked::Try, Some("1g")));
+    assert_eq!(with("-Xmx2g -XX:Flags=/f").setting_value("maxheapsize"), Some("2g"));
+    // A file that is not there may say anything.
+    let next = with("-XX:+UseLargePages -XX:VMOptionsFile=/none").next.into_known().expect("another start");
+    assert_eq!((next.asked, next.demands.len()), (Asked::Unknown, 0));
+}
+
+/// 8 TiB that a native library keeps to itself begin where the heap ends.
+#[test]
+fn what_others_reserve_beside_the_heap_is_none_of_it() {
+    let mut mappings = on_huge_pages();
+    mappings[0] = mapping(0xe000_0000, 512, "", PageSize::KIB_4);
+    mappings.insert(1, Mapping { accessible: false, ..mapping(0x1_0000_0000, 8 << 20, "", PageSize::KIB_4) });
+    let process = java(7, "java -XX:+UseLargePages -XX:+UseG1GC -XX:MaxRAM=2g Main", mappings);
+    let mut host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: testing::known([process]),
+        ..Host::default()
+    };
+    host.memory.total = Observed::Known(Bytes::from_gib(24));
+    let mut found = Found::default();
+    let source = MapSource::new();
+    find(&Scene::new(&host, &source), &mut found);
+    // A quarter of 2 GiB, as 384 pages of which the machine itself takes.
+    let demand = found.instances[0].demand.clone().unwrap();
+    assert!((380..400).contains(&demand.pages.get()), "{demand:?}");
+}

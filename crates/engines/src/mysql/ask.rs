@@ -4,7 +4,8 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{NextStart, Setting};
 use hugewise_model::{Engine, Host, Instance, Observed};
 
-use super::{KIND, Sizes, asked, cnf, demand, is_on};
+use super::values::is_on;
+use super::{KIND, Sizes, asked, cnf, demand};
 use crate::question::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
 

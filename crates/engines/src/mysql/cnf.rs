@@ -2,6 +2,8 @@
 
 use hugewise_host::ParseError;
 
+use super::values::{self, Dialect, Read};
+
 /// One line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -88,28 +90,12 @@ fn unquote(value: &str) -> String {
     quoted.unwrap_or(value).to_owned()
 }
 
-/// An option's name without what only tells how to take it, dashes as underscores, and whether it is
-/// switched off by that: `skip-large-pages`, `loose_innodb-buffer-pool-size`.
-pub fn plain_name(name: &str) -> (String, bool) {
-    let name = name.trim().to_ascii_lowercase().replace('-', "_");
-    let name = name.strip_prefix("loose_").unwrap_or(&name);
-    match name.strip_prefix("skip_").or_else(|| name.strip_prefix("disable_")) {
-        Some(rest) if rest != "networking" && rest != "name_resolve" => (rest.to_owned(), true),
-        _ => (name.strip_prefix("enable_").unwrap_or(name).to_owned(), false),
-    }
-}
-
-/// An amount in bytes: `512M`, `8G`, `134217728`. `None` for what is no amount.
+/// An amount in bytes as a server of today reads it: `512M`, `8G`, `134217728`. `None` for what it refuses.
 pub fn bytes(value: &str) -> Option<u64> {
-    let value = value.trim();
-    let (number, shift) = match value.char_indices().next_back()? {
-        (at, 'k' | 'K') => (value.get(..at)?, 10),
-        (at, 'm' | 'M') => (value.get(..at)?, 20),
-        (at, 'g' | 'G') => (value.get(..at)?, 30),
-        (at, 't' | 'T') => (value.get(..at)?, 40),
-        _ => (value, 0),
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    match values::amount(value, Dialect { mariadb: true, version: Some((u32::MAX, 0, 0)) }) {
+        Read::As(bytes) => Some(bytes),
+        Read::Refused | Read::Unclear => None,
+    }
 }
 
 #[cfg(test)]
@@ -154,19 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn names_lose_what_tells_how_to_take_them() {
-        assert_eq!(plain_name("Skip-Large-Pages"), ("large_pages".into(), true));
-        assert_eq!(plain_name("loose_skip_large_pages"), ("large_pages".into(), true));
-        assert_eq!(plain_name("loose-innodb-buffer-pool-size"), ("innodb_buffer_pool_size".into(), false));
-        assert_eq!(plain_name("skip-networking"), ("skip_networking".into(), false));
-    }
-
-    #[test]
     fn amounts_have_one_letter_units() {
         assert_eq!(bytes("512M"), Some(512 << 20));
         assert_eq!(bytes("8g"), Some(8 << 30));
-        assert_eq!(bytes(" 134217728 "), Some(128 << 20));
-        for bad in ["", "M", "1.5G", "8GB", "-1", "99999999999999T", "é"] {
+        assert_eq!(bytes(" 134217728"), Some(128 << 20));
+        assert_eq!(bytes("8GB"), Some(8 << 30));
+        for bad in ["1.5G", "-1", "99999999999999999999T", "é"] {
             assert_eq!(bytes(bad), None, "{bad}");
         }
     }

@@ -13,6 +13,7 @@ use hugewise_model::instance::{Demand, DemandSource, Segment};
 use hugewise_model::{Bytes, Engine, HugePageUse, Instance, PageCount, PageSize};
 
 use super::cnf;
+use super::values::{self, Dialect, Read};
 use crate::segments;
 use crate::settings::Settings;
 
@@ -28,6 +29,9 @@ const ONE_STRETCH: [(u32, u32, u32); 3] = [(10, 11, 12), (11, 4, 6), (11, 8, 2)]
 
 /// MariaDB before its pool was one stretch may choose chunks of a 64th of it, each rounded up by itself: in percent.
 const AUTOMATIC_CHUNKS_ERROR: u8 = 30;
+
+/// More than this a log buffer is not: what is above is adjusted, with a warning (10.11.19).
+const LARGEST_LOG_BUFFER: u64 = 2_147_479_552;
 
 /// MyISAM's key cache, bytes for each block and each of its two links (mysys/mf_keycache.c; measured with 4 MiB to 8 GiB).
 const KEY_CACHE: Bookkeeping = Bookkeeping { block: 112, link: 48 };
@@ -54,8 +58,18 @@ pub(super) struct Sizes {
 impl Sizes {
     /// `None` where a setting is not known or no size.
     pub(super) fn of(settings: &Settings, mariadb: bool, version: Option<(u32, u32, u32)>) -> Option<Self> {
-        let number = |name: &str, default: &str| cnf::bytes(settings.value_or(name, default).known()?);
-        let pool = number("innodb_buffer_pool_size", "128M")?;
+        let dialect = Dialect { mariadb, version };
+        let number = |name: &str, default: &str| {
+            let value = settings.value_or(name, default).into_known()?;
+            match values::amount(&value, dialect) {
+                Read::As(number) => Some(number),
+                Read::Refused => None,
+                Read::Unclear => cnf::bytes(&value),
+            }
+        };
+        // The least that a server takes: what is below is adjusted, with a warning.
+        let least = if mariadb && version.is_some_and(is_one_stretch) { 2 << 20 } else { 5 << 20 };
+        let pool = number("innodb_buffer_pool_size", "128M")?.max(least);
         let chunk = match number("innodb_buffer_pool_chunk_size", "0")? {
             0 => 128 << 20,
             given => given,
@@ -75,16 +89,16 @@ impl Sizes {
         } else {
             Self { is_whole: false, ..Self::in_chunks(pool, chunk) }
         };
-        let log = number("innodb_log_buffer_size", "16M")?.max(2 << 20);
+        let log = number("innodb_log_buffer_size", "16M")?.clamp(2 << 20, LARGEST_LOG_BUFFER);
         sizes.stretches.push((2, log - log % 4096));
         let parts = number("key_cache_segments", "0")?.clamp(1, 64);
         let block = number("key_cache_block_size", "1024")?.clamp(512, 16384);
         let files = number("key_cache_file_hash_size", "512")?;
         let keys = number("key_buffer_size", "128M")?;
         sizes.stretches.push((parts, KEY_CACHE.blocks((keys - keys % 4096) / parts, block - block % 512, files)));
-        let block = number("aria_block_size", "8192")?.clamp(1024, 32768);
+        let block = number("aria_block_size", "8192")?.clamp(4096, 32768);
         let files = number("aria_pagecache_file_hash_size", "512")?;
-        let cache = number("aria_pagecache_buffer_size", "128M")?;
+        let cache = number("aria_pagecache_buffer_size", "128M")?.max(128 << 10);
         sizes.stretches.push((1, ARIA.blocks(cache, block - block % 1024, files)));
         Some(sizes)
     }
@@ -191,7 +205,7 @@ pub(super) fn by_chance(instance: &Instance, page: PageSize) -> PageCount {
 }
 
 /// Whether the buffer pool is one stretch rather than chunks.
-fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+pub(super) fn is_one_stretch(version: (u32, u32, u32)) -> bool {
     let first = ONE_STRETCH.iter().find(|first| (first.0, first.1) == (version.0, version.1));
     first.map_or(version.0 >= 12, |first| version >= *first)
 }

@@ -1,6 +1,7 @@
 //! A MySQL or MariaDB server by its option file.
 
 use hugewise_host::{Door, Source};
+use hugewise_model::instance::Startup;
 use hugewise_model::{Engine, Host, Observed};
 
 use super::files::{self, Groups};
@@ -60,6 +61,9 @@ pub(crate) fn describe(
     described::must_make_sense(&door.unread, "correct that file, or describe the server with another one")?;
     for setting in SIZES.iter().filter_map(|name| instance.settings.get(*name)) {
         must_be_a_size(setting)?;
+    }
+    if let Some(Startup::Refuses(why)) = &instance.startup {
+        return Err(DescribeError::new(format!("the server does not start with {why}"), "correct that"));
     }
     instance.engine = *engine;
     instance.owner = instance.setting_value("user").unwrap_or("mysql").to_owned();

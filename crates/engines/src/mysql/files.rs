@@ -1,14 +1,16 @@
 //! The settings of a MySQL or MariaDB server: option files with their includes, and its command line.
 
-use hugewise_host::capture::shape::Shape;
+use hugewise_host::capture::shape::{NO_VALUE, Shape};
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process, Reason};
 
 use super::cnf::{self, Content};
+use super::values::{self, Dialect, Read};
+use crate::faults::{Fault, Verdict};
 use crate::options;
-use crate::settings::Settings;
+use crate::settings::{Settings, shown};
 
 /// The files that Debian's and the vendors' builds read. A service has no home folder with one more.
 pub(super) const FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
@@ -36,6 +38,11 @@ enum ForServer {
 }
 
 impl Groups {
+    /// What the server makes of names and values.
+    fn dialect(&self) -> Dialect {
+        Dialect { mariadb: self.mariadb, version: self.version.as_deref().and_then(super::numbers) }
+    }
+
     fn has(&self, group: &str) -> ForServer {
         let group = match group.strip_suffix(self.suffix.as_str()) {
             Some(rest) if !self.suffix.is_empty() => rest,
@@ -99,15 +106,16 @@ pub(super) fn read<'d>(
             }
         }
     }
+    let dialect = groups.dialect();
     let mut settings = reader.settings;
     let place = Place::command_line(main.pid);
     for (at, argument) in arguments.iter().enumerate().skip(1) {
         let Some(option) = argument.strip_prefix("--") else { continue };
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None => (option, spaced(option, arguments.get(at + 1))),
+            None => (option, spaced(option, arguments.get(at + 1), dialect)),
         };
-        set(&mut settings, name, value, place.clone());
+        set(&mut settings, name, value, &place, dialect);
     }
     if let Some(port) = options::short_value(arguments, 'P') {
         settings.set("port", port, place.clone());
@@ -125,22 +133,45 @@ pub(super) fn read<'d>(
 }
 
 /// The value of an option in the next word; a switch takes none from there.
-fn spaced<'a>(option: &str, next: Option<&'a String>) -> Option<&'a str> {
+fn spaced<'a>(option: &str, next: Option<&'a String>, dialect: Dialect) -> Option<&'a str> {
     let value = next.filter(|next| !next.is_empty() && !next.starts_with('-'))?;
-    (!SWITCHES.contains(&cnf::plain_name(option).0.as_str())).then_some(value)
+    let switch = values::option(option, None, dialect).is_some_and(|known| values::is_switch(known.name));
+    (!switch).then_some(value)
 }
 
-/// Settings that are on where they stand alone.
-const SWITCHES: [&str; 2] = ["large_pages", "skip_networking"];
-
-fn set(settings: &mut Settings, name: &str, value: Option<&str>, place: Place) {
-    let (name, off) = cnf::plain_name(name);
-    let value = match (off, value) {
-        (true, _) => "OFF",
-        (false, Some(value)) => value,
-        (false, None) => "ON",
+/// Takes an option in as the server does; what it would not start with is a fault, and what nobody knows is one until the
+/// setting is made anew.
+fn set(settings: &mut Settings, name: &str, value: Option<&str>, place: &Place, dialect: Dialect) {
+    let Some(known) = values::option(name, value, dialect) else { return };
+    let (name, given) = (known.name, value.unwrap_or_default());
+    let shown = || Setting { name: name.into(), value: shown(name, given).into(), place: Some(place.clone()) };
+    let read = match known.value {
+        Read::As(Some(value)) if values::is_amount(name) => match values::amount(&value, dialect) {
+            // Of a form that is not shown, the number.
+            Read::As(number) if crate::settings::shown(name, &value) == NO_VALUE => Read::As(Some(number.to_string())),
+            Read::As(_) => Read::As(Some(value)),
+            Read::Refused => Read::Refused,
+            Read::Unclear => Read::Unclear,
+        },
+        other => other,
     };
-    settings.set(&name, value, place);
+    match read {
+        Read::As(value) => {
+            settings.faults.retain(|fault| fault.is_refused() || !fault.is_of(name));
+            return settings.set(name, value.as_deref().unwrap_or("ON"), place.clone());
+        }
+        Read::Refused => settings.fault(Fault::refused(&shown(), place.clone())),
+        Read::Unclear => settings.fault(Fault::unclear(shown(), place.clone())),
+    }
+    // Neither what was there before it nor the default is what its next start has.
+    settings.set(name, value.unwrap_or(NO_VALUE), place.clone());
+}
+
+/// An option whose name the server would not know, as it is none: behind dashes, or with its value behind a blank.
+fn is_no_name(name: &str) -> bool {
+    let loose =
+        name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("loose-") || start.eq_ignore_ascii_case("loose_"));
+    !loose && (name.starts_with('-') || name.contains(char::is_whitespace))
 }
 
 struct Reader<'a, 'd> {
@@ -163,10 +194,17 @@ impl Reader<'_, '_> {
     fn file(&mut self, path: &str, above: &mut Vec<String>) -> bool {
         self.files += 1;
         let real = options::as_reader_opens(self.host, self.main, path);
-        let lines = match self.door.parse(&real, cnf::parse) {
+        let mut line = 0;
+        let parse = |bytes: &[u8]| cnf::parse(bytes).inspect_err(|error| line = error.line);
+        let lines = match self.door.parse(&real, parse) {
             Observed::Known(lines) => lines,
             Observed::Absent => return false,
             other => {
+                if line > 0 {
+                    // "Fatal error in defaults handling. Program aborted!"
+                    let (place, what) = (Place { file: path.to_owned(), line }, "a line that is none".to_owned());
+                    self.settings.fault(Fault { place, what, verdict: Verdict::Refuses });
+                }
                 self.settings.miss(other.map(|_| ()));
                 return true;
             }
@@ -178,7 +216,13 @@ impl Reader<'_, '_> {
                 Content::Include(file) => self.include(&file, &place, above),
                 Content::IncludeFolder(folder) => self.folder(&folder, &place, above),
                 Content::Option(name, value) => match self.groups.has(&line.group) {
-                    ForServer::Yes => set(&mut self.settings, &name, value.as_deref(), place),
+                    ForServer::Yes if is_no_name(&name) => {
+                        let what = "an option with a name that is none".to_owned();
+                        self.settings.fault(Fault { place, what, verdict: Verdict::Refuses });
+                    }
+                    ForServer::Yes => {
+                        set(&mut self.settings, &name, value.as_deref(), &place, self.groups.dialect());
+                    }
                     ForServer::Unknown if self.reads(&name) => {
                         let why = format!("{place} is for version [{}], and the server's is not known", line.group);
                         self.settings.miss(Observed::Malformed(why));
@@ -192,7 +236,7 @@ impl Reader<'_, '_> {
     }
 
     fn reads(&self, name: &str) -> bool {
-        super::KIND.settings.contains(&cnf::plain_name(name).0.as_str())
+        values::option(name, None, self.groups.dialect()).is_some()
     }
 
     /// A file that is not there is left out by the server, too, with a warning.

@@ -9,6 +9,7 @@ mod files;
 mod log;
 pub mod persisted;
 mod settable;
+mod values;
 
 use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
@@ -18,7 +19,7 @@ use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping,
 use crate::kind::beneath;
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
-use crate::{By, Found, Kind, Scene, SettingsBy, Start, Takes, options, segments};
+use crate::{By, Found, Kind, Scene, SettingsBy, Start, Takes, faults, options, segments};
 use demand::{Sizes, demand};
 use files::Groups;
 
@@ -103,13 +104,6 @@ pub static KIND: Kind = Kind {
         "datadir",
         "skip_networking",
         "log_error",
-        // The same in other words; see `cnf::plain_name`.
-        "skip_large_pages",
-        "disable_large_pages",
-        "enable_large_pages",
-        "loose_large_pages",
-        "loose_innodb_buffer_pool_size",
-        "loose_innodb_buffer_pool_chunk_size",
         "include",
         "includedir",
     ],
@@ -183,14 +177,17 @@ fn instance<'d>(scene: &Scene<'_>, door: &mut Door<'d>, shared: &'d dyn Source, 
         (instance.demand, instance.beside) = demand(instance.huge_pages, &instance.segments, sizes.as_ref(), page);
     }
     instance.next = next(&instance, &settings, sizes.as_ref());
+    let unchanged = next::are_unchanged(door.source, main, &files);
     if let (Some(page), Some(sizes), HugePageUse::All) = (page, sizes.as_ref(), instance.huge_pages) {
-        let unchanged = next::are_unchanged(door.source, main, &files);
         instance.perhaps = next::perhaps(&instance, sizes.least_demand(page).into_iter().collect(), unchanged);
     }
     if let (Some(page), true) = (page, grew(&instance)) {
         // What its files come to is not what runs.
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
     }
+    let faults = &settings.faults;
+    let files: Vec<String> = files.into_iter().chain(faults.iter().map(|fault| inside(&fault.place.file))).collect();
+    faults::take_in(&mut instance, faults, !files.is_empty() && next::are_unchanged(door.source, main, &files));
     instance.settings = settings.values;
     instance
 }
@@ -266,20 +263,16 @@ fn is_mariadb(
 }
 
 fn endpoints(settings: &Settings, port: Option<String>) -> Vec<String> {
-    let listens = settings.get("skip_networking").known().is_none_or(|setting| !is_on(&setting.value));
+    let listens = settings.get("skip_networking").known().is_none_or(|setting| !values::is_on(&setting.value));
     let port = port.filter(|port| listens && port != "0");
     let socket = settings.get("socket").known().map(|setting| setting.value.clone());
     port.into_iter().chain(socket).collect()
 }
 
-fn is_on(value: &str) -> bool {
-    ["1", "on", "true", "yes"].iter().any(|on| value.eq_ignore_ascii_case(on))
-}
-
 /// `large_pages` never refuses: what cannot be had on huge pages is had without.
 fn asked(settings: &Settings) -> Asked {
     match settings.value_or("large_pages", "OFF").known() {
-        Some(value) if is_on(value) => Asked::Try,
+        Some(value) if values::is_on(value) => Asked::Try,
         Some(_) => Asked::No,
         None => Asked::Unknown,
     }

@@ -86,8 +86,8 @@ fn by_hand(instance: &Instance, _: &[Assignment], why: &str) -> Vec<String> {
 
 /// What a person does to have one ask for huge pages.
 pub(super) fn ask(instance: &Instance) -> Vec<String> {
-    let decides = instance.settings.get("large_pages").and_then(|setting| setting.place.as_ref());
-    let line = match decides.filter(|place| place.file.starts_with('/')) {
+    let place = instance.settings.get("large_pages").and_then(|setting| setting.place.as_ref());
+    vec![match place.filter(|place| place.line > 0 || options::file_name(&place.file) == "mysqld-auto.cnf") {
         _ if by_command_line(instance) => {
             "# its command line sets large-pages, which beats every file: set it to ON in the unit or script that starts it"
                 .into()
@@ -96,11 +96,10 @@ pub(super) fn ask(instance: &Instance) -> Vec<String> {
         Some(place) if options::file_name(&place.file) == "mysqld-auto.cnf" => {
             format!("# SET PERSIST_ONLY large_pages = ON; as {} has the last word", place.file)
         }
-        // A line before it in the same file, or in a file that is read earlier, changes nothing.
-        Some(place) => format!("# in the place of {place}, which has the last word: large-pages = ON"),
+        // Whatever is written above that line is overruled by it.
+        Some(place) => format!("# {place} has the last word on large-pages: write large-pages = ON there"),
         None => "# in the [mysqld] section of its option file: large-pages = ON".into(),
-    };
-    vec![line]
+    }]
 }
 
 fn by_command_line(instance: &Instance) -> bool {

@@ -250,3 +250,24 @@ fn files_that_may_not_be_read_leave_the_next_start_unknown() {
     let instance = only(&host("mariadbd", "/usr/sbin/mariadbd", on_huge_pages()), &source);
     assert_eq!((instance.asked, instance.next), (Asked::Unknown, Observed::Denied));
 }
+
+/// Of 10.11.19: the first makes it 2 GiB, the second keeps InnoDB and so the server from starting.
+#[test]
+fn a_size_is_what_the_server_makes_of_it_or_it_does_not_start() {
+    let two = mariadb(on_base_pages(), "large_pages\ninnodb_buffer_pool_size=2GB\n");
+    let next = two.next.known().expect("another start");
+    assert!(next.demands[0].pages >= PageCount(1024), "{next:?}");
+    assert_eq!(two.startup, None);
+    let half = mariadb(on_base_pages(), "large_pages\ninnodb_buffer_pool_size=1.5G\n");
+    let refused = "innodb_buffer_pool_size=1.5G (/etc/mysql/my.cnf:4)".to_owned();
+    assert_eq!(half.startup, Some(hugewise_model::instance::Startup::Refuses(refused)));
+}
+
+#[test]
+fn what_hangs_on_an_unknown_version_leaves_the_next_start_open() {
+    let source = MapSource::new().file("/etc/my.cnf", "[mysqld]\nlarge_pages\ninnodb_buffer_pool_size=1T\n");
+    let instance = only(&host("mysqld", "mysqld", on_base_pages()), &source);
+    let next = instance.next.known().expect("another start");
+    assert_eq!((next.asked, next.demands.len()), (Asked::Unknown, 0));
+    assert_eq!(next.setting.as_ref().unwrap().to_string(), "innodb_buffer_pool_size=1T (/etc/my.cnf:3)");
+}

@@ -133,7 +133,7 @@ pub(super) fn estimated(
 /// A parameter that is a size: `34G`, `28941m`, `1073741824`; nothing where it is not set.
 fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeError> {
     let Some(setting) = instance.settings.get(name) else { return Ok(Bytes::ZERO) };
-    let bytes = crate::mysql::cnf::bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
+    let bytes = bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
     bytes.map(Bytes).ok_or_else(|| {
         let what = format!("{name} is no size: {:?}", shown(name, &setting.value));
         let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
@@ -142,6 +142,19 @@ fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeError> {
             None => DescribeError::new(what, todo),
         }
     })
+}
+
+/// An amount as Oracle writes it: a whole number, and one letter behind it.
+fn bytes(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let (number, shift) = match value.char_indices().next_back()? {
+        (at, 'k' | 'K') => (value.get(..at)?, 10),
+        (at, 'm' | 'M') => (value.get(..at)?, 20),
+        (at, 'g' | 'G') => (value.get(..at)?, 30),
+        (at, 't' | 'T') => (value.get(..at)?, 40),
+        _ => (value, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

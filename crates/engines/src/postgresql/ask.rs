@@ -90,7 +90,7 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
     instance.asked = asked(&settings);
     instance.setting = setting(&settings, instance.asked);
     instance.asked_page_size = asked_page_size(host, &settings);
-    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
+    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| super::whole(&value));
     let said = instance.asked_page_size.get().and_then(|page| demand::said(size, pages, page));
     instance.demand = said.or(instance.demand.take());
     instance.settings = settings.values;

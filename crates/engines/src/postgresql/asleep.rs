@@ -58,9 +58,9 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
         return None;
     }
     let nowhere = Observed::Known("/nonexistent".to_owned());
-    let (told, _) =
-        settings::read(scene.host, &mut Door::new(&files), &main, &Observed::Known(config.clone()), &nowhere);
-    let data = told.get("data_directory").known().map(|setting| setting.value.trim_end_matches('/').to_owned());
+    let said = settings::read(scene.host, &mut Door::new(&files), &main, &Observed::Known(config.clone()), &nowhere);
+    let data =
+        said.settings.get("data_directory").known().map(|setting| setting.value.trim_end_matches('/').to_owned());
     let data = data.filter(|path| path.starts_with('/')).unwrap_or(usual);
     let main = named(&data);
     let mut door = Door::new(&files);
@@ -75,7 +75,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
     }
     let at_boot = match &instance.startup {
         Some(Startup::Never(why) | Startup::NotAtBoot(why)) => AtBoot::No(why.clone()),
-        None => {
+        // The boot tries, whatever comes of it.
+        Some(Startup::Refuses(_)) | None => {
             let auto = AtBoot::Yes(format!("start.conf=auto ({folder}/start.conf)"));
             by_service(estate.service("postgresql.service"), auto)
         }

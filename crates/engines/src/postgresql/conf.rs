@@ -1,6 +1,9 @@
 //! The grammar of postgresql.conf (PostgreSQL 9.4 to 18, guc-file.l).
 
 use hugewise_host::ParseError;
+use hugewise_host::capture::shape::NO_VALUE;
+
+use super::values::{self, MEMORY};
 
 /// One line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,34 +46,36 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
 }
 
 fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
-    let text = text.trim_matches(SPACE);
+    let text = text.trim_start_matches(SPACE);
     if text.is_empty() || text.starts_with('#') {
         return Ok(None);
     }
-    let name_end = text.find(|c: char| SPACE.contains(&c) || matches!(c, '=' | '#' | '\'')).unwrap_or(text.len());
-    let (name, rest) = text.split_at(name_end);
-    // As guc-file.l has it. What is none is not repeated: another file than was meant may hold secrets.
-    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$') || !c.is_ascii();
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(of_name) {
-        return Err(ParseError::at(number, "no name of a setting"));
-    }
+    // What is no name is not repeated: another file than was meant may hold secrets.
+    let name = match token(text) {
+        Some((Token::Name | Token::Qualified, length)) => length,
+        _ => return Err(ParseError::at(number, "no name of a setting")),
+    };
+    let (name, rest) = text.split_at(name);
     let rest = rest.trim_start_matches(SPACE);
     let rest = rest.strip_prefix('=').unwrap_or(rest).trim_start_matches(SPACE);
-    let (value, behind) = match rest.strip_prefix('\'') {
-        Some(quoted) => unquote(quoted).ok_or(ParseError::at(number, "has a quote without end").of(known(name)))?,
-        None => {
-            let end = rest.find(|c: char| SPACE.contains(&c) || c == '#').unwrap_or(rest.len());
-            let (value, behind) = rest.split_at(end);
+    let wrong = |what: &'static str| ParseError::at(number, what).of(known(name));
+    let (value, behind) = match (rest.strip_prefix('\''), token(rest)) {
+        (Some(quoted), _) => unquote(quoted).ok_or_else(|| wrong("has a quote without end"))?,
+        (None, Some((Token::Name | Token::Word | Token::Number, length))) => {
+            let (value, behind) = rest.split_at(length);
             (value.to_owned(), behind)
         }
+        (None, Some((Token::Qualified, _))) => return Err(wrong("has a value that needs quotes")),
+        (None, None) if rest.is_empty() || rest.starts_with('#') => return Err(wrong("has no value")),
+        (None, None) => match rest.strip_prefix(NO_VALUE) {
+            // A capture has left it out.
+            Some(behind) => (NO_VALUE.to_owned(), behind),
+            None => return Err(wrong("has a value that needs quotes")),
+        },
     };
-    let quoted = rest.starts_with('\'');
-    if value.is_empty() && !quoted {
-        return Err(ParseError::at(number, "has no value").of(known(name)));
-    }
     let behind = behind.trim_start_matches(SPACE);
     if !behind.is_empty() && !behind.starts_with('#') {
-        return Err(ParseError::at(number, "has more than one value").of(known(name)));
+        return Err(wrong("has more than one value"));
     }
     let name = name.to_ascii_lowercase();
     Ok(Some(match name.as_str() {
@@ -79,6 +84,58 @@ fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
         "include_dir" => Content::IncludeFolder(value),
         _ => Content::Set { name, value },
     }))
+}
+
+/// What stands without quotes, by the patterns of guc-file.l.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// `ID`.
+    Name,
+    /// `QUALIFIED_ID`: never a value.
+    Qualified,
+    /// `UNQUOTED_STRING`: never a name.
+    Word,
+    /// `INTEGER` or `REAL`, with letters behind a whole one.
+    Number,
+}
+
+/// The longest one that a text begins with, and its bytes.
+fn token(text: &str) -> Option<(Token, usize)> {
+    let run = |text: &str, of: fn(char) -> bool| text.find(|sign: char| !of(sign)).unwrap_or(text.len());
+    let behind = |at: usize| text.get(at..).unwrap_or_default();
+    let letter = |sign: char| sign.is_ascii_alphabetic() || sign == '_' || !sign.is_ascii();
+    let of_name = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || !sign.is_ascii();
+    if text.starts_with(letter) {
+        let name = run(text, of_name);
+        let second = behind(name).strip_prefix('.').filter(|rest| rest.starts_with(letter));
+        let (kind, length) = match second {
+            Some(rest) => (Token::Qualified, name + 1 + run(rest, of_name)),
+            None => (Token::Name, name),
+        };
+        let word = run(text, |sign| {
+            sign.is_ascii_alphanumeric() || !sign.is_ascii() || matches!(sign, '_' | '-' | '.' | ':' | '/')
+        });
+        return Some(if word > length { (Token::Word, word) } else { (kind, length) });
+    }
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digit = |sign: char| sign.is_ascii_digit();
+    let digits = sign + run(behind(sign), digit);
+    let hex = behind(sign).strip_prefix("0x").map_or(0, |rest| run(rest, |sign| sign.is_ascii_hexdigit()));
+    let whole = if hex > 0 { sign + 2 + hex } else { digits };
+    let whole = whole + run(behind(whole), |sign| sign.is_ascii_alphabetic());
+    let point = behind(digits).strip_prefix('.').map(|rest| digits + 1 + run(rest, digit));
+    let real = point.map(|at| {
+        let exponent = behind(at).strip_prefix(['e', 'E']);
+        let unsigned = exponent.map(|rest| rest.strip_prefix(['-', '+']).unwrap_or(rest));
+        let digits = unsigned.map_or(0, |rest| run(rest, digit));
+        match (exponent, unsigned) {
+            (Some(signed), Some(unsigned)) if digits > 0 => at + 1 + (signed.len() - unsigned.len()) + digits,
+            _ => at,
+        }
+    });
+    let whole = if digits > sign { whole } else { 0 };
+    let length = real.unwrap_or(0).max(whole);
+    (length > 0).then_some((Token::Number, length))
 }
 
 /// The name of a setting that is read here; of others nothing is repeated.
@@ -131,45 +188,8 @@ fn octal(first: char, rest: &mut std::str::CharIndices<'_>) -> char {
 /// An amount of memory in bytes: `6GB`, `16384` in units of `unit` bytes, `0x400kB`, `1.5 GB`.
 /// Units are case-sensitive, as in the server. `None` for what is no such amount.
 pub fn memory(value: &str, unit: u64) -> Option<u64> {
-    let value = value.trim();
-    let end = value.find(|c: char| c.is_ascii_alphabetic() && !is_hex(value, c)).unwrap_or(value.len());
-    let (number, name) = value.split_at(end);
-    let (number, name) = (number.trim(), name.trim());
-    let factor = match name {
-        "" => unit,
-        "B" => 1,
-        "kB" => 1 << 10,
-        "MB" => 1 << 20,
-        "GB" => 1 << 30,
-        "TB" => 1 << 40,
-        _ => return None,
-    };
-    if let Some(hex) = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
-        return u64::from_str_radix(hex, 16).ok()?.checked_mul(factor);
-    }
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor);
-    }
-    fraction(number, factor)
-}
-
-/// `1.5` times `factor`, in whole arithmetic; digits past the ninth do not change a number of pages.
-fn fraction(number: &str, factor: u64) -> Option<u64> {
-    const SCALE: u64 = 1_000_000_000;
-    let (whole, part) = number.split_once('.')?;
-    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
-    if !part.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let part: u64 = format!("{part:0<9}").get(..9)?.parse().ok()?;
-    let part = u128::from(part) * u128::from(factor) / u128::from(SCALE);
-    whole.checked_mul(factor)?.checked_add(u64::try_from(part).ok()?)
-}
-
-fn is_hex(value: &str, c: char) -> bool {
-    (value.starts_with("0x") || value.starts_with("0X"))
-        && (c.is_ascii_hexdigit() || matches!(c, 'x' | 'X'))
-        && c != 'B'
+    let units = u64::try_from(values::amount(value, MEMORY, unit)?).ok()?;
+    units.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -204,16 +224,31 @@ mod tests {
 
     #[test]
     fn what_the_server_refuses_is_malformed_with_its_line() {
-        for (text, line) in
-            [("\nhuge_pages =", 2), ("a = 'x", 1), ("a = b c", 1), ("= b", 1), ("a", 1), ("a = 'b' c", 1)]
-        {
+        for (text, line) in [
+            ("\nhuge_pages =", 2),
+            ("a = 'x", 1),
+            ("a = b c", 1),
+            ("= b", 1),
+            ("a", 1),
+            ("a = 'b' c", 1),
+            ("a = 1.5GB", 1),
+            ("a = 1e5", 1),
+            ("a = b.conf", 1),
+            ("a = /tmp", 1),
+            ("9a = 1", 1),
+            ("a.b.c = 1", 1),
+            ("a == 1", 1),
+            ("a = \"1\"", 1),
+            ("a = 1;", 1),
+            ("a = 1_0", 1),
+        ] {
             assert_eq!(parse(text.as_bytes()).unwrap_err().line, line, "{text:?}");
         }
     }
 
     #[test]
     fn includes_are_no_settings() {
-        let lines = parse(b"include 'a.conf'\ninclude_if_exists = b.conf\nInclude_Dir 'conf.d'\n").unwrap();
+        let lines = parse(b"include 'a.conf'\ninclude_if_exists = 'b.conf'\nInclude_Dir 'conf.d'\n").unwrap();
         let content: Vec<_> = lines.into_iter().map(|line| line.content).collect();
         assert_eq!(
             content,

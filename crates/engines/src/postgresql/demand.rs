@@ -3,7 +3,7 @@
 use hugewise_model::instance::{Demand, DemandSource};
 use hugewise_model::{Bytes, PageCount, PageSize};
 
-use super::conf;
+use super::{conf, values};
 use crate::settings::Settings;
 
 /// Bytes of main memory for each thing that a server makes room for, by major version.
@@ -131,10 +131,13 @@ pub(super) fn estimated(settings: &Settings, version: Option<&str>, page: PageSi
 pub(super) fn in_pages(size: Bytes, error_percent: u8, page: PageSize) -> Demand {
     let scaled = |divisor: u64| page.pages_for(Bytes(size.times(100).get() / divisor.max(1))).get().max(1);
     let error = u64::from(error_percent);
+    // Libraries only add.
+    let below = if error_percent == ERROR_PERCENT_WITH_LIBRARIES { u64::from(ERROR_PERCENT) } else { error };
     let pages = page.pages_for(size);
-    let (least, most) = (scaled(100 + error), scaled(100_u64.saturating_sub(error)));
+    let (least, most) = (scaled(100 + below), scaled(100_u64.saturating_sub(error)));
     let off = |truth: u64| pages.get().abs_diff(truth).saturating_mul(100).div_ceil(truth);
-    let worst = off(least).max(off(most)).clamp(1, 100);
+    // Where both come to the same pages, there is none left.
+    let worst = off(least).max(off(most)).min(100);
     let error_percent = u8::try_from(worst).unwrap_or(100);
     Demand { page_size: page, pages, source: DemandSource::Estimated { error_percent } }
 }
@@ -208,8 +211,9 @@ impl Counts {
     fn of(settings: &Settings, major: u32) -> Option<Self> {
         let memory =
             |name: &str, default: &str, unit| conf::memory(settings.value_or(name, default).known()?.as_str(), unit);
-        let count = |name: &str, default: &str| settings.value_or(name, default).known()?.trim().parse::<u64>().ok();
-        let automatic = |name: &str| settings.value_or(name, "-1").known().is_some_and(|value| value.trim() == "-1");
+        let number = |name: &str, default: &str| values::integer(settings.value_or(name, default).known()?);
+        let count = |name: &str, default: &str| u64::try_from(number(name, default)?).ok();
+        let automatic = |name: &str| number(name, "-1") == Some(-1);
         let blocks = memory("shared_buffers", "128MB", 8 << 10)?.div_ceil(8 << 10);
         // 18 makes room for workers that autovacuum_max_workers may later be raised to, and has one process more.
         let autovacuum = match major {
@@ -234,7 +238,8 @@ impl Counts {
         };
         let write_ahead = match automatic("wal_buffers") {
             true => (blocks / 32 * (8 << 10)).clamp(64 << 10, 16 << 20),
-            false => memory("wal_buffers", "16MB", 8 << 10)?,
+            // No fewer than four blocks.
+            false => memory("wal_buffers", "16MB", 8 << 10)?.max(32 << 10),
         };
         let query = memory("track_activity_query_size", "1024", 1)?.saturating_sub(1024);
         let dynamic = if major >= 14 { memory("min_dynamic_shared_memory", "0", 1 << 20)? } else { 0 };

@@ -7,8 +7,11 @@ use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Reason, Unread};
 
 use super::program::Silence;
-use super::{DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings};
+use super::{
+    DEFAULTS, asked, asked_page_size, conf, demand, endpoints, name, program, setting, settings, values, whole,
+};
 use crate::description::{DescribeError, Described};
+use crate::faults::Fault;
 use crate::settings::{Settings, shown};
 use crate::{Scene, options};
 
@@ -209,8 +212,8 @@ fn read(host: &Host, door: &mut Door<'_>, files: &Files) -> Result<Settings, Des
     let known = |path: &String| Observed::Known(path.clone());
     // Without a data directory there is no postgresql.auto.conf either.
     let data = files.data.as_ref().map_or_else(|| Observed::Known("/nonexistent".into()), known);
-    let (settings, faults) = settings::read(host, door, &nobody, &known(&files.config), &data);
-    if let Some(fault) = faults.into_iter().next() {
+    let said = settings::read(host, door, &nobody, &known(&files.config), &data);
+    if let Some(fault) = said.faults.first().cloned() {
         let todo = match fault.what.as_str() {
             "denied" => "run as root or as the server's owner",
             _ if fault.place.line == 0 && fault.place.file == files.config => "name another with --config",
@@ -220,8 +223,13 @@ fn read(host: &Host, door: &mut Door<'_>, files: &Files) -> Result<Settings, Des
         let what = what.strip_prefix(&format!("line {}: ", fault.place.line)).unwrap_or(what).to_owned();
         return Err(DescribeError::of(fault.place.file, what, todo).at(fault.place.line));
     }
-    check(&settings)?;
-    Ok(settings)
+    check(&said.settings)?;
+    let major = files.version.as_deref().and_then(demand::major);
+    if let Some(fault) = said.judged(major, true).into_iter().find(Fault::is_refused) {
+        let Fault { place, what, .. } = fault;
+        return Err(DescribeError::of(place.file, what, "the server would not start with it").at(place.line));
+    }
+    Ok(said.settings)
 }
 
 /// Refuses what the server would refuse, by file and line.
@@ -250,8 +258,9 @@ fn check(settings: &Settings) -> Result<(), DescribeError> {
         }
     }
     for (name, value) in COUNTS.into_iter().filter_map(given) {
-        let count = value.trim().parse::<u32>();
-        if !count.is_ok_and(|count| i32::try_from(count).is_ok() && (count > 0 || name != "max_connections")) {
+        let count = values::integer(value);
+        let least = i128::from(name == "max_connections");
+        if !count.is_some_and(|count| (least..=i128::from(i32::MAX)).contains(&count)) {
             return Err(wrong(name, value, "write a number from 1 to 2147483647"));
         }
     }
@@ -288,7 +297,7 @@ fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings
     instance.owner = owner(host, files);
     instance.version = files.version.clone().into();
     instance.data_directory = files.data.clone().into();
-    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.trim().parse::<u64>());
+    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| whole(&value));
     instance.asked = asked(settings);
     instance.setting = setting(settings, instance.asked);
     let usual = || Observed::Known(crate::described::page_size(&Scene::new(host, source)));

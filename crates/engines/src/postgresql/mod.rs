@@ -6,6 +6,7 @@ pub mod conf;
 mod demand;
 mod described;
 mod kept;
+mod known;
 mod log;
 mod log_records;
 mod program;
@@ -14,6 +15,7 @@ mod settable;
 mod settings;
 mod start_conf;
 mod titles;
+mod values;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
@@ -24,7 +26,7 @@ use crate::description::{DescribeError, Described, Description};
 use crate::kind::{ThpAdvice, beneath};
 use crate::next::{self, Files, Size};
 use crate::settings::Settings;
-use crate::{By, Found, Kind, Scene, SettingsBy, Start, options, segments, touched};
+use crate::{By, Found, Kind, Scene, SettingsBy, Start, faults, options, segments, touched};
 
 /// The smallest stretch that is the server's main memory and not its one-page interlock.
 const SMALLEST: Bytes = Bytes::from_mib(1);
@@ -49,6 +51,8 @@ pub static KIND: Kind = Kind {
         ("include_if_exists", Shape::Path),
         ("include_dir", Shape::Path),
         ("cluster_name", Shape::Names),
+        ("wal_level", Shape::Words(&["minimal", "logical", "replica"])),
+        ("archive_mode", Shape::Words(&["always"])),
         ("shared_preload_libraries", Shape::Names),
     ],
     mappings: &["/dev/shm/PostgreSQL."],
@@ -100,6 +104,10 @@ pub static KIND: Kind = Kind {
         "unix_socket_directories",
         "cluster_name",
         "config_file",
+        "wal_level",
+        "archive_mode",
+        "superuser_reserved_connections",
+        "reserved_connections",
         "include",
         "include_if_exists",
         "include_dir",
@@ -160,7 +168,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let inside = |path: &str| options::as_reader_opens(scene.host, main, path);
     let data = data_directory(scene, door.source, main);
     let before = door.seen.len();
-    let (mut settings, _) = settings::read(scene.host, door, main, &config_file(main, &data), &data);
+    let said = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let files = door.seen.split_off(before);
     instance.startup = start_conf::read(scene.host, door, main);
     let mut lock = None;
@@ -179,6 +187,9 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         }
     }
 
+    let major = instance.version.known().and_then(|version| demand::major(version));
+    let faults = said.judged(major, is_plain(main));
+    let mut settings = said.settings;
     for (name, default) in DEFAULTS {
         settings.fill_in(name, default);
     }
@@ -190,7 +201,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.data_directory = data;
 
     instance.sessions = Observed::Known(count(children, |child| titles::is_session(child, cluster.as_deref())));
-    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| value.parse::<u64>());
+    instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| whole(&value));
     instance.asked = asked(&settings);
     instance.setting = setting(&settings, instance.asked);
     instance.asked_page_size = asked_page_size(scene.host, &settings);
@@ -204,10 +215,10 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         _ => HugePageUse::Unknown,
     };
     instance.next = next(&instance, &settings);
+    let unchanged = next::are_unchanged(door.source, main, &files);
     if let Some(page) = instance.asked_page_size.get() {
         let version = instance.version.known().map(String::as_str);
         let estimated = demand::perhaps(&settings, version, page, instance.segment_bytes());
-        let unchanged = next::are_unchanged(door.source, main, &files);
         instance.perhaps = next::perhaps(&instance, estimated.into_iter().collect(), unchanged);
     }
     if let Some(page) = instance.asked_page_size.get() {
@@ -219,8 +230,23 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         instance.segments = main_memory_without_maps(scene.host, &instance);
         instance.huge_pages = segments::huge_page_use(&instance.segments);
     }
+    let files: Vec<String> = files.into_iter().chain(faults.iter().map(|fault| inside(&fault.place.file))).collect();
+    faults::take_in(&mut instance, &faults, !files.is_empty() && next::are_unchanged(door.source, main, &files));
     instance.settings = settings.values;
     instance
+}
+
+/// Whether it is PostgreSQL itself, and not what others have built of it, with settings of their own.
+fn is_plain(main: &Process) -> bool {
+    const OTHERS: [&str; 6] = ["edb", "enterprisedb", "greenplum", "gpdb", "pgpro", "yugabyte"];
+    let first = main.command.known().and_then(|arguments| arguments.first());
+    let mut paths = main.executable.known().into_iter().chain(first);
+    !paths.any(|path| path.split(['/', '-', '_']).any(|part| OTHERS.iter().any(|other| part.starts_with(other))))
+}
+
+/// A count as the server reads it.
+fn whole(value: &str) -> Result<u64, &'static str> {
+    values::integer(value).and_then(|number| u64::try_from(number).ok()).ok_or("no count")
 }
 
 /// What its files and its command line make of its next start.
@@ -428,14 +454,17 @@ fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
     settings.get(name).known().map(|setting| (*setting).clone())
 }
 
-/// `huge_page_size` (14 and later), in kB; 0 is the host's default.
+/// `huge_page_size` (14 and later), in kB; 0 is the host's default. The kernel is asked for the power of two that it fits into.
 fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
         .parse(|value| conf::memory(&value, 1 << 10).ok_or("huge_page_size is no size"));
     bytes.and_then(|bytes| match bytes {
         0 => host.default_huge_page.clone(),
-        _ => PageSize::try_from(bytes).map_or_else(Observed::Malformed, Observed::Known),
+        _ => {
+            let power = bytes.checked_next_power_of_two().unwrap_or(bytes);
+            PageSize::try_from(power).map_or_else(Observed::Malformed, Observed::Known)
+        }
     })
 }
 

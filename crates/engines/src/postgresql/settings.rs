@@ -1,25 +1,35 @@
 //! The settings of a PostgreSQL server: its files with their includes, and its command line.
 
+use std::collections::BTreeMap;
+
 use hugewise_host::Door;
+use hugewise_host::capture::shape::NO_VALUE;
 use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process, Reason};
 
 use super::conf::{self, Content};
+use super::known::{self, Judged};
+use super::values;
+use crate::faults::{Fault, Verdict};
 use crate::options;
-use crate::settings::Settings;
+use crate::settings::{Settings, shown};
 
 /// Files in files in files: the server's own limit.
 const DEEPEST: usize = 10;
 /// A folder of includes that includes itself many times over would otherwise keep us for ages.
 const MOST_FILES: usize = 500;
 
-/// A file that a server would not start with, or that may not be read.
-#[derive(Debug)]
-pub(super) struct Fault {
-    /// Where; the line is 0 where the file as a whole is meant.
-    pub(super) place: Place,
-    /// What is wrong there.
-    pub(super) what: String,
+/// What files and command line say.
+pub(super) struct Said {
+    /// The settings that are read here.
+    pub(super) settings: Settings,
+    /// Files that a server would not start with, or that may not be read.
+    pub(super) faults: Vec<Fault>,
+    /// Whatever the files set, by name in lower case, as it stands there: the last of a name counts.
+    raw: BTreeMap<String, (String, Place)>,
+    /// What the command line sets beside them.
+    given: Vec<(String, String)>,
 }
 
 /// Reads the settings of the server whose main process is `main`: `config_file` and what it
@@ -31,8 +41,9 @@ pub(super) fn read(
     main: &Process,
     config_file: &Observed<String>,
     data_directory: &Observed<String>,
-) -> (Settings, Vec<Fault>) {
-    let mut reader = Reader { host, door, main, settings: Settings::of(&super::KIND), files: 0, faults: Vec::new() };
+) -> Said {
+    let settings = Settings::of(&super::KIND);
+    let mut reader = Reader { host, door, main, settings, files: 0, faults: Vec::new(), raw: BTreeMap::new() };
     match config_file {
         Observed::Known(path) if reader.file(path, &mut Vec::new()) => {}
         Observed::Known(path) => {
@@ -47,14 +58,81 @@ pub(super) fn read(
         }
         unknown => reader.settings.miss(unknown.as_ref().map(|_| ())),
     }
-    let Reader { mut settings, faults, .. } = reader;
-    if let Some(arguments) = main.command.known() {
-        let place = Place::command_line(main.pid);
-        for (name, value) in command_line(arguments) {
-            settings.set(&name, &value, place.clone());
-        }
+    let Reader { mut settings, faults, raw, .. } = reader;
+    let given = main.command.known().map_or_else(Vec::new, |arguments| command_line(arguments));
+    let place = Place::command_line(main.pid);
+    for (name, value) in &given {
+        settings.set(name, value, place.clone());
     }
-    (settings, faults)
+    Said { settings, faults, raw, given }
+}
+
+/// Backends of all kinds that a server has room for (`MAX_BACKENDS`).
+const MOST_BACKENDS: i128 = 262_143;
+
+impl Said {
+    /// What a server of a release makes of all that its files set, in the order of the files; `is_plain` tells one of
+    /// PostgreSQL's own from what is built of it.
+    pub(super) fn judged(&self, major: Option<u32>, is_plain: bool) -> Vec<Fault> {
+        let mut faults = self.faults.clone();
+        for (name, (value, place)) in &self.raw {
+            let setting =
+                || Setting { name: name.clone(), value: shown(name, value).to_owned(), place: Some(place.clone()) };
+            match known::judge(name, value, major, is_plain) {
+                Judged::Fine => {}
+                Judged::NoValue => faults.push(Fault::refused(&setting(), place.clone())),
+                Judged::NoSetting => faults.push(Fault {
+                    place: place.clone(),
+                    what: "a setting that it does not know".into(),
+                    verdict: Verdict::Refuses,
+                }),
+                // The name may be anything.
+                Judged::Unclear if !super::KIND.settings.contains(&name.as_str()) => {
+                    let setting =
+                        Setting { name: "a setting".into(), value: NO_VALUE.into(), place: Some(place.clone()) };
+                    faults.push(Fault::unclear(setting, place.clone()));
+                }
+                Judged::Unclear => faults.push(Fault::unclear(setting(), place.clone())),
+            }
+        }
+        faults.extend(self.contradiction());
+        faults.sort_by_key(|fault| fault.place.line);
+        faults
+    }
+
+    /// What the server finds wrong where each setting by itself is right (10 and later).
+    fn contradiction(&self) -> Option<Fault> {
+        let text = |name: &str| {
+            let given = self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
+            given.or_else(|| self.raw.get(name).map(|(value, _)| value.as_str()))
+        };
+        let number = |name: &str, default: i128| text(name).map_or(Some(default), values::integer);
+        let at = |name: &str| self.raw.get(name).map(|(_, place)| place.clone());
+        let refused = |name: &str, what: &str| {
+            let place = at(name)?;
+            Some(Fault { place, what: format!("{name}: {what}"), verdict: Verdict::Refuses })
+        };
+        let connections = number("max_connections", 100)?;
+        let all = [
+            number("autovacuum_max_workers", 3)?,
+            number("max_worker_processes", 8)?,
+            number("max_wal_senders", 10)?,
+            1,
+        ];
+        if connections.saturating_add(all.iter().sum()) > MOST_BACKENDS {
+            return refused("max_connections", "too many backends in all");
+        }
+        let reserved = number("superuser_reserved_connections", 3)?.saturating_add(number("reserved_connections", 0)?);
+        if reserved >= connections {
+            let what = "no more than are reserved for superusers";
+            return refused("max_connections", what).or_else(|| refused("superuser_reserved_connections", what));
+        }
+        let minimal = text("wal_level").is_some_and(|level| level.eq_ignore_ascii_case("minimal"));
+        let archives = text("archive_mode").is_some_and(|mode| !["off", "false", "no", "0"].contains(&mode));
+        (minimal && (archives || number("max_wal_senders", 10)? > 0))
+            .then(|| refused("wal_level", "minimal, which archives and serves no one"))
+            .flatten()
+    }
 }
 
 /// Settings that a command line makes, in their order: `-c name=value`, `--name=value`, and the
@@ -101,6 +179,7 @@ struct Reader<'a, 'd> {
     settings: Settings,
     files: usize,
     faults: Vec<Fault>,
+    raw: BTreeMap<String, (String, Place)>,
 }
 
 impl Reader<'_, '_> {
@@ -116,7 +195,10 @@ impl Reader<'_, '_> {
             Observed::Absent => return false,
             other => {
                 let what = other.reason().unwrap_or_default();
-                self.fault(Place { file: path.to_owned(), line }, what);
+                let what = what.strip_prefix("malformed: ").unwrap_or(&what);
+                let what = what.strip_prefix(&format!("line {line}: ")).unwrap_or(what).to_owned();
+                let verdict = if line > 0 { Verdict::Refuses } else { Verdict::Unclear(None) };
+                self.fault(Place { file: path.to_owned(), line }, what, verdict);
                 self.settings.miss(other.map(|_| ()));
                 return true;
             }
@@ -125,7 +207,10 @@ impl Reader<'_, '_> {
         for line in lines {
             let place = Place { file: path.to_owned(), line: line.number };
             match line.content {
-                Content::Set { name, value } => self.settings.set(&name, &value, place),
+                Content::Set { name, value } => {
+                    self.settings.set(&name, &value, place.clone());
+                    self.raw.insert(name, (value, place));
+                }
                 Content::Include(file) => self.include(&beside(path, &file), &place, above, true),
                 Content::IncludeIfExists(file) => self.include(&beside(path, &file), &place, above, false),
                 Content::IncludeFolder(folder) => self.folder(&beside(path, &folder), &place, above),
@@ -156,16 +241,16 @@ impl Reader<'_, '_> {
             Observed::Absent => self.lack(folder, from, "and it is not there"),
             other => {
                 let what = format!("it includes {folder}: {}", other.reason().unwrap_or_default());
-                self.fault(from.clone(), what);
+                self.fault(from.clone(), what, Verdict::Unclear(None));
                 self.settings.miss(other.map(|_| ()));
             }
         }
     }
 
     /// The first ones do: a file can be made to have any number.
-    fn fault(&mut self, place: Place, what: String) {
+    fn fault(&mut self, place: Place, what: String, verdict: Verdict) {
         if self.faults.len() < MOST_FILES {
-            self.faults.push(Fault { place, what });
+            self.faults.push(Fault { place, what, verdict });
         }
     }
 
@@ -175,7 +260,10 @@ impl Reader<'_, '_> {
             0 => (why.to_owned(), why.to_owned()),
             _ => (format!("includes {path} {why}"), format!("{from} includes it {why}")),
         };
-        self.fault(from.clone(), what);
+        // A captured host may lack what its server has.
+        let there = self.host.live && from.line > 0 && self.files < MOST_FILES;
+        let verdict = if there { Verdict::Refuses } else { Verdict::Unclear(None) };
+        self.fault(from.clone(), what, verdict);
         let what = options::as_reader_opens(self.host, self.main, path);
         self.door.tell(what, Reason::untold(why.clone()));
         self.settings.miss(Observed::Malformed(why));
@@ -204,7 +292,7 @@ mod tests {
         let main = Process { pid: 7, command: Observed::Known(command), ..Process::default() };
         let mut door = Door::new(source);
         let known = |path: &str| Observed::Known(path.to_owned());
-        let (settings, _) = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data"));
+        let settings = read(&host, &mut door, &main, &known("/etc/pg/postgresql.conf"), &known("/data")).settings;
         (settings, door.unread)
     }
 

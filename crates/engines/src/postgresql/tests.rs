@@ -4,7 +4,7 @@ use super::*;
 use crate::testing;
 use hugewise_host::source::MapSource;
 use hugewise_model::host::User;
-use hugewise_model::instance::{Demand, DemandSource};
+use hugewise_model::instance::{Demand, DemandSource, Startup};
 use hugewise_model::process::CgroupMembership;
 use hugewise_model::{Mapping, PageCount};
 
@@ -187,7 +187,9 @@ fn settings_decide_what_is_asked_for() {
     assert_eq!(asked("huge_pages = ON\nhuge_page_size = 1GB").0, Asked::Must);
     assert_eq!(asked("huge_page_size = 1GB").1, Observed::Known(PageSize::GIB_1));
     assert_eq!(asked("huge_page_size = 2048").1, Observed::Known(PageSize::MIB_2));
-    assert!(asked("huge_page_size = 3MB").1.reason().is_some());
+    // mmap(2) is asked for pages of the power of two that it fits into.
+    assert_eq!(asked("huge_page_size = 3MB").1, Observed::Known(PageSize::from_kib(4096).unwrap()));
+    assert_eq!(asked("huge_page_size = 1500kB").1, Observed::Known(PageSize::MIB_2));
     assert_eq!(asked("huge_pages = off").0, Asked::No);
     let (state, _, setting) = asked("huge_pages = on\nshared_memory_type = sysv");
     assert_eq!(state, Asked::Cannot);
@@ -411,7 +413,6 @@ proptest::proptest! {
 /// where it says `auto`, and by nobody where it says `disabled`.
 #[test]
 fn debians_start_conf_says_whether_a_cluster_comes_up_again() {
-    use hugewise_model::instance::Startup;
     const FILE: &str = "/etc/postgresql/15/main/start.conf";
     let startup = |text: &str| only(&host(PageSize::KIB_4), &files().file(FILE, text)).startup;
     assert_eq!(startup("# c\n\nauto\n"), None);
@@ -483,4 +484,38 @@ fn only_of(host: &Host, source: &dyn hugewise_host::Source) -> Instance {
     let mut found = crate::find(host, source).instances;
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
+}
+
+/// Memory of 1 GiB in two pages of 1 GiB, whose page size was taken out of the file since: 537 pages of 2 MiB, as the server says.
+#[test]
+fn pages_that_it_was_rounded_up_to_say_nothing_of_smaller_ones() {
+    let mut instance = with_settings(PageSize::MIB_2, "shared_buffers = 1GB");
+    for segment in &mut instance.segments {
+        segment.size = Bytes::from_gib(2);
+        segment.page_size = Observed::Known(PageSize::GIB_1);
+    }
+    let mut settings = Settings::of(&KIND);
+    settings.values.clone_from(&instance.settings);
+    let next = next(&instance, &settings).into_known().expect("another start");
+    let pages: Vec<u64> = next.demands.iter().map(|demand| demand.pages.get()).collect();
+    assert!((535..=541).contains(&pages[0]) && pages.len() == 1, "{pages:?}");
+}
+
+/// What PostgreSQL 15 writes of each is FATAL; it runs with what it had before.
+#[test]
+fn what_its_next_start_refuses_is_named_with_its_line() {
+    let startup = |conf: &str| with_settings(PageSize::MIB_2, conf).startup;
+    for (line, what) in [
+        ("shared_buffers = 4g", "shared_buffers=4g"),
+        ("shared_buffers = 100kB", "shared_buffers=100kB"),
+        ("shared_buffer = 2GB", "a setting that it does not know"),
+        ("huge_pages = t", "huge_pages=t"),
+        ("max_connections = 3", "max_connections: no more than are reserved for superusers"),
+    ] {
+        let Some(Startup::Refuses(why)) = startup(&format!("\n{line}")) else { panic!("{line}") };
+        assert!(why.starts_with(what) && why.contains(":2)"), "{why}");
+    }
+    for line in ["shared_buffers = 4g\nshared_buffers = 4GB", "a.b = 4g", "shared_buffers = 4GB"] {
+        assert_eq!(startup(line), None, "{line}");
+    }
 }

@@ -141,6 +141,11 @@ fn java_flag(word: &str, keeps: &Keeps) -> String {
     }
     let read = |name: &str| keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(&format!("-XX:{name}")));
     match word.strip_prefix("-XX:").map(|flag| (flag, flag.split_once('='))) {
+        // Files with more flags.
+        Some((_, Some((name @ ("VMOptionsFile" | "Flags"), path)))) if read(name) => match Shape::Path.fits(path) {
+            true => word.to_owned(),
+            false => format!("-XX:{name}={NO_VALUE}"),
+        },
         Some((_, None)) if keeps.options.iter().any(|kept| kept.strip_suffix('*') == Some(word)) => word.to_owned(),
         Some((_, Some((name, value)))) if read(name) => match size(value) || COMPILATION_MODES.contains(&value) {
             true => word.to_owned(),
@@ -148,6 +153,16 @@ fn java_flag(word: &str, keeps: &Keeps) -> String {
         },
         _ => GONE.to_owned(),
     }
+}
+
+/// A line of a file of flags (`-XX:Flags=`), where it holds one that is read: `+UseLargePages`, `MaxHeapSize=1g`.
+pub(super) fn flags_file(line: &str, keeps: &Keeps) -> Option<String> {
+    let words = line.split_ascii_whitespace().take_while(|word| !word.starts_with('#'));
+    let kept = words.filter_map(|word| {
+        let flag = java_flag(&format!("-XX:{word}"), keeps);
+        flag.strip_prefix("-XX:").map(str::to_owned)
+    });
+    Some(kept.collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
 }
 
 /// `size=4G,slots=2`: those of these names whose values are numbers.

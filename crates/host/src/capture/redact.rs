@@ -7,6 +7,7 @@ use super::lines::{lines, mounts, section};
 use super::processes::process_file;
 use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
+use crate::config::scripts;
 use crate::config::services::WRAPPERS;
 
 /// Keys of systemd units that are kept.
@@ -51,6 +52,8 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
             process_file(pid, rest, bytes, keeps)
         }
         ["proc" | "sys", ..] => crate::source::kernel_files::is_known(path).then(|| bytes.to_vec()),
+        _ if keeps.writers.contains(path) && !has("systemd") => Some(scripts::distilled(path, bytes, &keeps.writers)),
+        ["etc", "cloud", "cloud-init.disabled"] => Some(Vec::new()),
         ["etc", "shadow" | "gshadow" | "shadow-" | "gshadow-", ..] => None,
         ["etc", "passwd"] => Some(lines(bytes, |line| passwd(line, keeps))),
         ["etc", "group"] => Some(group_file(bytes, keeps)),
@@ -327,6 +330,14 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     }
     let (key, value) = trimmed.split_once('=')?;
     let key = key.trim();
+    if key.starts_with("ExecStart") || key == "ExecCondition" {
+        if let Some(pool) = scripts::of_command(value) {
+            return Some(format!("{key}=/bin/sh -c \"{}\"", scripts::canonical(pool)));
+        }
+        if let Some(script) = scripts::started(value, &keeps.writers) {
+            return Some(format!("{key}={script}"));
+        }
+    }
     if key == "ExecStart" {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
     }

@@ -1,7 +1,7 @@
 //! What of a server's configuration goes into a capture: settings that rules look at, each with a value of its kind.
 
 use super::Keeps;
-use super::arguments::filter_arguments;
+use super::arguments::{filter_arguments, flags_file};
 use super::lines::section;
 use super::shape::{self, NO_VALUE};
 
@@ -58,6 +58,9 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     let indent: String = indent.chars().filter(|sign| matches!(sign, ' ' | '\t')).collect();
     let ours = (include || keeps.has_setting(name)) && !list_item;
     if !ours {
+        if let Some(flags) = flags_file(trimmed, keeps) {
+            return Some(flags);
+        }
         // A block of a YAML file holds others: `security:`, whatever it is called.
         let block = rest.trim_end() == ":" && written.bytes().all(|sign| sign.is_ascii_alphanumeric());
         return block.then(|| format!("{indent}x:"));

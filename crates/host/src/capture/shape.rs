@@ -116,10 +116,13 @@ fn is_amount(value: &str) -> bool {
         None => (number, false),
     };
     let digit = |sign: char| if hex { sign.is_ascii_hexdigit() } else { sign.is_ascii_digit() || sign == '.' };
-    let unit = number.trim_start_matches(digit);
-    let digits = number.len() - unit.len();
-    let unit = unit.trim_start();
-    (1..=24).contains(&digits) && unit.len() <= 2 && unit.bytes().all(|sign| sign.is_ascii_alphabetic())
+    let rest = number.trim_start_matches(digit);
+    let digits = number.len() - rest.len();
+    // `1e9`
+    let exponent =
+        rest.strip_prefix(['e', 'E']).map(|rest| rest.trim_start_matches(|sign: char| sign.is_ascii_digit()));
+    let unit = exponent.unwrap_or(rest).trim_start();
+    (1..=24).contains(&digits) && unit.len() <= 3 && unit.bytes().all(|sign| sign.is_ascii_alphabetic())
 }
 
 fn is_path(value: &str) -> bool {

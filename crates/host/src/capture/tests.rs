@@ -33,6 +33,7 @@ fn keeps() -> Keeps {
         rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
         shape: Some(|name| if name.ends_with("dir") { shape::Shape::Path } else { shape::Shape::Plain }),
         titles: vec![|title| title.starts_with("postgres: ").then(|| "postgres: session - [local] idle".to_owned())],
+        writers: BTreeSet::new(),
         servers: Servers {
             processes: BTreeSet::from([7, 8]),
             folders: BTreeSet::from([7]),

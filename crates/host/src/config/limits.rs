@@ -1,6 +1,7 @@
 //! limits.conf(5) of pam_limits: what a log-in may lock. Services of systemd are not asked.
 
 use hugewise_model::configuration::{LimitRule, Place};
+use hugewise_model::process::SoftHard;
 use hugewise_model::{Bytes, Limit, Observed};
 
 use super::files::{joined, lines, overlaid, place};
@@ -66,6 +67,31 @@ pub struct UserLimits<'a> {
     pub soft: Option<(Limit, &'a Place)>,
     /// The hard limit.
     pub hard: Option<(Limit, &'a Place)>,
+}
+
+/// What is in force in a session, and what of its rules decides on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InForce<'a> {
+    /// The soft limit.
+    pub soft: Limit,
+    /// The rule that it comes from; none where it is what the session was opened with.
+    pub rule: Option<&'a Place>,
+    /// That rule asks for more than the hard limit that the session was opened with, which no rule sets.
+    pub is_capped: bool,
+}
+
+impl<'a> UserLimits<'a> {
+    /// The soft limit of a session that is opened with these limits: as pam_limits has it, never above the hard one,
+    /// whichever of them a rule sets.
+    pub fn in_force(&self, opened_with: SoftHard) -> InForce<'a> {
+        let (hard, of_hard) = self.hard.map_or((opened_with.hard, None), |(limit, place)| (limit, Some(place)));
+        let (soft, rule) = self.soft.map_or((opened_with.soft, None), |(limit, place)| (limit, Some(place)));
+        match (hard < soft, of_hard) {
+            (false, _) => InForce { soft, rule, is_capped: false },
+            (true, Some(place)) => InForce { soft: hard, rule: Some(place), is_capped: false },
+            (true, None) => InForce { soft: hard, rule, is_capped: rule.is_some() },
+        }
+    }
 }
 
 /// How strongly a rule speaks of a user; the smaller, the stronger.
@@ -232,6 +258,26 @@ mod tests {
         assert_eq!(limits_of("u soft memlock 64\n", "u", 1), (Some(KIB(64)), None));
         // The soft half of the second line is too weak, and takes the hard half with it.
         assert_eq!(limits_of("u soft memlock 64\n* - memlock 128\n", "u", 1), (Some(KIB(64)), None));
+    }
+
+    /// As setup_limits() of pam_limits has it, in KiB; a test of the command line asks su itself.
+    #[test]
+    fn a_session_has_no_soft_limit_above_its_hard_one() {
+        for (rules, opened_with, soft, line, is_capped) in [
+            ("u soft memlock unlimited\n", (8192, 8192), 8192, Some(1), true),
+            ("u soft memlock 16\n", (8192, 8192), 16, Some(1), false),
+            ("u hard memlock 64\n", (8192, 8192), 64, Some(1), false),
+            ("u hard memlock unlimited\n", (64, 8192), 64, None, false),
+            ("u hard memlock 64\nu soft memlock unlimited\n", (8192, 8192), 64, Some(1), false),
+            ("u - memlock 9000\n", (64, 64), 9000, Some(1), false),
+            ("", (64, 8192), 64, None, false),
+        ] {
+            let parsed = parse("/f", rules.as_bytes());
+            let found = for_user(&parsed, "u", 1, &[]);
+            let found = found.in_force(SoftHard { soft: KIB(opened_with.0), hard: KIB(opened_with.1) });
+            let told = (found.soft, found.rule.map(|place| place.line), found.is_capped);
+            assert_eq!(told, (KIB(soft), line, is_capped), "{rules}");
+        }
     }
 
     #[test]

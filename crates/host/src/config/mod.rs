@@ -16,6 +16,7 @@ pub mod limits;
 mod loaded;
 pub mod pattern;
 pub mod read_line;
+pub(crate) mod scripts;
 pub mod services;
 pub mod sysctl;
 pub mod systemd;
@@ -26,7 +27,7 @@ pub(crate) mod unit_values;
 
 use std::collections::BTreeSet;
 
-use hugewise_model::configuration::{Configuration, Masked, Unit};
+use hugewise_model::configuration::{Configuration, MaskedService, Unit};
 use hugewise_model::host::{Accounts, HugetlbfsMount};
 use hugewise_model::{Host, Observed, Process};
 
@@ -86,13 +87,25 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             limits: limits::read(door),
             units: Vec::new(),
             default_memlock: systemd::read_default_memlock(door),
+            systemd: systemd::read_release(door),
             boot: boot::read(door),
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),
             hugetlbfs: fstab::read(door, mounted),
-            masked: Masked { sysctl: sysctl::masked(door), tmpfiles: tmpfiles::masked(door) },
+            pool_writers: scripts::read(door),
+            masked: masked(door),
         },
     }
+}
+
+/// Services whose files count for nothing, as they are masked.
+fn masked(door: &Door<'_>) -> Vec<MaskedService> {
+    let services = [(sysctl::SERVICE, "sysctl.d"), (tmpfiles::SERVICE, "tmpfiles.d")].into_iter();
+    let masked = |(name, files)| systemd::mask(door, name).map(|by| MaskedService { name, files, by });
+    services
+        .filter(|(name, _)| *name != sysctl::SERVICE || sysctl::started_by_systemd(door))
+        .filter_map(masked)
+        .collect()
 }
 
 /// The services that processes here run in, sorted by name, as their files describe them now.

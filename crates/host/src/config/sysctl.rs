@@ -15,6 +15,7 @@ use hugewise_model::{Observed, configuration::Place, configuration::SysctlAssign
 use super::files::{Names, joined, place, stacked};
 use super::pattern;
 use super::read_line::{read_lines, strip};
+use super::systemd;
 use crate::Door;
 
 pub use settle::{Kind, SETTINGS, settled};
@@ -22,8 +23,8 @@ pub use settle::{Kind, SETTINGS, settled};
 /// Folders, the strongest first (systemd 252). /lib is /usr/lib by another name or, in archives, its only copy.
 const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
-/// systemd's service that applies the files: a link to /dev/null in its place takes it away.
-const SERVICE: &str = "/etc/systemd/system/systemd-sysctl.service";
+/// systemd's service that applies the files: nothing in them counts where it is masked.
+pub(super) const SERVICE: &str = "systemd-sysctl.service";
 
 /// A line that systemd-sysctl takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +49,10 @@ pub enum Program {
 /// All assignments that count, in the order in which they are made; the last one of a key wins. Patterns stand as the
 /// settings of [`SETTINGS`] that they match. Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
-    if masked(door).is_some() {
+    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
+    if program == Program::Systemd && systemd::mask(door, SERVICE).is_some() {
         return Observed::Known(Vec::new());
     }
-    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
     let files = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: program == Program::Procps });
     let own = if program == Program::Systemd { Observed::Absent } else { door.read("/etc/sysctl.conf") };
     let mut paths = match files {
@@ -67,17 +68,7 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
     joined(door, &paths, parse).map(|lines| settled(&lines, program))
 }
 
-/// The link that masks the service which carries the files out, where it is masked.
-pub fn masked(door: &Door<'_>) -> Option<String> {
-    (is_masked(door, SERVICE) && started_by_systemd(door)).then(|| SERVICE.to_owned())
-}
-
-/// Whether a unit file is a link to /dev/null.
-pub(super) fn is_masked(door: &Door<'_>, unit: &str) -> bool {
-    matches!(door.source.link(unit), Observed::Known(target) if target == "/dev/null")
-}
-
-fn started_by_systemd(door: &Door<'_>) -> bool {
+pub(super) fn started_by_systemd(door: &Door<'_>) -> bool {
     match door.source.read("/proc/1/comm") {
         Observed::Known(comm) => comm.trim_ascii() == b"systemd",
         _ => ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"]

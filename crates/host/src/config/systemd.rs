@@ -119,17 +119,25 @@ fn read_unit(
 ) -> Option<Unit> {
     let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
     let described = assignments.map(|assignments| describe(&assignments));
-    let (memlock, user, ambient_ipc_lock) = match described {
-        // systemd keeps what it had loaded; without files nothing is known of the next start.
-        Observed::Known(_) if files.is_empty() => (Observed::Absent, Observed::Absent, false),
-        Observed::Known(service) => (service.memlock, service.user.into(), service.ambient.holds("CAP_IPC_LOCK")),
-        Observed::Absent => (Observed::Absent, Observed::Absent, false),
-        Observed::Denied => (Observed::Denied, Observed::Denied, false),
-        Observed::Malformed(why) => (Observed::Malformed(why.clone()), Observed::Malformed(why), false),
-    };
     let disabled = at_boot == Wanted::ByNobody;
-    let loaded = Observed::Absent;
-    Some(Unit { name: name.to_owned(), memlock, user, ambient_ipc_lock, files, masked, disabled, loaded })
+    let unit = Unit { name: name.to_owned(), masked, disabled, ..Unit::default() };
+    Some(match described {
+        // systemd keeps what it had loaded; without files nothing is known of the next start.
+        Observed::Known(_) if files.is_empty() => unit,
+        Observed::Known(service) => Unit {
+            memlock: service.memlock,
+            user: service.user.into(),
+            pam: service.pam,
+            ambient_ipc_lock: service.ambient.holds("CAP_IPC_LOCK"),
+            files,
+            ..unit
+        },
+        Observed::Absent => Unit { files, ..unit },
+        Observed::Denied => Unit { memlock: Observed::Denied, user: Observed::Denied, files, ..unit },
+        Observed::Malformed(why) => {
+            Unit { memlock: Observed::Malformed(why.clone()), user: Observed::Malformed(why), files, ..unit }
+        }
+    })
 }
 
 /// What the files of a service say together.
@@ -214,6 +222,25 @@ pub(super) fn lasting() -> impl Iterator<Item = &'static str> {
     FOLDERS.into_iter().filter(|folder| !PASSING.contains(folder))
 }
 
+/// What masks a unit for the next boot: a link to /dev/null, or an empty file, in the strongest of the folders that outlast
+/// one and have it (`systemd.unit(5)`).
+pub(super) fn mask(door: &Door<'_>, unit: &str) -> Option<String> {
+    const OF_PEOPLE: [&str; 2] = ["/etc/systemd/system.control", "/etc/systemd/system"];
+    for path in OF_PEOPLE.map(|folder| format!("{folder}/{unit}")) {
+        match door.source.link(&path) {
+            Observed::Known(target) if target == "/dev/null" || target.ends_with("../dev/null") => return Some(path),
+            Observed::Known(_) => return None,
+            _ => {}
+        }
+        match door.source.read(&path) {
+            Observed::Known(bytes) => return bytes.is_empty().then_some(path),
+            Observed::Absent => {}
+            Observed::Denied | Observed::Malformed(_) => return None,
+        }
+    }
+    None
+}
+
 /// Whether a path is a link to where nothing is.
 pub(super) fn is_null(door: &Door<'_>, path: &str) -> bool {
     matches!(door.source.link(path), Observed::Known(target) if target == "/dev/null")
@@ -231,6 +258,8 @@ pub struct Service {
     pub memlock: Observed<(Limit, Limit, Place)>,
     /// `User`.
     pub user: Option<String>,
+    /// Whether `PAMName` names anything.
+    pub pam: bool,
     /// `AmbientCapabilities`.
     pub ambient: Capabilities,
 }
@@ -247,6 +276,7 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
                 }
             }
             "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
+            "PAMName" => service.pam = !assignment.value.is_empty(),
             "AmbientCapabilities" => service.ambient.assign(&assignment.value),
             _ => {}
         }
@@ -271,6 +301,18 @@ pub(crate) fn read_default_memlock(door: &mut Door<'_>) -> Observed<(Limit, Plac
         joined(door, &paths, default_memlocks)
     });
     found.and_then(|found| Observed::from(found.into_iter().next_back()))
+}
+
+/// systemd's release: its programs share a library that bears it in its name.
+pub(crate) fn read_release(door: &Door<'_>) -> Observed<u32> {
+    door.source.list("/usr/lib/systemd").and_then(|names| names.iter().find_map(|name| release_of(name)).into())
+}
+
+/// `libsystemd-shared-252.so`, `libsystemd-shared-252-18.el9.so`.
+fn release_of(library: &str) -> Option<u32> {
+    let rest = library.strip_prefix("libsystemd-shared-")?;
+    let end = rest.find(|character: char| !character.is_ascii_digit())?;
+    rest.get(..end)?.parse().ok()
 }
 
 /// The assignments of one file, without those that systemd refuses.
@@ -323,6 +365,34 @@ mod tests {
         ] {
             assert_eq!(name(&[(0, "", none)]), None, "{none}");
         }
+    }
+
+    /// Names as Debian 12, RHEL 8 and RHEL 9 have them; RHEL 7 (219) has no such library.
+    #[test]
+    fn the_release_is_in_the_name_of_the_library() {
+        let release = |names: &[&str]| {
+            let source = names
+                .iter()
+                .fold(MapSource::new(), |source, name| source.file(&format!("/usr/lib/systemd/{name}"), ""));
+            read_release(&Door::new(&source))
+        };
+        assert_eq!(release(&["systemd", "libsystemd-core-252.so", "libsystemd-shared-252.so"]), Observed::Known(252));
+        assert_eq!(release(&["libsystemd-shared-239.so"]), Observed::Known(239));
+        assert_eq!(release(&["libsystemd-shared-252-32.el9.so"]), Observed::Known(252));
+        for none in [&["systemd", "systemd-logind"][..], &["libsystemd-shared-.so"], &["libsystemd-shared-252"], &[]] {
+            assert_eq!(release(none), Observed::Absent, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_of_pam_is_seen() {
+        let with = |lines: &str| {
+            unit(&MapSource::new().file("/etc/systemd/system/x.service", format!("[Service]\n{lines}")), "x.service")
+                .pam
+        };
+        assert!(with("PAMName=login\n"));
+        assert!(!with("User=oracle\n"));
+        assert!(!with("PAMName=login\nPAMName=\n"));
     }
 
     #[test]

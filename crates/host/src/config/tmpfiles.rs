@@ -18,15 +18,15 @@ use self::specifiers::Here;
 use super::files::{Names, joined, place, stacked};
 use super::pattern::{alternatives, covers};
 use super::read_line::read_lines;
-use super::sysctl::is_masked;
+use super::systemd;
 use crate::Door;
 
 /// Folders, the strongest first. /lib is /usr/lib by another name or, in archives, its only copy.
 /// /run is empty when a host boots.
 const FOLDERS: [&str; 4] = ["/etc/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
 
-/// systemd's service that carries the files out: a link to /dev/null in its place takes it away.
-const SERVICE: &str = "/etc/systemd/system/systemd-tmpfiles-setup.service";
+/// systemd's service that carries the files out: nothing in them counts where it is masked.
+pub(super) const SERVICE: &str = "systemd-tmpfiles-setup.service";
 
 /// Types of lines about one path, and about patterns of paths (systemd 252).
 const OF_PATHS: &str = "fFdDvqQpLcbC";
@@ -49,18 +49,13 @@ struct Item {
 
 /// Writes below /sys and /proc in the order in which they are made. Paths may be patterns without braces.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<TmpfilesWrite>> {
-    if masked(door).is_some() {
+    if systemd::mask(door, SERVICE).is_some() {
         return Observed::Known(Vec::new());
     }
     let here = Here::new(Some(door.source));
     let paths = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: false });
     let items = paths.and_then(|paths| joined(door, &paths, |file, bytes| items(file, bytes, &here)));
     items.map(order::writes)
-}
-
-/// The link that masks the service which carries the files out, where it is masked.
-pub fn masked(door: &Door<'_>) -> Option<String> {
-    is_masked(door, SERVICE).then(|| SERVICE.to_owned())
 }
 
 /// The writes of one file, as they would be made if it were alone and nothing were known of the host.

@@ -192,7 +192,7 @@ impl Reader<'_> {
     fn process(&mut self, pid: u32, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
         let other = cpu_time.map(|cpu_time| (pid, cpu_time));
         let status = self.status(pid)?;
-        if status.size.is_absent() {
+        if status.size.is_absent() && !status.is_cut_off {
             self.others.extend(other);
             return None;
         }
@@ -276,7 +276,7 @@ impl Reader<'_> {
         if (&status.name, status.uid, &status.namespace_pids) != (&before.name, before.uid, &before.namespace_pids) {
             return self.process(pid, before.cpu_time);
         }
-        if status.size.is_absent() {
+        if status.size.is_absent() && !status.is_cut_off {
             return None;
         }
         let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
@@ -290,6 +290,10 @@ impl Reader<'_> {
     fn status(&mut self, pid: u32) -> Option<status::Status> {
         let status = self.source.read(&format!("/proc/{pid}/status")).parse(|bytes| status::parse(&bytes));
         self.note(pid, "status", &status);
+        if status.known().is_some_and(|status| status.is_cut_off) {
+            let why = Reason::Malformed("it is cut off".into());
+            self.unread.push(Unread::new(format!("/proc/{pid}/status"), why));
+        }
         self.is_any |= !status.is_absent();
         self.unseen += u64::from(!status.is_known() && !status.is_absent());
         status.into_known()

@@ -85,6 +85,8 @@ pub struct Status {
     pub thp_enabled: Observed<bool>,
     /// `Mems_allowed_list`: first and last node of each range.
     pub nodes_allowed: Observed<Vec<(u32, u32)>>,
+    /// Whether the file ends before it is whole: what is missing is not absent, and nobody knows what it would say.
+    pub is_cut_off: bool,
 }
 
 /// Which mappings can matter.
@@ -122,10 +124,16 @@ pub(crate) fn is_read(key: &str) -> bool {
 /// # Errors
 /// A field that is used here and does not hold what the kernel documents; a file without `Name` or `Uid`.
 pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
+    // The line that a cut went through says something else than it would.
+    let whole = bytes.ends_with(b"\n") || bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"CapEff:"));
+    let end = if whole { bytes.len() } else { bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+    let (bytes, lost) = (bytes.get(..end).unwrap_or_default(), !whole);
     let mut status = Status::default();
     let mut seen_name = false;
     let mut seen_uid = false;
     let (mut exe, mut lib) = (Observed::Absent, Observed::Absent);
+    // Every kernel writes both, the second one last of all that is looked at here.
+    let (mut seen_groups, mut seen_rights) = (false, false);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let Some(colon) = line.iter().take(LONGEST_KEY + 1).position(|byte| *byte == b':') else { continue };
         let (key, rest) = line.split_at(colon);
@@ -148,7 +156,10 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
                 seen_uid = true;
             }
             b"Gid" => (status.real_gid, status.gid) = real_and_effective(value).ok_or_else(wrong)?,
-            b"Groups" => status.groups = numbers(value).ok_or_else(wrong)?,
+            b"Groups" => {
+                status.groups = numbers(value).ok_or_else(wrong)?;
+                seen_groups = true;
+            }
             b"NSpid" => status.namespace_pids = numbers(value).ok_or_else(wrong)?,
             b"Threads" => status.threads = Observed::Known(value.parse().map_err(|_| wrong())?),
             b"VmSize" => status.size = amount()?,
@@ -163,6 +174,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             b"VmSwap" => status.swap = amount()?,
             b"VmLck" => status.locked = amount()?,
             b"CapEff" => {
+                seen_rights = true;
                 let set = u64::from_str_radix(value, 16).map_err(|_| wrong())?;
                 status.ipc_lock = Observed::Known(set >> CAP_IPC_LOCK & 1 == 1);
                 status.ptrace = Observed::Known(set >> CAP_SYS_PTRACE & 1 == 1);
@@ -176,6 +188,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             _ => {}
         }
     }
+    status.is_cut_off = !seen_rights && (seen_groups || lost);
     status.code = exe.and_then(|exe: Bytes| lib.map(|lib: Bytes| Bytes(exe.get().saturating_add(lib.get()))));
     if seen_name && seen_uid { Ok(status) } else { Err(ParseError::whole("no Name or no Uid")) }
 }
@@ -215,6 +228,16 @@ mod tests {
         NStgid:\t812\t7\nNSpid:\t812\t7\nVmPeak:\t  219428 kB\nVmSize:\t  219428 kB\nVmLck:\t       8 kB\n\
         RssAnon:\t    4096 kB\nRssFile:\t   20000 kB\nRssShmem:\t    5904 kB\nVmPTE:\t     148 kB\nVmSwap:\t       0 kB\n\
         HugetlbPages:\t    4096 kB\nTHP_enabled:\t1\nThreads:\t1\nCapEff:\t0000000000004000\n";
+
+    /// A line that is cut off in its middle may still be one; before the rights come all that matters is not there yet.
+    #[test]
+    fn a_file_that_is_cut_off_says_so() {
+        assert!(!parse(REAL.as_bytes()).unwrap().is_cut_off);
+        for end in ["NStgid:\t812", "NSpid:\t812\t7\n", "VmPeak:\t  2194", "THP_enabled:\t1\n"] {
+            let cut = &REAL[..REAL.find(end).unwrap() + end.len()];
+            assert!(parse(cut.as_bytes()).unwrap().is_cut_off, "{end}");
+        }
+    }
 
     #[test]
     fn takes_what_the_kernel_prints() {

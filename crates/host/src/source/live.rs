@@ -201,6 +201,10 @@ impl Source for Live {
         locate_plain(path).and_then(of_disk).and_then(|file| read_located(&file))
     }
 
+    fn glance(&self, path: &str, most: u64) -> Observed<Vec<u8>> {
+        locate_plain(path).and_then(of_disk).and_then(|file| read_located_up_to(&file, most))
+    }
+
     fn read_part(&self, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
         let file = match split_process_root(path) {
             Some((root, rest)) => locate_inside(root, rest),

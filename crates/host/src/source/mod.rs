@@ -108,6 +108,18 @@ pub trait Source {
     /// A whole file, at most [`MAX_FILE`] bytes of it; a longer one is malformed.
     fn read(&self, path: &str) -> Observed<Vec<u8>>;
 
+    /// A file that is looked through for lines of one kind, at most `most` bytes of it; a longer one is malformed. A recording
+    /// keeps nothing of it: what is found worth keeping is read.
+    ///
+    /// By itself this reads the whole file; a source that can tell its size before does.
+    fn glance(&self, path: &str, most: u64) -> Observed<Vec<u8>> {
+        let small = |bytes: &Vec<u8>| u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
+        match self.read(path) {
+            Observed::Known(bytes) if !small(&bytes) => Observed::Malformed(format!("larger than {most} bytes")),
+            answer => answer,
+        }
+    }
+
     /// The last `max` bytes of a file of any size that come before the offset `before`, or before its end.
     ///
     /// By itself this reads the whole file; a source that can read at an offset does.

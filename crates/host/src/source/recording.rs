@@ -43,6 +43,10 @@ impl Source for Recording<'_> {
         answer
     }
 
+    fn glance(&self, path: &str, most: u64) -> Observed<Vec<u8>> {
+        self.source.glance(path, most)
+    }
+
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
         let answer = self.source.list(folder);
         self.seen.borrow_mut().lists.insert(folder.to_owned(), answer.clone());

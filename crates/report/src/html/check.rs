@@ -1,7 +1,7 @@
 //! A checked host as a page.
 
 use hugewise_advice::case::Case;
-use hugewise_model::{Finding, InstanceId, Reason};
+use hugewise_model::{Finding, Reason};
 use maud::{Markup, html};
 
 use super::parts::{STYLE, chain, class, clean, host, name, table, unread};
@@ -13,7 +13,6 @@ use crate::view::{cases, closing, instances, nothing};
 pub(crate) fn page(checked: &Checked<'_>) -> String {
     let assessment = checked.assessment;
     let title = format!("hugewise check: {}", name(checked.host));
-    let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
     let denied = assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
     let undecided = closing::undecided(checked);
     let all = cases::of(checked);
@@ -30,7 +29,7 @@ pub(crate) fn page(checked: &Checked<'_>) -> String {
             @if checked.instances.is_empty() { p { (clean(&nothing::why(checked.host))) } }
             (table("instances", &instances::COLUMNS, &instances::rows(checked)))
             @for (title, note) in instances::notes(checked) { p { span.strong { (clean(&title)) } ": " (clean(&note)) } }
-            @for one in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
+            @for one in instances::unmentioned(checked) {
                 h3 { (clean(&one.instance.to_string())) }
                 (chain(one))
             }

@@ -91,7 +91,7 @@ fn headline(report: &SizeReport<'_>) -> String {
         .iter()
         .map(|pool| {
             let node = pool.node.map(|node| format!(" on node {node}")).unwrap_or_default();
-            format!("{} pages of {}{node}", pool.pages, pool.page_size)
+            format!("{}{node}", pool.pages.in_pages_of(pool.page_size))
         })
         .collect();
     if pools.is_empty() { "No huge pages are needed".into() } else { pools.join(", ") }

@@ -90,7 +90,7 @@ fn result(result: &StepResult) -> (Role, &'static str, String) {
         StepResult::Done => (Role::Good, "done", String::new()),
         StepResult::AlreadySo => (Role::Quiet, "so already", String::new()),
         StepResult::Partial { wanted, obtained } => {
-            (Role::Warn, "partly", format!("; {obtained} of {wanted} pages were to be had, and are kept"))
+            (Role::Warn, "partly", format!("; {obtained} of {} were to be had, and are kept", wanted.in_pages()))
         }
         StepResult::Failed { why } => (Role::Error, "failed", format!("; {why}")),
         StepResult::TakenBack => (Role::Warn, "taken back", String::new()),

@@ -2,23 +2,19 @@
 
 use std::io;
 
-use hugewise_model::InstanceId;
-
 use super::chain;
 use crate::Checked;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table;
-use crate::view::instances::{COLUMNS, GIVE_WAY, notes, rows};
+use crate::view::instances::{COLUMNS, GIVE_WAY, notes, rows, unmentioned};
 
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
     table::write_narrowing(screen, &COLUMNS, &rows(checked), &GIVE_WAY)?;
     for (title, text) in notes(checked) {
         screen.flow(2, &Spans::new().add(Role::Strong, &title).add(Role::Text, &format!(": {text}")))?;
     }
-    let assessment = checked.assessment;
-    let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
-    for chain in assessment.chains.iter().filter(|chain| !mentioned(&chain.instance)) {
+    for chain in unmentioned(checked) {
         screen.blank()?;
         screen.flow(2, &Spans::new().add(Role::Strong, &chain.instance.to_string()))?;
         chain::write(screen, chain)?;

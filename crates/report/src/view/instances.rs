@@ -1,11 +1,12 @@
 //! The table of instances.
 
+use hugewise_advice::chain;
 use hugewise_advice::forecast::per_session;
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
-use hugewise_model::instance::SessionModel;
-use hugewise_model::{AtBoot, Bytes, HugePageUse, Instance, Observed};
+use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::{AtBoot, Bytes, Chain, HugePageUse, Instance, InstanceId, Observed};
 
 use super::{apart, shown, standing as roles};
 use crate::Checked;
@@ -152,6 +153,17 @@ fn a_session(checked: &Checked<'_>, instance: &Instance) -> Observed<Bytes> {
             instance.page_tables.clone().and_then(|_| Observed::from(per_session(checked.host, instance)))
         }
     }
+}
+
+/// Chains of instances that no finding names. An engine that has no way to huge pages of a pool has nothing broken.
+pub(crate) fn unmentioned<'a>(checked: &'a Checked<'_>) -> impl Iterator<Item = &'a Chain> {
+    let assessment = checked.assessment;
+    let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));
+    let has_none = |id: &InstanceId| {
+        let itself = checked.instances.iter().find(|instance| instance.id() == *id);
+        itself.is_some_and(|it| it.mechanism == Mechanism::None && !chain::is_amm(it))
+    };
+    assessment.chains.iter().filter(move |chain| !mentioned(&chain.instance) && !has_none(&chain.instance))
 }
 
 #[cfg(test)]

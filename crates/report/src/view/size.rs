@@ -96,15 +96,18 @@ pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
         let needed: PageCount = wanted(page);
         if goal.goal > goal.now && goal.goal > needed && needed > PageCount::ZERO {
             let all = goal.goal;
-            return Some(format!("the pool of {page} is filled up to the {all} pages that its boot files ask for"));
+            return Some(format!(
+                "the pool of {page} is filled up to the {} that its boot files ask for",
+                all.in_pages()
+            ));
         }
         let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
         let spare = goal.goal.saturating_sub(left.goal);
         let stays = spare > PageCount::ZERO && goal.goal == goal.now;
         stays.then(|| {
             format!(
-                "the pool of {page} keeps its {} pages: hugewise plan --shrink looks for {spare} to give back",
-                goal.goal
+                "the pool of {page} keeps its {}: hugewise plan --shrink looks for {spare} to give back",
+                goal.goal.in_pages()
             )
         })
     });
@@ -262,7 +265,7 @@ pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
     let limits = &sizing.limits;
     let memory = |bytes: Bytes| if bytes >= NO_LIMIT { "unlimited".into() } else { bytes.to_string() };
     let pages = |pages: u64| {
-        if Bytes(pages) >= NO_LIMIT { "unlimited".into() } else { format!("{} pages", PageCount(pages)) }
+        if Bytes(pages) >= NO_LIMIT { "unlimited".into() } else { PageCount(pages).in_pages() }
     };
     let group = |group: u32| format!("group {group}");
     let lines = [
@@ -344,7 +347,7 @@ pub(crate) fn wanted_lines(refusal: &Refusal) -> Vec<String> {
     let line = |pool: &PoolTarget| {
         let node = pool.node.map(|node| format!(" on node {node}")).unwrap_or_default();
         let most = refusal.most_pages(pool.page_size);
-        format!("wanted {} pages of {}{node}; at most {most}, were they the only pool", pool.pages, pool.page_size)
+        format!("wanted {}{node}; at most {most}, were they the only pool", pool.pages.in_pages_of(pool.page_size))
     };
     refusal.wanted.iter().map(line).collect()
 }

@@ -28,7 +28,7 @@ pub(crate) fn rows(verified: &Verified<'_>) -> Vec<Vec<Cell>> {
 }
 
 fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec<Cell> {
-    let demand = demand::of(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
+    let demand = demand::held_against(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
     let of =
         |text: Option<String>| text.map_or_else(|| Cell::new(Role::Quiet, "-"), |text| Cell::new(Role::Text, text));
     let source = demand.as_ref().map(|demand| match demand.source {
@@ -69,16 +69,18 @@ pub(crate) fn facts(log: &LogReport) -> Vec<String> {
     let mut facts = Vec::new();
     let of = log.page_size.map(|page: PageSize| format!(" of {page}")).unwrap_or_default();
     match (log.allocated, log.expected) {
-        (Some(allocated), Some(expected)) => facts.push(format!("{allocated} of {expected} pages{of}")),
-        (None, Some(expected)) => facts.push(format!("{expected} pages{of} wanted")),
-        (Some(allocated), None) => facts.push(format!("{allocated} pages{of}")),
+        (Some(allocated), Some(expected)) => facts.push(format!("{allocated} of {}{of}", expected.in_pages())),
+        (None, Some(expected)) => facts.push(format!("{}{of} wanted", expected.in_pages())),
+        (Some(allocated), None) => facts.push(format!("{}{of}", allocated.in_pages())),
         (None, None) => {}
     }
     let asked = log.asked_page_size.and_then(|page| Some((page, log.needed_of(page)?)));
     match (log.needed, log.needed_bytes, asked) {
-        (Some(needed), _, _) => facts.push(format!("{needed} pages{of} would do")),
+        (Some(needed), _, _) => facts.push(format!("{}{of} would do", needed.in_pages())),
         (None, Some(bytes), None) => facts.push(format!("{bytes} of huge pages would do")),
-        (None, Some(bytes), Some((page, needed))) => facts.push(format!("{bytes}, {needed} pages of {page}, would do")),
+        (None, Some(bytes), Some((page, needed))) => {
+            facts.push(format!("{bytes}, {}, would do", needed.in_pages_of(page)))
+        }
         (None, None, _) => {}
     }
     match log.memlock.get() {

@@ -192,7 +192,7 @@ fn facts(instance: &Instance) -> Vec<(&'static str, String)> {
     fact("most", instance.max_sessions.get().map(|most| format!("{most} sessions by its settings")));
     fact("setting", instance.setting.as_ref().map(ToString::to_string));
     let demand = instance.demand.as_ref();
-    fact("needs", demand.map(|demand| format!("{} pages of {}", demand.pages, demand.page_size)));
+    fact("needs", demand.map(|demand| demand.pages.in_pages_of(demand.page_size)));
     facts
 }
 

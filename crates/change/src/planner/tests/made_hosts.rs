@@ -381,7 +381,7 @@ fn engines_that_disagree_on_thp_meet_at_madvise() {
     let (options, request) = defaults();
     // Its version is in no file: its wish is not guessed.
     let (plan, _) = holds("mongodb", &world, &options, &request);
-    assert!(plan.warnings.iter().any(|it| it.contains("version of mongodb")), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.contains("makes of THP: its version is not known")), "{}", shown(&plan));
     assert_eq!(step(&plan, "thp").title, "transparent huge pages: madvise");
 }
 

@@ -138,7 +138,7 @@ fn set_up(screen: &mut Screen<'_>, facts: &Facts, history: &History) -> io::Resu
     for pool in facts.pools.iter().flatten() {
         if let Some(total) = pool.total.filter(|total| *total > 0) {
             let free = pool.free.map(|free| format!(", {free} free")).unwrap_or_default();
-            field(format!("{total} huge pages of {}{free}", pool.page));
+            field(format!("{total} huge {} of {}{free}", if total == 1 { "page" } else { "pages" }, pool.page));
         }
     }
     if facts.pools.as_ref().is_some_and(|pools| pools.iter().all(|pool| pool.total == Some(0))) {

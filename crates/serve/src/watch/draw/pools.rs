@@ -35,7 +35,7 @@ fn line(pool: &PoolRow, width: usize) -> Spans {
     line.add(Role::Text, "  ")
         .add(role, &"█".repeat(filled))
         .add(Role::Quiet, &"░".repeat(room.saturating_sub(filled)))
-        .add(Role::Text, &format!("  {total} pages, {committed} taken, {available} left"))
+        .add(Role::Text, &format!("  {}, {committed} taken, {available} left", total.in_pages()))
         .add(Role::Quiet, &format!("  {}", total.of(pool.page)))
 }
 

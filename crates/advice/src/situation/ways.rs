@@ -1,68 +1,22 @@
-//! What systemd holds of the unit that a server is started by: a restart goes by that, a boot by the files.
+//! What comes of a start of a server that may be given one right or another.
 
-use std::cell::OnceCell;
-
-use hugewise_model::configuration::Loaded;
-use hugewise_model::instance::Mechanism;
-use hugewise_model::{Host, Instance, Observed};
-
-use super::{Outlook, booted};
+use super::Outlook;
+use crate::given::{Difference, Given, Ways};
 use crate::standing::Standing;
 use crate::words::one_line;
 
-/// The host as its units' files would have its servers, made where somebody asks.
-pub(super) struct ByFiles<'a> {
-    host: &'a Host,
-    instances: &'a [Instance],
-    made: OnceCell<Host>,
-}
-
-impl<'a> ByFiles<'a> {
-    pub(super) fn new(host: &'a Host, instances: &'a [Instance]) -> Self {
-        Self { host, instances, made: OnceCell::new() }
+/// What comes of it, by what `placed` makes of each way: what makes no difference is no question.
+pub(super) fn settled(ways: &Ways, placed: impl Fn(&Given) -> Outlook) -> Outlook {
+    let first = placed(&ways.first);
+    if ways.others.iter().all(|given| placed(given).standing == first.standing) {
+        return first;
     }
-
-    fn host(&self) -> &Host {
-        self.made.get_or_init(|| {
-            let mut host = self.host.clone();
-            booted::by_their_units(&mut host, self.host, self.instances);
-            host
-        })
-    }
-
-    /// What comes of a restart, by what `placed` makes of a host: with the limits and capabilities that the server runs with,
-    /// with those of its unit's files, or, where what systemd holds is not known, of either.
-    pub(super) fn at_restart(&self, instance: &Instance, placed: impl Fn(&Host) -> Outlook) -> Outlook {
-        let as_it_runs = placed(self.host);
-        let unit = booted::unit_of(self.host, instance);
-        let Some(unit) = unit.filter(|_| instance.mechanism == Mechanism::SysvShm && instance.pid != 0) else {
-            return as_it_runs;
-        };
-        if unit.loaded == Observed::Known(Loaded::Unchanged) {
-            return as_it_runs;
+    match &ways.difference {
+        Difference::Noted(then) => {
+            let why = first.why.as_ref().map_or_else(|| then.clone(), |why| format!("{why}; {then}"));
+            Outlook { why: Some(one_line(&why)), ..first }
         }
-        let by_files = placed(self.host());
-        if by_files.standing == as_it_runs.standing {
-            return as_it_runs;
-        }
-        let why = match &unit.loaded {
-            Observed::Known(Loaded::Unchanged) => return as_it_runs,
-            Observed::Known(Loaded::Anew) => return by_files,
-            Observed::Known(Loaded::NotYet(path)) => {
-                let then = format!("systemd has yet to load {path} (daemon-reload)");
-                let why = as_it_runs.why.as_ref().map_or_else(|| then.clone(), |why| format!("{why}; {then}"));
-                return Outlook { why: Some(one_line(&why)), ..as_it_runs };
-            }
-            Observed::Known(Loaded::Between(path)) => {
-                format!("systemd has yet to load {path} (daemon-reload), and what it holds is in no file")
-            }
-            _ => format!(
-                "the files of {} give it other rights than it runs with, and which a restart gives it is in no file: systemctl \
-                 show {} tells",
-                unit.name, unit.name
-            ),
-        };
-        Outlook { standing: Standing::Unknown, why: Some(one_line(&why)), obstacle: None }
+        Difference::Open(why) => Outlook { standing: Standing::Unknown, why: Some(one_line(why)), obstacle: None },
     }
 }
 
@@ -70,9 +24,9 @@ impl<'a> ByFiles<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use hugewise_model::configuration::{LimitRule, Place, Unit};
+    use hugewise_model::configuration::{LimitRule, Loaded, Place, Unit};
     use hugewise_model::process::SoftHard;
-    use hugewise_model::{Bytes, KernelRelease, Limit, Remedy};
+    use hugewise_model::{Bytes, Engine, KernelRelease, Limit, Observed, Remedy};
 
     use super::*;
     use crate::situation::{Moments, situation};
@@ -81,12 +35,14 @@ mod tests {
     const DROP_IN: &str = "/etc/systemd/system/oracle.service.d/a.conf";
     const SMALL: Limit = Limit::At(Bytes::from_mib(64));
 
-    /// An Oracle of 2 GiB that runs with one memlock limit and whose unit's files say another, on a kernel that accepts it for
-    /// SHM_HUGETLB.
+    /// A server of 2 GiB that its unit starts as root, that runs with one memlock limit and whose unit's files say another, on a
+    /// kernel that accepts it for SHM_HUGETLB.
     fn case(runs_with: Limit, files_say: Limit, loaded: Option<Loaded>) -> Case {
         let mut case = testing::quiet();
         case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
-        case.oracle("PROD", testing::gib(2), 10).unit = Some("oracle.service".into());
+        let instance = case.oracle("PROD", testing::gib(2), 10);
+        instance.engine = Engine::Other;
+        instance.unit = Some("oracle.service".into());
         if runs_with == Limit::Unlimited {
             testing::all_huge(&mut case.instances[0]);
         }
@@ -104,6 +60,7 @@ mod tests {
             name: "oracle.service".into(),
             memlock: Observed::Known((files_say, files_say, place)),
             loaded: loaded.into(),
+            files: vec![DROP_IN.into()],
             ..Unit::default()
         }];
         case

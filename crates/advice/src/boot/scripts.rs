@@ -1,0 +1,63 @@
+//! What else has a word at the boot: lines that write a pool and are in no file that exists for that, and services that are
+//! masked, so that their files have none.
+
+use hugewise_model::configuration::{MaskedService, PoolWriter};
+use hugewise_model::{Host, PageSize};
+
+use super::default_size;
+
+/// The lines that may write the pool of a size when the host boots, beside the files that exist for it. When they run, and
+/// whether they do, nothing tells.
+pub fn writers(host: &Host, page: PageSize) -> impl Iterator<Item = &PoolWriter> {
+    let all = host.configuration.pool_writers.as_slice();
+    // Most hosts have none, and need no default size for it.
+    let default = if all.is_empty() { None } else { default_size(host) };
+    all.iter().filter(move |writer| writer.writes(page, default))
+}
+
+/// Whether there is such a line.
+pub fn is_written(host: &Host, page: PageSize) -> bool {
+    writers(host, page).next().is_some()
+}
+
+/// The service that is masked, where these files (`sysctl.d`) count for nothing because of it.
+pub fn masked<'a>(host: &'a Host, files: &str) -> Option<&'a MaskedService> {
+    host.configuration.masked.iter().find(|masked| masked.files == files)
+}
+
+/// Why nothing sets a pool, where something could: `no file sets it`.
+pub fn nothing_sets(host: &Host) -> String {
+    let masked: Vec<&str> = host.configuration.masked.iter().map(|masked| masked.name).collect();
+    match masked.as_slice() {
+        [] => "no file sets any".to_owned(),
+        [one] => format!("{one} is masked, and no other file sets any"),
+        [first, ..] => format!("{first} and what carries out tmpfiles.d are masked, and nothing else sets any"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed;
+    use hugewise_model::configuration::{Place, WrittenPool};
+
+    use super::super::{pool, pool_of_files};
+    use super::*;
+    use crate::testing::{quiet, sysctl};
+
+    #[test]
+    fn a_pool_that_something_else_writes_is_not_known() {
+        let mut case = quiet();
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "540")]);
+        let place = Place { file: "/etc/rc.local".into(), line: 3 };
+        let known = |pool: WrittenPool, page| {
+            let mut host = case.host.clone();
+            host.configuration.pool_writers = vec![PoolWriter { pool, place: place.clone(), by: None }];
+            assert_eq!(pool_of_files(&host, PageSize::MIB_2).unwrap()[0].value, 540);
+            super::super::pool(&host, page).is_ok()
+        };
+        let answers = [WrittenPool::Default, WrittenPool::Of(PageSize::GIB_1), WrittenPool::Any]
+            .map(|pool| (known(pool, PageSize::MIB_2), known(pool, PageSize::GIB_1)));
+        assert_eq!(answers, [(false, true), (true, false), (false, false)]);
+        assert!(pool(&case.host, PageSize::MIB_2).is_ok());
+    }
+}

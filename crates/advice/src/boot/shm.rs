@@ -1,0 +1,78 @@
+//! What the next boot allows of System V segments.
+
+use hugewise_model::{Bytes, Host, Lack, Reason};
+
+use super::setting;
+use crate::Missing;
+
+/// What a kernel since 3.16 begins with: `ULONG_MAX - (1UL << 24)`, for kernel.shmmax and kernel.shmall alike.
+const NO_LIMIT: u64 = u64::MAX - (1 << 24);
+
+/// What every kernel begins with: SHMMNI.
+const SEGMENTS: u64 = 4096;
+
+/// A limit of System V segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShmLimit {
+    /// kernel.shmmax: bytes of one.
+    Largest,
+    /// kernel.shmall: base pages of all.
+    All,
+    /// kernel.shmmni: how many there may be.
+    Number,
+}
+
+impl ShmLimit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Largest, Self::All, Self::Number];
+
+    /// Its name with dots.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Largest => "kernel.shmmax",
+            Self::All => "kernel.shmall",
+            Self::Number => "kernel.shmmni",
+        }
+    }
+
+    /// What it is now, where that is known.
+    pub fn now(self, host: &Host) -> Option<u64> {
+        let settings = &host.kernel_settings;
+        match self {
+            Self::Largest => settings.shmmax.get().map(Bytes::get),
+            Self::All => settings.shmall_pages.get(),
+            Self::Number => settings.shmmni.get(),
+        }
+    }
+}
+
+/// What the next boot leaves a limit at: what the files set, or what the kernel begins with.
+///
+/// # Errors
+/// A file that counts could not be read; or no file sets it, and this kernel is one of those that distributions gave limits of
+/// their own ([`Reason::Untold`]).
+pub fn shm_limit(host: &Host, limit: ShmLimit) -> Result<u64, Missing> {
+    let lack = |why: Reason| Missing::Host(Lack::new(limit.key(), why));
+    if let Some(step) = setting(host, limit.key())?.pop() {
+        let value = step.value.trim().parse();
+        return value.map_err(|_| lack(Reason::Malformed(format!("{} ({})", step.value, step.place))));
+    }
+    let since_3_16 = host.kernel.known().is_some_and(|kernel| kernel.at_least(3, 16));
+    match limit.now(host) {
+        _ if limit == ShmLimit::Number => Ok(SEGMENTS),
+        Some(now) if now >= NO_LIMIT => Ok(now),
+        _ if since_3_16 => Ok(NO_LIMIT),
+        _ => Err(lack(Reason::untold(
+            "no file sets it for the next boot, and what this kernel begins with is not known",
+        ))),
+    }
+}
+
+/// Whether a limit was set by hand for all that can be told: it is known, and the next boot's is in no file.
+pub fn shm_limit_is_by_hand(host: &Host, limit: ShmLimit) -> bool {
+    let is_untold = |missing: Missing| {
+        let (Missing::Host(lack) | Missing::Instance(lack)) = missing;
+        matches!(lack.why, Reason::Untold(_))
+    };
+    limit.now(host).is_some() && shm_limit(host, limit).is_err_and(is_untold)
+}

@@ -1,0 +1,228 @@
+//! What decides on a server's right to System V huge pages, as it runs, at its next restart and at the next boot: its memlock
+//! limit and CAP_IPC_LOCK go by who starts it, and not by what the process has that runs now.
+
+use hugewise_engines::Kind;
+use hugewise_host::config::systemd::service_of;
+use hugewise_model::configuration::{Loaded, Unit};
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Bytes, Host, Instance, Limit, Observed, Process};
+
+use crate::login::{self, Allowance};
+use crate::words::apart;
+
+/// What a process has when it asks for huge pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Its memlock limit.
+    pub memlock: Allowance,
+    /// Whether it has CAP_IPC_LOCK.
+    pub ipc_lock: Observed<bool>,
+}
+
+impl Given {
+    /// What the running process has.
+    pub fn now(host: &Host, instance: &Instance) -> Self {
+        let process = host.process(instance.pid);
+        let limit = process.map_or(Observed::Absent, |process| process.memlock.as_ref().map(|limits| limits.soft));
+        let read = if process.is_some() { "" } else { ", not read" };
+        Self {
+            memlock: Allowance { limit, place: format!("/proc/{}/limits{read}", instance.pid) },
+            ipc_lock: process.map_or(Observed::Absent, |process| process.ipc_lock.clone()),
+        }
+    }
+
+    /// The limit against what memlock has to allow, and whether that is enough: `memlock 64 KiB for 16.0 GiB (FILE)`.
+    pub fn memlock_for(&self, needs: Bytes) -> (String, Option<bool>) {
+        let Allowance { limit, place } = &self.memlock;
+        let Some(limit) = limit.get() else {
+            return (format!("{place}: {}", limit.reason().unwrap_or_default()), None);
+        };
+        let (has, for_it) = match limit {
+            Limit::At(has) => apart(has, needs),
+            Limit::Unlimited => (limit.to_string(), needs.to_string()),
+        };
+        (format!("memlock {has} for {for_it} ({place})"), Some(limit.allows(needs)))
+    }
+}
+
+/// What a start may be given. Where there is more than one and it makes a difference, what comes of the start is the first's or
+/// open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// The most likely one.
+    pub first: Given,
+    /// Others.
+    pub others: Vec<Given>,
+    /// What is said where they make a difference.
+    pub difference: Difference,
+}
+
+/// What it means that a start may be given one thing or another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The first is what it gets, and this is to be added.
+    Noted(String),
+    /// It is open, for this reason.
+    Open(String),
+}
+
+impl Ways {
+    const fn sure(first: Given) -> Self {
+        Self { first, others: Vec::new(), difference: Difference::Open(String::new()) }
+    }
+
+    fn open(first: Given, others: Vec<Given>, why: impl Into<String>) -> Self {
+        Self { first, others, difference: Difference::Open(why.into()) }
+    }
+
+    /// All that the start may be given.
+    pub fn all(&self) -> impl Iterator<Item = &Given> {
+        // A note is not of this start.
+        let others = matches!(self.difference, Difference::Open(_)).then_some(&self.others);
+        std::iter::once(&self.first).chain(others.into_iter().flatten())
+    }
+
+    /// The memlock limit against what it has to allow; whether that is enough is not known where it depends on the way.
+    pub fn memlock_for(&self, needs: Bytes) -> (String, Option<bool>) {
+        let (text, enough) = self.first.memlock_for(needs);
+        (text, enough.filter(|_| self.all().all(|given| given.memlock_for(needs).1 == enough)))
+    }
+}
+
+/// What a server is given when it is restarted, and nothing else is done.
+pub fn at_restart(host: &Host, instance: &Instance) -> Ways {
+    let now = Given::now(host, instance);
+    if goes_on_as_it_is(host, instance) {
+        return Ways::sure(now);
+    }
+    let Some(process) = host.process(instance.pid) else { return Ways::sure(now) };
+    // A person does it, in his own session, whatever unit it lies in.
+    if Kind::of(instance.engine).starter.is_some() {
+        return Ways::sure(by_log_in(host, instance, process));
+    }
+    let Some(unit) = unit_of(host, instance) else { return without_unit(host, instance, process) };
+    let files = by_unit(host, unit, process);
+    match (&unit.loaded, files.as_slice()) {
+        (Observed::Known(Loaded::NotYet(path)), _) => Ways {
+            first: now,
+            others: files,
+            difference: Difference::Noted(format!("systemd has yet to load {path} (daemon-reload)")),
+        },
+        (Observed::Known(Loaded::Between(path)), _) => {
+            let why = format!("systemd has yet to load {path} (daemon-reload), and what it holds is in no file");
+            Ways::open(now, files, why)
+        }
+        (_, [only]) if is_certain(host, unit, process) => Ways::sure(only.clone()),
+        (Observed::Known(Loaded::Unchanged), _) => Ways::sure(now),
+        (Observed::Known(Loaded::Anew), [only]) => Ways::sure(only.clone()),
+        _ => {
+            let what = if unit.files.is_empty() { "as no file of it was seen" } else { "by its files" };
+            let why = format!(
+                "{0} gives it other rights than it runs with, {what}, and which a restart gives it is in no file: systemctl \
+                 show {0} tells",
+                unit.name
+            );
+            Ways::open(now, files, why)
+        }
+    }
+}
+
+/// What a server is given at the next boot.
+pub fn at_boot(host: &Host, instance: &Instance) -> Ways {
+    let now = Given::now(host, instance);
+    if goes_on_as_it_is(host, instance) {
+        return Ways::sure(now);
+    }
+    let Some(process) = host.process(instance.pid) else { return Ways::sure(now) };
+    let Some(unit) = unit_of(host, instance) else { return without_unit(host, instance, process) };
+    let mut files = by_unit(host, unit, process);
+    if unit.loaded == Observed::Known(Loaded::Unchanged) && !is_certain(host, unit, process) {
+        // It may come by its limit in another way, such as su's or a script's, and has it again.
+        return Ways::sure(now);
+    }
+    if files.len() < 2 {
+        return Ways::sure(files.pop().unwrap_or(now));
+    }
+    let first = files.remove(0);
+    let why =
+        format!("{} starts it as another user, and its limit hangs on how it becomes {}", unit.name, instance.owner);
+    Ways::open(first, files, why)
+}
+
+/// Whether nobody here decides on a server's limits: those of its container or of whatever starts it apart from systemd and
+/// log-ins, or of none, as it asks for no System V memory.
+fn goes_on_as_it_is(host: &Host, instance: &Instance) -> bool {
+    let by_others = || Kind::of(instance.engine).starter.as_ref().and_then(|it| (it.limits)(host, instance));
+    instance.mechanism != Mechanism::SysvShm || instance.pid == 0 || instance.containered || by_others().is_some()
+}
+
+/// The unit that a server runs in, where its files are known.
+fn unit_of<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Unit> {
+    let name = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))?;
+    host.configuration.units.iter().find(|unit| unit.name == name)
+}
+
+/// Of what a log-in starts, another one does again. Of what lies in no service and no session nobody knows who started it.
+fn without_unit(host: &Host, instance: &Instance, process: &Process) -> Ways {
+    let (now, log_in) = (Given::now(host, instance), by_log_in(host, instance, process));
+    if is_in_session(process) {
+        return Ways::sure(log_in);
+    }
+    let why = format!(
+        "what starts it is not known, and a log-in of {} has other rights than it runs with: memlock {}",
+        instance.owner_in_words(),
+        log_in.memlock.in_words()
+    );
+    Ways::open(now, vec![log_in], why)
+}
+
+/// Whether a process lies in a session of logind's.
+fn is_in_session(process: &Process) -> bool {
+    let paths = process.cgroups.known().into_iter().flat_map(|all| all.iter()).map(|membership| &membership.path);
+    let mut parts = paths.flat_map(|path| path.split('/'));
+    service_of(process).is_none() && parts.any(|part| part.starts_with("session-") && part.ends_with(".scope"))
+}
+
+fn by_log_in(host: &Host, instance: &Instance, process: &Process) -> Given {
+    // What its unit alone gives it, no log-in has.
+    let by_unit = unit_of(host, instance).is_some_and(|unit| unit.ambient_ipc_lock) && process.uid != 0;
+    let ipc_lock = if by_unit { Observed::Known(false) } else { process.ipc_lock.clone() };
+    Given { memlock: login::of_log_in(host, process.uid), ipc_lock }
+}
+
+/// Whether systemd itself gives a server's process its limits: it starts it as its own user, with no PAM in between.
+fn sets_it_itself(host: &Host, unit: &Unit, process: &Process) -> bool {
+    let is_his = |user: &String| *user == host.accounts.user_name(process.uid) || *user == process.uid.to_string();
+    process.uid == 0 || (!unit.pam && unit.user.known().is_some_and(is_his))
+}
+
+/// Whether the files tell what a unit gives a server, and nothing that it runs by itself comes in between.
+fn is_certain(host: &Host, unit: &Unit, process: &Process) -> bool {
+    !unit.files.is_empty() && (unit.pam || sets_it_itself(host, unit, process))
+}
+
+/// What the files of a unit give a server: one thing, or where the unit starts it as root and it becomes its user by itself,
+/// the unit's limits or those that su makes of them.
+fn by_unit(host: &Host, unit: &Unit, process: &Process) -> Vec<Given> {
+    let memlocks = memlocks_by_unit(host, unit, process);
+    let ipc_lock = if unit.ambient_ipc_lock { Observed::Known(true) } else { process.ipc_lock.clone() };
+    memlocks.into_iter().map(|memlock| Given { memlock, ipc_lock: ipc_lock.clone() }).collect()
+}
+
+/// The memlock limits that the files of a unit may give a process of its: one, or two where that hangs on what it runs.
+pub fn memlocks_by_unit(host: &Host, unit: &Unit, process: &Process) -> Vec<Allowance> {
+    let plain = login::of_service(host, unit);
+    // Of a unit without files nothing says that it starts anything as root.
+    if unit.files.is_empty() || sets_it_itself(host, unit, process) {
+        return vec![plain];
+    }
+    let by_pam = login::of_service_by_pam(host, unit, process.uid);
+    match () {
+        () if unit.pam => vec![by_pam],
+        () if by_pam.limit == plain.limit => vec![plain],
+        () => vec![plain, by_pam],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What a start is given, held against pam_limits(8), systemd.exec(5) and who types what.
+
+use std::sync::Arc;
+
+use hugewise_host::config::limits;
+use hugewise_model::configuration::Place;
+use hugewise_model::process::{CgroupMembership, SoftHard};
+use hugewise_model::{Engine, KernelRelease};
+
+use super::*;
+use crate::situation::{Moments, situation};
+use crate::standing::Standing::{self, All, None as NoPages, Unknown};
+use crate::testing::{self, Case};
+
+const UNIT: &str = "/etc/systemd/system/db.service";
+const SMALL: Limit = Limit::At(Bytes::from_kib(64));
+const ENOUGH: &str = "oracle - memlock unlimited\n";
+
+/// A server of 2 GiB on RHEL 7, where memlock decides, in a pool that has enough for it.
+struct Scene {
+    case: Case,
+}
+
+impl Scene {
+    /// Running with this limit.
+    fn new(engine: Engine, runs_with: Limit) -> Self {
+        let mut case = testing::quiet();
+        case.host.kernel = Observed::Known(KernelRelease { text: "3.10.0".into(), major: 3, minor: 10 });
+        let instance = case.oracle("PROD", testing::gib(2), 0);
+        instance.engine = engine;
+        instance.unit = Some("db.service".into());
+        case.pool(1100, 1100);
+        let mut scene = Self { case };
+        scene.process(|process| {
+            process.memlock = Observed::Known(SoftHard { soft: runs_with, hard: runs_with });
+        });
+        scene.unit(|_| {})
+    }
+
+    fn process(&mut self, change: impl Fn(&mut Process)) {
+        let Observed::Known(processes) = &mut self.case.host.processes else { panic!("no processes") };
+        processes.iter_mut().for_each(|process| change(Arc::make_mut(process)));
+    }
+
+    /// With User=oracle.
+    fn unit(mut self, change: impl Fn(&mut Unit)) -> Self {
+        let mut unit = Unit { name: "db.service".into(), files: vec![UNIT.into()], ..Unit::default() };
+        unit.user = Observed::Known("oracle".into());
+        change(&mut unit);
+        self.case.host.configuration.units = vec![unit];
+        self
+    }
+
+    fn without_unit(mut self, cgroup: &str) -> Self {
+        self.case.instances[0].unit = None;
+        self.process(|process| {
+            let membership = CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: cgroup.into() };
+            process.cgroups = Observed::Known([membership].into());
+        });
+        self
+    }
+
+    fn rules(mut self, rules: &str) -> Self {
+        self.case.host.configuration.limits = Observed::Known(limits::parse("/limits", rules.as_bytes()));
+        self
+    }
+
+    fn moments(&self) -> Moments {
+        situation(&self.case.host, &self.case.instances).of(&self.case.instances[0]).unwrap().clone()
+    }
+
+    /// After a restart, and after the boot.
+    fn then(&self) -> (Standing, Standing) {
+        let moments = self.moments();
+        (moments.restart.standing, moments.boot.standing)
+    }
+}
+
+fn gives(limit: Limit) -> Observed<(Limit, Limit, Place)> {
+    Observed::Known((limit, limit, Place { file: UNIT.into(), line: 3 }))
+}
+
+/// sqlplus is typed in a log-in, whatever unit the server lies in; the boot starts the unit.
+#[test]
+fn oracle_is_restarted_from_a_log_in_and_booted_by_its_unit() {
+    for (runs_with, rules, unit, restart, boot) in [
+        (SMALL, ENOUGH, gives(Limit::Unlimited), All, All),
+        (SMALL, ENOUGH, Observed::Absent, All, NoPages),
+        (SMALL, "", gives(Limit::Unlimited), NoPages, All),
+        (Limit::Unlimited, "", Observed::Absent, NoPages, NoPages),
+        (
+            Limit::Unlimited,
+            "oracle hard memlock 64\noracle soft memlock unlimited\n",
+            gives(Limit::Unlimited),
+            NoPages,
+            All,
+        ),
+        (Limit::Unlimited, "oracle soft memlock unlimited\n", gives(Limit::Unlimited), NoPages, All),
+        (SMALL, "@54000:55000 - memlock unlimited\n", gives(Limit::Unlimited), All, All),
+    ] {
+        let scene = Scene::new(Engine::Oracle, runs_with).unit(|it| it.memlock = unit.clone()).rules(rules);
+        assert_eq!(scene.then(), (restart, boot), "{runs_with:?} {rules} {unit:?}");
+    }
+}
+
+/// systemd sets the limits of what it starts as its own user itself: what the process has now came from elsewhere.
+#[test]
+fn a_service_is_started_by_its_unit() {
+    for loaded in [None, Some(Loaded::Unchanged), Some(Loaded::Anew), Some(Loaded::Since)] {
+        for (runs_with, unit, then) in [
+            (SMALL, gives(Limit::Unlimited), All),
+            (Limit::Unlimited, gives(SMALL), NoPages),
+            (Limit::Unlimited, Observed::Absent, NoPages),
+        ] {
+            let scene = Scene::new(Engine::Other, runs_with).rules(ENOUGH).unit(|it| {
+                it.memlock = unit.clone();
+                it.loaded = loaded.clone().into();
+            });
+            assert_eq!(scene.then(), (then.clone(), then), "{runs_with:?} {unit:?} {loaded:?}");
+        }
+    }
+}
+
+/// What a unit starts as root becomes its user by su, which asks pam_limits, or by itself, which does not.
+#[test]
+fn what_root_starts_has_its_own_ways() {
+    let by_root = |rules: &str, loaded: Option<Loaded>| {
+        let scene = Scene::new(Engine::Other, SMALL).rules(rules).unit(|it| {
+            it.user = Observed::Absent;
+            it.loaded = loaded.clone().into();
+        });
+        scene.then()
+    };
+    assert_eq!(by_root("", None), (NoPages, NoPages));
+    assert_eq!(by_root(ENOUGH, None), (Unknown, Unknown));
+    assert_eq!(by_root(ENOUGH, Some(Loaded::Unchanged)), (NoPages, NoPages), "as it was started before");
+}
+
+#[test]
+fn a_service_that_is_a_session_of_pam_goes_by_the_rules() {
+    let scene = |rules| Scene::new(Engine::Other, SMALL).rules(rules).unit(|it| it.pam = true);
+    assert_eq!(scene(ENOUGH).then(), (All, All));
+    assert_eq!(scene("postgres - memlock unlimited\n").then(), (NoPages, NoPages));
+}
+
+#[test]
+fn what_a_log_in_started_another_one_starts_again() {
+    let session = "/user.slice/user-54321.slice/session-4.scope";
+    let of = |cgroup: &str, runs_with, rules: &str| {
+        Scene::new(Engine::Other, runs_with).without_unit(cgroup).rules(rules).moments().restart.standing
+    };
+    assert_eq!(of(session, Limit::Unlimited, ""), NoPages);
+    assert_eq!(of(session, SMALL, ENOUGH), All);
+    // Who started this one is not known.
+    assert_eq!(of("/", Limit::Unlimited, ""), Unknown);
+    assert_eq!(of("/", Limit::Unlimited, ENOUGH), All);
+    assert_eq!(of("/", SMALL, ""), NoPages);
+}
+
+#[test]
+fn rules_that_cannot_be_read_leave_a_log_in_open() {
+    let mut scene = Scene::new(Engine::Oracle, Limit::Unlimited);
+    scene.case.host.configuration.limits = Observed::Denied;
+    let restart = scene.moments().restart;
+    assert_eq!(restart.standing, Unknown);
+    assert!(restart.why.as_deref().unwrap().contains("limits.d: denied"), "{restart:?}");
+}
+
+/// A limit of the next start is told by the file that says it, never by that of the running process.
+#[test]
+fn evidence_names_what_says_it() {
+    let scene = Scene::new(Engine::Oracle, Limit::Unlimited).rules("oracle - memlock 64\n");
+    let moments = scene.moments();
+    let (restart, boot) = (moments.restart.why.unwrap(), moments.boot.why.unwrap());
+    assert!(restart.ends_with("memlock 64.0 KiB for 2.0 GiB (/limits:1)") || restart.contains("64 KiB"), "{restart}");
+    assert!(restart.contains("(/limits:1)") && !restart.contains("/proc/"), "{restart}");
+    assert!(boot.contains("(systemd's default)") && boot.contains("64 KiB") && !boot.contains("/proc/"), "{boot}");
+}
+
+/// The capability that a unit gives is no log-in's.
+#[test]
+fn a_capability_of_the_unit_is_lost_with_a_log_in() {
+    let mut scene = Scene::new(Engine::Oracle, SMALL).unit(|it| it.ambient_ipc_lock = true);
+    scene.process(|process| process.ipc_lock = Observed::Known(true));
+    assert_eq!(scene.then(), (NoPages, All));
+}
+
+/// The cause is the limit of the next start where the process that runs has another; an Oracle is told so, and not to insist.
+#[test]
+fn a_limit_that_the_next_start_lacks_is_the_cause() {
+    let scene = Scene::new(Engine::Oracle, Limit::Unlimited).unit(|it| it.memlock = gives(Limit::Unlimited));
+    let assessment = scene.case.assess();
+    let found = assessment.findings.iter().find(|found| found.code.as_str() == "HW301");
+    let found = found.unwrap_or_else(|| panic!("{:?}", scene.case.codes()));
+    assert!(
+        found.summary.ends_with("needs a memlock limit of 2.0 GiB and its next start has one of 64 KiB"),
+        "{found:?}"
+    );
+    assert!(found.evidence.iter().any(|it| it.contains("no rule in limits.conf or limits.d")), "{:?}", found.evidence);
+    assert!(!scene.case.codes().contains(&"HW209"), "{:?}", scene.case.codes());
+    assert!(assessment.target.insisting.is_empty());
+    // Both ways of starting it have to have it.
+    let both = scene.rules(ENOUGH);
+    assert_eq!(both.case.assess().target.insisting.len(), 1);
+    let boot_lacks = both.unit(|_| {});
+    assert!(boot_lacks.case.assess().target.insisting.is_empty());
+}

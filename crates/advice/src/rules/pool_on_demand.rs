@@ -1,0 +1,114 @@
+use hugewise_model::{Asked, Finding, Instance, Level, PageCount, Remedy};
+
+use crate::situation::starting;
+use crate::words::pool_file;
+use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW211"),
+    name: "pool-on-demand",
+    level: Level::Warn,
+    docs: Docs {
+        what: "Pages that servers hold and that are no part of the pool: surplus pages, which nr_overcommit_hugepages lets the \
+               kernel take on demand. A warning where a server that refuses to start without its pages is among those that hold \
+               some, else a note. Where pages are surplus and would not be had again, that is restart-loses-pages'; where the \
+               files ask for a larger pool than there is, that is pool-short-of-request's.",
+        why: "A surplus page goes back to the system when its server stops, and has to be found anew at each start: 2 MiB of \
+              free memory in one piece, as many times as the server has pages. On a host that has been up for months there may \
+              not be enough of them however much memory is free.",
+        cost: "a start finds as many pages as free memory has in one piece then",
+        fix: "Set the pool itself to what its servers need. The surplus pages become the pool's own: that takes no memory, and \
+              no restart.",
+        sources: &[
+            "Documentation/admin-guide/mm/hugetlbpage.rst: nr_overcommit_hugepages, surplus pages",
+            "mm/hugetlb.c: set_max_huge_pages() first makes surplus pages the pool's own",
+        ],
+    },
+    check: |facts| RULE.of_host(facts, look),
+};
+
+fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
+    let host = facts.host;
+    let mut findings = Vec::new();
+    for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
+        let page = pool.page_size;
+        let surplus = pool.surplus.get().unwrap_or_default();
+        let of_page = |it: &&Instance| demand::held(it, page) > PageCount::ZERO;
+        let holders: Vec<&Instance> = facts.instances.iter().filter(of_page).collect();
+        if surplus == PageCount::ZERO || holders.is_empty() {
+            continue;
+        }
+        let loses = |it: &&Instance| facts.situation.of(it).is_some_and(crate::situation::Moments::loses_at_restart);
+        let file = pool_file(page, "nr_hugepages");
+        let own = crate::known(&pool.total, &file)?.saturating_sub(surplus);
+        let asked = boot::pool_of_files(host, page).unwrap_or_default().last().map(|step| PageCount(step.value));
+        if holders.iter().any(loses) || asked.is_some_and(|asked| asked > own) {
+            continue;
+        }
+        let insists = holders.iter().any(|it| starting(host, it).asked == Asked::Must);
+        let level = if insists { Level::Warn } else { Level::Info };
+        let who = chain::titles(holders.iter().copied());
+        let short = format!("{surplus} of the pages of {page} in use {} there on demand only", surplus.are());
+        let summary = format!("{short}, held by {who}: no promise for a start");
+        let evidence = vec![
+            format!("{}: {surplus}", pool_file(page, "surplus_hugepages")),
+            format!("{file}: {own} without surplus"),
+        ];
+        let remedies = vec![Remedy::SetPool(page)];
+        findings.push(Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) });
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || on_demand(Asked::Must),
+    silent: || {
+        let mut case = on_demand(Asked::Must);
+        case.pools()[0].surplus = hugewise_model::Observed::Known(PageCount::ZERO);
+        case
+    },
+    missing: || {
+        let mut case = on_demand(Asked::Must);
+        case.pools()[0].total = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+/// A server whose 1,024 pages are surplus, on a host that lets it have as many at each boot.
+#[cfg(test)]
+fn on_demand(asked: Asked) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(2))).asked = asked;
+    case.pool(1024, 0);
+    let pool = &mut case.pools()[0];
+    pool.surplus = hugewise_model::Observed::Known(PageCount(1024));
+    pool.overcommit = hugewise_model::Observed::Known(PageCount(1200));
+    case.host.configuration.sysctl =
+        hugewise_model::Observed::Known(vec![crate::testing::sysctl("vm.nr_overcommit_hugepages", "1200")]);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remedy::to_do;
+
+    #[test]
+    fn check_says_what_the_target_is() {
+        for (asked, level) in [(Asked::Must, Level::Warn), (Asked::Try, Level::Info)] {
+            let case = on_demand(asked);
+            let assessment = case.assess();
+            let goal = assessment.target.pool(hugewise_model::PageSize::MIB_2).unwrap();
+            assert_eq!((goal.now, goal.goal), (PageCount(0), PageCount(1024)));
+            let finding = assessment.findings.iter().find(|it| it.code == RULE.code).unwrap();
+            assert_eq!(finding.level, level);
+            let lines: Vec<String> =
+                to_do(&case.host, &case.instances, &assessment, Level::Warn).into_iter().map(|(_, it)| it).collect();
+            assert!(
+                lines.contains(&"set the pool of 2 MiB pages to 1,024 (2.0 GiB), now and at each boot".to_owned()),
+                "{lines:?}"
+            );
+        }
+    }
+}

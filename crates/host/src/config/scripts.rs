@@ -1,0 +1,365 @@
+//! Who else writes a pool when the host boots: rc.local and init scripts, units that are enabled, cron's `@reboot`, and
+//! cloud-init's `bootcmd`. When such a line runs no file tells, nor whether it does: it is found and named, and no more.
+//!
+//! Of a shell script that such a line starts the lines count too, one step deep. `runcmd` of cloud-init runs at an instance's
+//! first boot alone, and is left out; so are scripts below /home and /tmp. Whether rc.local may be executed is not asked.
+
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::Observed;
+use hugewise_model::configuration::{Place, PoolWriter, WrittenPool};
+
+use super::files::place;
+use super::systemd;
+use super::unit::{self, UnitName};
+use crate::Door;
+
+pub(crate) use words::{canonical, of_command};
+
+/// The largest file that is looked through: what people write by hand is far smaller.
+const MOST: u64 = 256 << 10;
+
+/// Places that are named; who has more lines than these has been told enough.
+const MOST_WRITERS: usize = 32;
+
+/// Scripts that run late in each boot.
+const RC_LOCAL: [&str; 4] =
+    ["/etc/rc.local", "/etc/rc.d/rc.local", "/etc/init.d/boot.local", "/etc/init.d/after.local"];
+
+/// Links to the init scripts that a boot starts.
+const RUN_LEVELS: [&str; 7] =
+    ["/etc/rcS.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc5.d", "/etc/rc.d/rc2.d", "/etc/rc.d/rc3.d", "/etc/rc.d/rc5.d"];
+
+/// Tables of cron; the last two are root's own.
+const CRON: [&str; 3] = ["/etc/crontab", "/var/spool/cron/crontabs/root", "/var/spool/cron/root"];
+
+/// Scripts that cloud-init starts at each boot.
+const PER_BOOT: &str = "/var/lib/cloud/scripts/per-boot";
+
+/// Where people put units, and enable those of packages.
+const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
+
+/// Whether names in a folder are looked through for such lines: those of files that have none are nobody's business.
+pub(crate) fn looks_through(folder: &str) -> bool {
+    RUN_LEVELS.contains(&folder) || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT].contains(&folder)
+}
+
+/// The lines that write a pool, as the files stand now.
+pub(crate) fn read(door: &mut Door<'_>) -> Vec<PoolWriter> {
+    let mut look = Look { door, found: Vec::new(), seen: BTreeSet::new() };
+    look.rc_local();
+    look.init_scripts();
+    look.cron();
+    look.cloud_init();
+    look.units();
+    look.found.truncate(MOST_WRITERS);
+    look.found
+}
+
+/// Of a file other than a unit the lines that write a pool or start a script that does, in a form that [`read`] takes and that
+/// holds nothing else. `scripts` are the files with such lines.
+pub(crate) fn distilled(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) -> Vec<u8> {
+    let lines = commands(path, bytes);
+    let written: BTreeMap<u64, WrittenPool> = words::written(&lines).into_iter().collect();
+    let mut kept: Vec<String> = bytes.split(|byte| *byte == b'\n').map(|_| String::new()).collect();
+    let before = match Form::of(path) {
+        Form::Script => "",
+        Form::Cron => "@reboot root ",
+        Form::CloudConfig => "bootcmd: ",
+    };
+    for (number, line) in &lines {
+        let started = || scripts_in(line).find(|script| scripts.contains(*script)).map(str::to_owned);
+        let says = written.get(number).map(|pool| canonical(*pool)).or_else(started);
+        let at = usize::try_from(*number).unwrap_or_default().saturating_sub(1);
+        if let (Some(says), Some(kept)) = (says, kept.get_mut(at)) {
+            *kept = format!("{before}{says}");
+        }
+    }
+    if let Some(first) = kept.first_mut().filter(|first| first.is_empty() && bytes.starts_with(b"#!")) {
+        *first = "#!/bin/sh".to_owned();
+    }
+    kept.join("\n").into_bytes()
+}
+
+/// The script of these that a command starts.
+pub(crate) fn started<'a>(command: &'a str, scripts: &BTreeSet<String>) -> Option<&'a str> {
+    scripts_in(command).find(|script| scripts.contains(*script))
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Script,
+    Cron,
+    CloudConfig,
+}
+
+impl Form {
+    fn of(path: &str) -> Self {
+        match path {
+            _ if path.starts_with("/etc/cron") || path.starts_with("/var/spool/cron/") => Self::Cron,
+            _ if path.starts_with("/etc/cloud/") || path.ends_with("/cloud-config.txt") => Self::CloudConfig,
+            _ => Self::Script,
+        }
+    }
+}
+
+/// The lines of a file that a boot carries out.
+fn commands(path: &str, bytes: &[u8]) -> Vec<(u64, String)> {
+    let all = words::logical(bytes).into_iter();
+    match Form::of(path) {
+        Form::Script => all.collect(),
+        Form::Cron => all.filter(|(_, line)| line.trim_start().starts_with("@reboot")).collect(),
+        Form::CloudConfig => {
+            let mut inside = false;
+            let mut is_command = |line: &str| {
+                let key = line.starts_with(|sign: char| sign.is_ascii_alphanumeric() || sign == '_');
+                if key {
+                    inside = line.starts_with("bootcmd:");
+                }
+                inside
+            };
+            all.filter(|(_, line)| is_command(line)).collect()
+        }
+    }
+}
+
+/// The words of a command that may be scripts which somebody wrote for this host.
+fn scripts_in(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split([' ', '\t', '\'', '"', ';', '|', '&', '(', ')', '<', '>', ',', '[', ']', '=']);
+    let words = words.map(|word| word.trim_start_matches(['-', '@', '+', '!', ':']));
+    words.filter(|word| is_script(word))
+}
+
+fn is_script(path: &str) -> bool {
+    // The kernel's files, what is empty at a boot, and what belongs to people who are not root.
+    const NOT_READ: [&str; 7] = ["/proc/", "/sys/", "/dev/", "/run/", "/tmp/", "/var/tmp/", "/home/"];
+    // Programs of packages.
+    const PROGRAMS: [&str; 9] = [
+        "/bin/",
+        "/sbin/",
+        "/lib",
+        "/usr/bin/",
+        "/usr/sbin/",
+        "/usr/lib",
+        "/usr/libexec/",
+        "/usr/share/",
+        "/etc/init.d/",
+    ];
+    let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    let plain = path.starts_with('/') && !path.contains(['$', '*', '%', '?', '\\']) && !path.contains("/../");
+    plain && !within(&NOT_READ) && (path.ends_with(".sh") || !within(&PROGRAMS))
+}
+
+/// A look through a host's files.
+struct Look<'a, 'b> {
+    door: &'a mut Door<'b>,
+    found: Vec<PoolWriter>,
+    /// Files that were looked through.
+    seen: BTreeSet<String>,
+}
+
+impl Look<'_, '_> {
+    /// A file's bytes, once; what is there and cannot be read is noted where `notes`.
+    fn glance(&mut self, path: &str, notes: bool) -> Option<Vec<u8>> {
+        if !self.seen.insert(path.to_owned()) {
+            return None;
+        }
+        let answer = self.door.source.glance(path, MOST);
+        if notes && matches!(answer, Observed::Denied) {
+            self.door.note(path, &answer);
+        }
+        answer.into_known()
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.door.source.list(folder).into_known().unwrap_or_default()
+    }
+
+    /// Has a capture keep what was found: it keeps what is read.
+    fn keep(&self, path: &str) {
+        drop(self.door.source.read(path));
+    }
+
+    /// Takes up what commands of a file write, and what the scripts do that they start; whether that is anything.
+    fn take(&mut self, file: &str, lines: &[(u64, String)], starts_scripts: bool) -> bool {
+        let before = self.found.len();
+        for (line, pool) in words::written(lines) {
+            self.found.push(PoolWriter { pool, place: place(file, line), by: None });
+        }
+        if starts_scripts {
+            for (line, text) in
+                lines.iter().filter(|(_, text)| text.contains('/') && !text.trim_start().starts_with('#'))
+            {
+                for script in scripts_in(text) {
+                    self.script(script, &place(file, *line));
+                }
+            }
+        }
+        self.found.len() > before
+    }
+
+    /// What a script writes that a line starts.
+    fn script(&mut self, path: &str, by: &Place) {
+        let Some(bytes) = self.glance(path, false) else { return };
+        if !bytes.starts_with(b"#!") || !words::may_write(&bytes) {
+            return;
+        }
+        let written = words::written(&words::logical(&bytes));
+        if !written.is_empty() {
+            self.keep(path);
+        }
+        let writers =
+            written.into_iter().map(|(line, pool)| PoolWriter { pool, place: place(path, line), by: Some(by.clone()) });
+        self.found.extend(writers);
+    }
+
+    fn file(&mut self, path: &str, starts_scripts: bool, notes: bool) {
+        let Some(bytes) = self.glance(path, notes) else { return };
+        if !starts_scripts && !words::may_write(&bytes) {
+            return;
+        }
+        if self.take(path, &commands(path, &bytes), starts_scripts) {
+            self.keep(path);
+        }
+    }
+
+    fn rc_local(&mut self) {
+        for path in RC_LOCAL {
+            // One is often a link to another.
+            if let Observed::Known(target) = self.door.source.link(path)
+                && RC_LOCAL.iter().any(|other| *other != path && other.ends_with(target.trim_start_matches("../")))
+            {
+                continue;
+            }
+            self.file(path, true, true);
+        }
+    }
+
+    fn init_scripts(&mut self) {
+        for folder in RUN_LEVELS {
+            for name in self.names(folder) {
+                let base =
+                    name.strip_prefix('S').map(|rest| rest.trim_start_matches(|sign: char| sign.is_ascii_digit()));
+                let Some(base) = base.filter(|base| !base.is_empty()) else { continue };
+                let script = format!("/etc/init.d/{base}");
+                let before = self.found.len();
+                self.file(&script, false, true);
+                if self.found.len() > before {
+                    drop(self.door.source.link(&format!("{folder}/{name}")));
+                }
+            }
+        }
+    }
+
+    fn cron(&mut self) {
+        let of_packages = self.names("/etc/cron.d").into_iter();
+        let of_packages = of_packages.filter(|name| !name.starts_with('.') && !name.ends_with('~'));
+        let tables: Vec<String> = of_packages.map(|name| format!("/etc/cron.d/{name}")).collect();
+        for path in CRON.map(str::to_owned).into_iter().chain(tables) {
+            self.file(&path, true, path.starts_with("/etc/"));
+        }
+    }
+
+    fn cloud_init(&mut self) {
+        if !self.door.source.glance("/etc/cloud/cloud-init.disabled", MOST).is_absent() {
+            self.keep("/etc/cloud/cloud-init.disabled");
+            return;
+        }
+        let folder = "/etc/cloud/cloud.cfg.d";
+        let parts = self.names(folder).into_iter().filter(|name| name.ends_with(".cfg"));
+        let parts: Vec<String> = parts.map(|name| format!("{folder}/{name}")).collect();
+        let whole = ["/etc/cloud/cloud.cfg", "/var/lib/cloud/instance/cloud-config.txt"].map(str::to_owned);
+        for path in whole.into_iter().chain(parts) {
+            self.file(&path, true, false);
+        }
+        for name in self.names(PER_BOOT) {
+            self.file(&format!("{PER_BOOT}/{name}"), true, false);
+        }
+    }
+
+    /// Units that something wants in a folder of people's own, and what people add to any unit that something wants.
+    fn units(&mut self) {
+        let mut own = BTreeMap::<String, String>::new();
+        let mut enabled = BTreeMap::<String, Option<String>>::new();
+        let mut drop_ins = Vec::new();
+        for folder in UNITS {
+            for name in self.names(folder) {
+                let path = format!("{folder}/{name}");
+                if name.ends_with(".service") {
+                    own.entry(name).or_insert(path);
+                } else if name.ends_with(".wants") || name.ends_with(".requires") {
+                    for wanted in self.names(&path) {
+                        let link = format!("{path}/{wanted}");
+                        match wanted.strip_suffix(".timer") {
+                            Some(stem) => enabled.entry(format!("{stem}.service")).or_insert(None),
+                            None => enabled.entry(wanted).or_insert(Some(link)),
+                        };
+                    }
+                } else if let Some(unit) = name.strip_suffix(".d").filter(|unit| unit.ends_with(".service")) {
+                    drop_ins.push((unit.to_owned(), path));
+                }
+            }
+        }
+        for (name, link) in enabled.iter().filter(|(name, _)| name.ends_with(".service")) {
+            let template = UnitName::parse(name).and_then(|name| name.template());
+            let file = own.get(name).or_else(|| own.get(&template?)).or(link.as_ref());
+            let file = file.cloned().unwrap_or_else(|| format!("/usr/lib/systemd/system/{name}"));
+            if self.unit(&file)
+                && let Some(link) = link
+            {
+                drop(self.door.source.link(link));
+            }
+        }
+        let mut wanted = None;
+        for (unit, folder) in drop_ins {
+            let before = self.found.len();
+            for name in self.names(&folder).into_iter().filter(|name| name.ends_with(".conf")) {
+                self.unit(&format!("{folder}/{name}"));
+            }
+            if self.found.len() == before {
+                continue;
+            }
+            let wanted = wanted.get_or_insert_with(|| systemd::read_wanted(self.door));
+            let stem = unit.strip_suffix("@.service").map(|stem| format!("{stem}@"));
+            let is_it =
+                |name: &String| *name == unit || stem.as_ref().is_some_and(|stem| name.starts_with(stem.as_str()));
+            let mut links = wanted.iter().filter(|(name, _)| is_it(name)).flat_map(|(_, links)| links);
+            match links.next() {
+                Some(link) => drop(self.door.source.link(link)),
+                None if enabled.keys().any(is_it) => {}
+                None => self.found.truncate(before),
+            }
+        }
+    }
+
+    /// Takes up what a unit's file starts; whether that writes a pool. A link in a folder of wants is followed to the file.
+    fn unit(&mut self, path: &str) -> bool {
+        let Some(bytes) = self.glance(path, false) else { return false };
+        let of_start = |one: &unit::Assignment| {
+            one.section == "Service"
+                && ["ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition"].contains(&one.key.as_str())
+        };
+        let lines: Vec<(u64, String)> =
+            unit::parse(&bytes).into_iter().filter(of_start).map(|one| (one.line, one.value)).collect();
+        if !words::may_write(&bytes) && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some()) {
+            return false;
+        }
+        let target = || match self.door.source.link(path) {
+            Observed::Known(target) if target.starts_with('/') => Some(target),
+            _ => None,
+        };
+        let file = if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
+        let file = file.unwrap_or_else(|| path.to_owned());
+        let any = self.take(&file, &lines, true);
+        if any {
+            self.keep(&file);
+        }
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests;
