@@ -8,7 +8,6 @@ use hugewise_model::{
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT, is_with_spare};
 use crate::permission::{self, Memlock, Right};
-use crate::situation::Obstacle;
 use crate::{Facts, Missing, demand, forecast, given};
 
 /// The leading cause.
@@ -101,7 +100,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
 
 /// Whether the right that it has, as it runs, is not its next start's.
 fn loses_right(facts: &Facts<'_>, instance: &Instance) -> bool {
-    facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle == Some(Obstacle::Right))
+    facts.situation.of(instance).is_some_and(|moments| moments.restart.lacks_right())
 }
 
 /// Whether that the pool has enough rests on what was seen of it.

@@ -3,8 +3,7 @@
 use hugewise_engines::Kind;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, PageCount, PageSize};
 
-use super::mount::Fit;
-use super::{Obstacle, Outlook};
+use super::{Fit, Obstacle, Outlook};
 use crate::boot;
 use crate::standing::Standing;
 use crate::words::one_line;

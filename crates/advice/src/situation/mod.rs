@@ -29,7 +29,6 @@ use crate::{Missing, boot, demand, mounts, stranger};
 pub use crate::demand::starting;
 pub use claim::{Claim, to_come};
 pub use default_size::other_default;
-use mount::Fit;
 use segments::Segments;
 use start::Supply;
 
@@ -95,6 +94,11 @@ pub enum Obstacle {
 }
 
 impl Outlook {
+    /// Whether it is the right to huge pages that is missing.
+    pub(crate) fn lacks_right(&self) -> bool {
+        self.obstacle == Some(Obstacle::Right)
+    }
+
     /// From worst to best, as far as it is known: does not start, none, partly, all.
     pub const fn rank(&self) -> Option<u8> {
         match self.standing {
@@ -219,6 +223,17 @@ impl Situation {
         };
         host.pool(page).and_then(demand::obtainable).unwrap_or_default() < all + own
     }
+}
+
+/// What a mount, or another default of page sizes, makes of a start.
+enum Fit {
+    /// It is as the server needs it, or the server needs none.
+    Fits,
+    /// It has pages of another size than the server would have now: what it asks for then, what brings that about, and what is
+    /// in the way where these pages are not there.
+    Moves(NextStart, String, Obstacle),
+    /// What comes of it without a word to the pools.
+    Ends(Outlook),
 }
 
 /// Works the moments out for all servers; linear in their number.

@@ -5,21 +5,10 @@ use hugewise_host::kernel::mounts::page_size;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, Observed, PageSize};
 
-use super::{Obstacle, Outlook, default_size};
+use super::{Fit, Obstacle, Outlook, default_size};
 use crate::demand::starting;
 use crate::standing::Standing;
 use crate::words::one_line;
-
-/// What a mount makes of a start.
-pub(super) enum Fit {
-    /// It is as the server needs it, or the server needs none.
-    Fits,
-    /// It has pages of another size than the server would have now: what it asks for then, what brings that about, and what is
-    /// in the way where these pages are not there.
-    Moves(NextStart, String, Obstacle),
-    /// What comes of it without a word to the pools.
-    Ends(Outlook),
-}
 
 /// A mount as it is, or as it will be.
 struct Mounted<'a> {

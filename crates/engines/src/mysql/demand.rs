@@ -24,9 +24,6 @@ const PROVEN: (u32, u32, u32) = (10, 11, 19);
 /// The buffer pool grows by this much, and begins at a multiple of it (`innodb_buffer_pool_extent_size` of 64-bit builds).
 const EXTENT: u64 = 8 << 20;
 
-/// First releases of each series whose buffer pool is one stretch (MDEV-29445); later series have it from their start.
-const ONE_STRETCH: [(u32, u32, u32); 3] = [(10, 11, 12), (11, 4, 6), (11, 8, 2)];
-
 /// MariaDB before its pool was one stretch may choose chunks of a 64th of it, each rounded up by itself: in percent.
 const AUTOMATIC_CHUNKS_ERROR: u8 = 30;
 
@@ -68,7 +65,7 @@ impl Sizes {
             }
         };
         // The least that a server takes: what is below is adjusted, with a warning.
-        let least = if mariadb && version.is_some_and(is_one_stretch) { 2 << 20 } else { 5 << 20 };
+        let least = if mariadb && version.is_some_and(values::is_one_stretch) { 2 << 20 } else { 5 << 20 };
         let pool = number("innodb_buffer_pool_size", "128M")?.max(least);
         let chunk = match number("innodb_buffer_pool_chunk_size", "0")? {
             0 => 128 << 20,
@@ -81,7 +78,7 @@ impl Sizes {
             sizes.stretches.push((1, keys));
             return Some(sizes);
         }
-        let mut sizes = if version.is_some_and(is_one_stretch) {
+        let mut sizes = if version.is_some_and(values::is_one_stretch) {
             let whole = (pool >> 20 << 20).next_multiple_of_or_most(EXTENT);
             let error_percent = if version == Some(PROVEN) { 0 } else { 5 };
             let stretches = vec![(1, whole)];
@@ -202,12 +199,6 @@ pub(super) fn by_chance(instance: &Instance, page: PageSize) -> PageCount {
     let version = instance.version.known().and_then(|version| super::numbers(version));
     let sizes = settings.and_then(|settings| Sizes::of(&settings, true, version));
     sizes.map_or_else(|| most_chance(page), |sizes| sizes.beyond(mapped, page))
-}
-
-/// Whether the buffer pool is one stretch rather than chunks.
-pub(super) fn is_one_stretch(version: (u32, u32, u32)) -> bool {
-    let first = ONE_STRETCH.iter().find(|first| (first.0, first.1) == (version.0, version.1));
-    first.map_or(version.0 >= 12, |first| version >= *first)
 }
 
 /// Rounding that a number near the largest survives.

@@ -183,7 +183,7 @@ fn cut_short(rest: &str, dialect: Dialect) -> Option<(&'static str, Read<()>)> {
     // MariaDB that has its buffer pool in one stretch has innodb_buffer_pool_size_max as well.
     let cut = match *name == "innodb_buffer_pool_size" && dialect.mariadb {
         true => match dialect.version {
-            Some(version) if super::demand::is_one_stretch(version) => Read::Refused,
+            Some(version) if is_one_stretch(version) => Read::Refused,
             Some(_) => Read::As(()),
             None => Read::Unclear,
         },
@@ -200,6 +200,15 @@ pub(super) fn is_amount(name: &str) -> bool {
 /// Whether a setting takes no value from the next word of a command line.
 pub(super) fn is_switch(name: &str) -> bool {
     SWITCHES.contains(&name)
+}
+
+/// First releases of each series whose buffer pool is one stretch (MDEV-29445); later series have it from their start.
+const ONE_STRETCH: [(u32, u32, u32); 3] = [(10, 11, 12), (11, 4, 6), (11, 8, 2)];
+
+/// Whether the buffer pool is one stretch rather than chunks.
+pub(super) fn is_one_stretch(version: (u32, u32, u32)) -> bool {
+    let first = ONE_STRETCH.iter().find(|first| (first.0, first.1) == (version.0, version.1));
+    first.map_or(version.0 >= 12, |first| version >= *first)
 }
 
 #[cfg(test)]

@@ -4,13 +4,10 @@ use hugewise_host::Door;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Asleep, AtBoot, Engine};
 
-use super::definition::{self, Definition, Pages};
+use super::definition::{self, DEFINITIONS, Definition, Pages};
 use super::instance;
 use crate::asleep::{Estate, Sleeper};
 use crate::named;
-
-/// Definitions of guests of the system's libvirt, one file each.
-pub(super) const DEFINITIONS: &str = "/etc/libvirt/qemu";
 
 pub(super) fn asleep(estate: &mut Estate<'_>) {
     let mut door = Door::new(estate.source());

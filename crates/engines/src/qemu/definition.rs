@@ -4,6 +4,9 @@ use hugewise_host::ParseError;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::Bytes;
 
+/// Definitions of guests of the system's libvirt, one file each.
+pub(super) const DEFINITIONS: &str = "/etc/libvirt/qemu";
+
 /// What of a definition is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Definition {
@@ -78,7 +81,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Definition, ParseError> {
 
 /// What a capture keeps of a definition: what is read of it, and nothing of what a guest is called that is no name.
 pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
-    if !path.starts_with(&format!("{}/", super::asleep::DEFINITIONS)) || !path.ends_with(".xml") {
+    if !path.starts_with(&format!("{}/", DEFINITIONS)) || !path.ends_with(".xml") {
         return None;
     }
     let Ok(Definition { name, uuid, memory, pages }) = parse(bytes) else { return Some(b"?\n".to_vec()) };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::configuration::{Loaded, Unit};
 use hugewise_model::{Bytes, Limit, Observed, Process};
 
-use super::systemd::service_of;
+use super::unit::service_of;
 use crate::Source;
 use crate::source::Owner;
 

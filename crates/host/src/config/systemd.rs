@@ -7,6 +7,7 @@ use hugewise_model::{Limit, Observed, Process};
 
 use super::files::{joined, overlaid, place};
 use super::loaded;
+pub use super::unit::service_of;
 use super::unit::{self, Assignment, UnitName};
 use super::unit_values::{Capabilities, parse_limit};
 use crate::Door;
@@ -71,24 +72,6 @@ pub(super) fn read_wanted(door: &Door<'_>) -> BTreeMap<String, Vec<String>> {
         }
     }
     wanted
-}
-
-/// The service that systemd started the process in, by its path in systemd's own hierarchy of version 1 or in the
-/// unified one: the part below the slices. Services of a user's or a container's manager lie deeper and have files
-/// elsewhere; they are left out.
-pub fn service_of(process: &Process) -> Option<&str> {
-    let memberships = process.cgroups.known()?;
-    let named = memberships.iter().filter(|m| m.controllers.iter().any(|controller| controller == "name=systemd"));
-    let unified = memberships.iter().filter(|m| m.hierarchy == 0 && m.controllers.is_empty());
-    named.chain(unified).find_map(|membership| service_of_path(&membership.path))
-}
-
-fn service_of_path(path: &str) -> Option<&str> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty()).skip_while(|part| part.ends_with(".slice"));
-    let name = parts.next()?;
-    let nested = parts.any(|part| [".slice", ".scope", ".service"].iter().any(|kind| part.ends_with(kind)));
-    let counts = name.len() > ".service".len() && name.ends_with(".service") && !name.starts_with("user@");
-    (counts && !nested).then_some(name)
 }
 
 /// Other names of units: links in unit folders to a file of another name.
@@ -516,8 +499,8 @@ mod tests {
         #[test]
         fn a_service_is_found_wherever_it_stands(slices in "(/[a-z]{1,5}\\.slice){0,3}", name in "[a-z]{1,6}(@[a-z0-9]{1,3})?", below in "(/[a-z]{1,5}){0,2}") {
             let (service, path) = (format!("{name}.service"), format!("{slices}/{name}.service{below}"));
-            prop_assert_eq!(service_of_path(&path), Some(service.as_str()));
-            prop_assert_eq!(service_of_path(&slices), None);
+            prop_assert_eq!(unit::service_of_path(&path), Some(service.as_str()));
+            prop_assert_eq!(unit::service_of_path(&slices), None);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_model::Process;
+
 use super::files::lines;
 
 /// `key=value` in a section.
@@ -117,6 +119,24 @@ impl UnitName {
         }
         names
     }
+}
+
+/// The service that systemd started the process in, by its path in systemd's own hierarchy of version 1 or in the
+/// unified one: the part below the slices. Services of a user's or a container's manager lie deeper and have files
+/// elsewhere; they are left out.
+pub fn service_of(process: &Process) -> Option<&str> {
+    let memberships = process.cgroups.known()?;
+    let named = memberships.iter().filter(|m| m.controllers.iter().any(|controller| controller == "name=systemd"));
+    let unified = memberships.iter().filter(|m| m.hierarchy == 0 && m.controllers.is_empty());
+    named.chain(unified).find_map(|membership| service_of_path(&membership.path))
+}
+
+pub(super) fn service_of_path(path: &str) -> Option<&str> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty()).skip_while(|part| part.ends_with(".slice"));
+    let name = parts.next()?;
+    let nested = parts.any(|part| [".slice", ".scope", ".service"].iter().any(|kind| part.ends_with(kind)));
+    let counts = name.len() > ".service".len() && name.ends_with(".service") && !name.starts_with("user@");
+    (counts && !nested).then_some(name)
 }
 
 #[cfg(test)]
