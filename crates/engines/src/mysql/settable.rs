@@ -131,7 +131,7 @@ mod tests {
             told(&instance)
         };
         let line = decides("/srv/my/my.cnf", 8);
-        assert_eq!(line, "# in the place of /srv/my/my.cnf:8, which has the last word: large-pages = ON");
+        assert_eq!(line, "# /srv/my/my.cnf:8 has the last word on large-pages: write large-pages = ON there");
         assert!(decides("/srv/my/data/mysqld-auto.cnf", 0).starts_with("# SET PERSIST_ONLY large_pages = ON;"));
         assert!(decides("/proc/7/cmdline", 0).contains("its command line sets large-pages"));
     }
