@@ -145,7 +145,7 @@ pub fn at_boot(host: &Host, instance: &Instance) -> Ways {
     }
     let first = files.remove(0);
     let why =
-        format!("{} starts it as another user, and its limit hangs on how it becomes {}", unit.name, instance.owner);
+        format!("{} starts it as another user, and its limit depends on how it becomes {}", unit.name, instance.owner);
     Ways::open(first, files, why)
 }
 

@@ -91,8 +91,8 @@ pub(crate) fn unfinished(shelf: &Shelf) -> Option<&Log> {
     })
 }
 
-/// Whether some of what waits need not wait any longer.
+/// Whether some of what waits need not wait any longer. What an undo could not put back is no reason to try for ever.
 fn is_due(shelf: &Shelf, log: &Log) -> bool {
     let waits = waits(shelf, log);
-    log.entries.iter().any(|entry| !entry.taken_back && !waits.contains_key(&entry.intent.step))
+    log.entries.iter().any(|entry| !entry.taken_back && !entry.tried && !waits.contains_key(&entry.intent.step))
 }

@@ -175,10 +175,10 @@ pub(crate) fn take_back(
         (false, false, false) => end,
     };
     let complete = taken.complete();
-    let TakenBack { restored, mut notes, remain } = taken;
+    let TakenBack { restored, mut notes, remain, tried } = taken;
     let mut ended = Ok(());
     if matches!(state, State::Waiting | State::UndoneExcept) {
-        ended = write(&Record::Left { entries: remain, force: foreign == Foreign::Replace });
+        ended = write(&Record::Left { entries: remain, force: foreign == Foreign::Replace, tried });
     }
     let ended = ended.and_then(|()| write(&Record::End { state, at: system.now() }));
     let recorded = ended.is_ok();
@@ -198,7 +198,7 @@ pub(crate) fn take_back(
 fn supersede(system: &dyn System, log: &Log, left: Vec<usize>) -> Result<(), Failure> {
     let journal = Journal::resume(system, log)?;
     let state = if left.is_empty() { State::Undone } else { State::UndoneExcept };
-    journal.add(&Record::Left { entries: left, force: log.force })?;
+    journal.add(&Record::Left { entries: left, force: log.force, tried: Vec::new() })?;
     journal.end(state)
 }
 

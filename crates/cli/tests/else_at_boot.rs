@@ -8,44 +8,24 @@
     reason = "a test stops where its files are not as expected, and writes them past the code under test"
 )]
 
+mod support;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use support::Changed as Host;
 use tempfile::TempDir;
 
 const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// A captured host that may be changed: by default with a PostgreSQL that insists on its 537 pages, of a pool of 540.
-struct Host(TempDir);
-
 impl Host {
-    fn of(name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name);
-        let folder = TempDir::new().unwrap();
-        let copied = Command::new("cp").arg("-r").arg(from.join(".")).arg(folder.path()).status().unwrap();
-        assert!(copied.success());
-        Self(folder)
-    }
-
-    fn put(&self, path: &str, text: &str) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
     fn link(&self, path: &str, target: &str) {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
-    }
-
-    fn run_on(root: &Path, words: &[&str]) -> String {
-        let binary = option_env!("HUGEWISE_BINARY").unwrap_or(env!("CARGO_BIN_EXE_hugewise"));
-        let output = Command::new(binary).arg(words[0]).arg("--root").arg(root).args(&words[1..]).output();
-        String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
     fn json(&self, command: &str) -> Value {
@@ -131,7 +111,7 @@ fn a_pool_that_something_else_writes_is_foretold_by_nobody() {
         assert_eq!(host.reboot(), "unknown", "{name}");
         assert!(host.codes().contains(&"HW606".to_owned()), "{name}");
         let check = Host::run_on(host.0.path(), &["check"]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(check.contains(&format!("HW606 {place} writes the pool of 2 MiB pages")), "{name}: {check}");
+        assert!(check.contains(&format!("HW606 {place} sets the pool of 2 MiB pages")), "{name}: {check}");
         let plan = host.json("plan");
         assert!(plan["at_boot"].as_array().is_none_or(Vec::is_empty), "{name}: nothing is promised: {plan}");
     }

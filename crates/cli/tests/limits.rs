@@ -8,34 +8,17 @@
     reason = "a test stops where its files are not as expected, and writes them past the code under test"
 )]
 
+mod support;
+
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
-use tempfile::TempDir;
+use support::Changed;
 
 const MIB_2: u64 = 2 << 20;
 const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// A captured host that may be changed.
-struct Changed(TempDir);
-
 impl Changed {
-    fn of(name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name);
-        let folder = TempDir::new().unwrap();
-        let copied = Command::new("cp").arg("-r").arg(from.join(".")).arg(folder.path()).status().unwrap();
-        assert!(copied.success());
-        Self(folder)
-    }
-
-    fn put(&self, path: &str, text: impl AsRef<[u8]>) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
     fn text(&self, path: &str) -> String {
         fs::read_to_string(self.0.path().join(path)).unwrap()
     }
@@ -64,12 +47,6 @@ impl Changed {
             "etc/sysctl.d/99-pool.conf",
             format!("vm.nr_hugepages = {}\n", self.text(&format!("{POOL}/nr_hugepages"))),
         );
-    }
-
-    fn run(&self, words: &[&str]) -> String {
-        let binary = option_env!("HUGEWISE_BINARY").unwrap_or(env!("CARGO_BIN_EXE_hugewise"));
-        let output = Command::new(binary).arg(words[0]).arg("--root").arg(self.0.path()).args(&words[1..]).output();
-        String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
     fn json(&self, words: &[&str]) -> Value {

@@ -65,7 +65,7 @@ pub fn pools(host: &Host) -> Result<Vec<PoolAtBoot>, Missing> {
 /// writes the pool too.
 pub fn pool_at_boot(host: &Host, page: PageSize) -> Result<PoolAtBoot, Missing> {
     if let Some(writer) = writers(host, page).next() {
-        let why = Reason::untold(format!("{writer} writes it too when the host boots"));
+        let why = Reason::untold(format!("{writer} also sets it during boot"));
         return Err(Missing::Host(Lack::new(format!("the pool of {page} pages at the next boot"), why)));
     }
     pool_by_files(host, page)

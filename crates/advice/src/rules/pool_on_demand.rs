@@ -9,16 +9,16 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-on-demand",
     level: Level::Warn,
     docs: Docs {
-        what: "Pages that servers hold and that are no part of the pool: surplus pages, which nr_overcommit_hugepages lets the \
-               kernel take on demand. A warning where a server that refuses to start without its pages is among those that hold \
-               some, else a note. Where pages are surplus and would not be had again, that is restart-loses-pages'; where the \
-               files ask for a larger pool than there is, that is pool-short-of-request's.",
-        why: "A surplus page goes back to the system when its server stops, and has to be found anew at each start: 2 MiB of \
-              free memory in one piece, as many times as the server has pages. On a host that has been up for months there may \
-              not be enough of them however much memory is free.",
-        cost: "a start finds as many pages as free memory has in one piece then",
-        fix: "Set the pool itself to what its servers need. The surplus pages become the pool's own: that takes no memory, and \
-              no restart.",
+        what: "Servers that run on surplus pages: pages beyond the pool that nr_overcommit_hugepages lets the kernel take on \
+               demand. A warning where one of these servers refuses to start without huge pages, otherwise a note. Servers \
+               that would not get such pages again are restart-loses-pages (HW210); files that ask for a larger pool than \
+               there is are pool-short-of-request (HW207).",
+        why: "A surplus page is returned to the system when its server stops, and must be found again at each start: 2 MiB of \
+              contiguous free memory for each page. On a host that has been up for months there may not be enough of them, \
+              however much memory is free.",
+        cost: "the next start gets only as many pages as memory has in one piece",
+        fix: "Set the pool itself to what its servers need. The surplus pages then become part of the pool, without taking \
+              memory and without a restart.",
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: nr_overcommit_hugepages, surplus pages",
             "mm/hugetlb.c: set_max_huge_pages() first makes surplus pages the pool's own",
@@ -49,7 +49,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let level = if insists { Level::Warn } else { Level::Info };
         let who = chain::titles(holders.iter().copied());
         let short = format!("{surplus} of the pages of {page} in use {} there on demand only", surplus.are());
-        let summary = format!("{short}, held by {who}: no promise for a start");
+        let summary = format!("{short}, held by {who}: the next start may not get them");
         let evidence = vec![
             format!("{}: {surplus}", pool_file(page, "surplus_hugepages")),
             format!("{file}: {own} without surplus"),

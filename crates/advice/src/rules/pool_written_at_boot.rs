@@ -8,17 +8,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-written-at-boot",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool that something else writes when the host boots than the files that exist for it: a line of /etc/rc.local, \
-               an init script, a service that is enabled (its unit's ExecStart lines and drop-ins), an `@reboot` line of cron, \
-               `bootcmd` of cloud-init, or a shell script that one of these starts. A warning where a server uses such pages \
-               or asks for them, else a note. Lines that only read are none; of scripts that scripts start, programs that are \
-               no shell scripts, what is started by hand or later, and whether rc.local may be executed, nothing is seen.",
-        why: "Whether such a line runs before a server starts, after it, or not at all is in no file. A server that starts \
-              before finds one pool, the same server started an hour later another: so nothing is foretold of the pool's next \
-              boot, and nobody is told to insist on its pages.",
-        cost: "what a server finds after a boot hangs on who comes first",
-        fix: "Let a file of sysctl.d or tmpfiles.d set the pool (a plan writes it, with the number that is needed) and take the \
-              line out of the script.",
+        what: "Commands other than sysctl.d, tmpfiles.d and the kernel's command line that set a pool during boot: a line of \
+               /etc/rc.local, an init script, an enabled service (ExecStart lines of its unit and drop-ins), an `@reboot` line \
+               of cron, `bootcmd` of cloud-init, or a shell script that root starts from one of these. A warning where a server \
+               uses such pages or asks for them, otherwise a note. Commands that only read the pool are ignored. Not examined: \
+               scripts started by other scripts, programs that are not shell scripts, scripts that run as another user, and \
+               whether rc.local is executable.",
+        why: "No file says whether such a command runs before a server starts, after it, or at all. A server that starts early \
+              may find one pool size, and a server that starts later another. hugewise therefore does not predict this pool \
+              for the next boot, and tells no server to insist on its pages.",
+        cost: "the pool that a server finds after a reboot depends on what runs first",
+        fix: "Set the pool in sysctl.d or tmpfiles.d (`hugewise plan` writes the file with the number that is needed), then \
+              remove the command from the script.",
         sources: &[
             "systemd-rc-local-generator(8), systemd.special(7): sysinit.target comes before services",
             "cloud-init: bootcmd runs at every boot, runcmd at an instance's first one",
@@ -40,19 +41,19 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         if places.is_empty() {
             continue;
         }
-        let (write, lines) = if places.len() == 1 { ("writes", "the line") } else { ("write", "the lines") };
+        let (set, lines) = if places.len() == 1 { ("sets", "the line") } else { ("set", "the lines") };
         let summary = format!(
-            "{} {write} the pool of {page} pages when the host boots: what comes of it cannot be told",
+            "{} {set} the pool of {page} pages during boot: its size after a reboot cannot be predicted",
             list(&places)
         );
-        let short = format!("something else writes the pool of {page} pages at boot");
+        let short = format!("a script sets the pool of {page} pages during boot");
         let mut evidence = places;
         let by_files = boot::pool_of_files(host, page).unwrap_or_default();
         evidence.extend(by_files.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
         let mut files: Vec<String> = boot::writers(host, page).map(|writer| writer.place.to_string()).collect();
         files.dedup();
         let is_used = facts.instances.iter().any(|it| uses(facts, it, page));
-        let out = format!("take {lines} out that {write} the pool of {page} pages: {}", list(&files));
+        let out = format!("remove {lines} that {set} the pool of {page} pages: {}", list(&files));
         let mut remedies = vec![Remedy::by_hand(out)];
         let level = if is_used { Level::Warn } else { Level::Info };
         if is_used {
@@ -107,15 +108,15 @@ mod tests {
         let assessment = case.assess();
         let boot = &assessment.situation.of(&case.instances[0]).unwrap().boot;
         assert_eq!(boot.standing, Standing::Unknown);
-        assert!(boot.why.as_ref().unwrap().contains("/etc/rc.local:3 writes it too when the host boots"));
+        assert!(boot.why.as_ref().unwrap().contains("/etc/rc.local:3 also sets it during boot"));
         assert!(!insists(&case));
         let found: Vec<_> = assessment.findings.iter().filter(|it| it.level >= Level::Warn).collect();
         assert_eq!(found.iter().map(|it| it.code.as_str()).collect::<Vec<_>>(), ["HW606"]);
         let lines: Vec<String> =
             to_do(&case.host, &case.instances, &assessment, Level::Warn).into_iter().map(|(_, what)| what).collect();
         // sysctl.d has the right number already.
-        let out = "take the line out that writes the pool of 2 MiB pages: /etc/rc.local:3";
-        let later = "once nothing else writes its pool at boot, have postgresql 15/main insist: huge_pages=on";
+        let out = "remove the line that sets the pool of 2 MiB pages: /etc/rc.local:3";
+        let later = "once nothing else sets its pool at boot, have postgresql 15/main insist: huge_pages=on";
         assert_eq!(lines, [out, later]);
     }
 }

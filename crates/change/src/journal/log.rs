@@ -24,6 +24,8 @@ pub(crate) struct Entry {
     /// `None` where a crash came between.
     pub(crate) after: Option<After>,
     pub(crate) taken_back: bool,
+    /// The last undo has tried it, and left it.
+    pub(crate) tried: bool,
 }
 
 /// Why the text of a journal makes no sense.
@@ -47,7 +49,7 @@ impl Log {
         match record {
             Record::Begin(_) => return Err("it begins twice"),
             Record::Intent(intent) => {
-                let entry = Entry { intent: *intent, after: None, taken_back: false };
+                let entry = Entry { intent: *intent, after: None, taken_back: false, tried: false };
                 self.change(&entry).ok_or("a change that is not in its plan")?;
                 self.entries.push(entry);
             }
@@ -59,10 +61,11 @@ impl Log {
                 of_step.for_each(|entry| entry.taken_back = true);
             }
             Record::TakingBack => self.state = State::Undoing,
-            Record::Left { entries, force } => {
+            Record::Left { entries, force, tried } => {
                 self.force = force;
                 for (place, entry) in self.entries.iter_mut().enumerate() {
                     entry.taken_back |= !entries.contains(&place);
+                    entry.tried = tried.contains(&place);
                 }
             }
             Record::End { state, .. } => self.state = state,

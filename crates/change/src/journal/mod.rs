@@ -37,8 +37,14 @@ pub(crate) enum Record {
     StepTakenBack { step: usize },
     /// All of it is being taken back.
     TakingBack,
-    /// What a taking-back has left, by place: everything else is as before. `force` is for what waits.
-    Left { entries: Vec<usize>, force: bool },
+    /// What a taking-back has left, by place: everything else is as before. `force` is for what waits; `tried` are those
+    /// of them that do not wait: they could not be put back, or have to be done once more after what waits.
+    Left {
+        entries: Vec<usize>,
+        force: bool,
+        #[serde(default)]
+        tried: Vec<usize>,
+    },
     /// Apply or undo has ended.
     End { state: State, at: i64 },
 }

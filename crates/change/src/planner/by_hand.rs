@@ -24,7 +24,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
         draft.warn(format!(
-            "{} {}{about} cannot be decided ({}): what hangs on it is left out",
+            "{} {}{about} cannot be decided ({}): what depends on it is left out",
             unknown.code, unknown.name, unknown.missing
         ));
     }

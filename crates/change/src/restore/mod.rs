@@ -46,6 +46,8 @@ pub(crate) struct TakenBack {
     pub(crate) notes: Vec<String>,
     /// Places of the entries in the journal that are left, or wait.
     pub(crate) remain: Vec<usize>,
+    /// Those of them that do not wait.
+    pub(crate) tried: Vec<usize>,
 }
 
 impl TakenBack {
@@ -102,14 +104,11 @@ impl<'a> Restorer<'a> {
             !entry.taken_back && !self.waits.contains_key(&step) && of.is_none_or(|only| step == only)
         };
         let mut entries: Vec<&Entry> = self.log.entries.iter().filter(wanted).collect();
-        let last = |entry: &Entry| match self.log.change(entry) {
-            Some(Change::Command(command)) => command.undo_last,
-            _ => false,
-        };
         entries.sort_by_key(|entry| {
             let Entry { intent, .. } = entry;
-            let within = if last(entry) { intent.change } else { usize::MAX - intent.change };
-            (std::cmp::Reverse(intent.step), last(entry), within)
+            let last = self.comes_last(entry);
+            let within = if last { intent.change } else { usize::MAX - intent.change };
+            (std::cmp::Reverse(intent.step), last, within)
         });
         entries
     }
@@ -153,7 +152,9 @@ impl<'a> Restorer<'a> {
         let mut done = TakenBack::default();
         let order = self.order(step);
         let place = |entry: &Entry| self.log.entries.iter().position(|other| std::ptr::eq(other, entry));
-        let made = self.log.entries.iter().filter(|entry| order.iter().any(|other| std::ptr::eq(*other, *entry)));
+        // What an earlier try has taken back tells what was there first of all.
+        let ours = |entry: &&Entry| entry.taken_back || order.iter().any(|other| std::ptr::eq(*other, *entry));
+        let made = self.log.entries.iter().filter(ours);
         let rewritten = Rewritten::of(made);
         for entry in order.iter().copied() {
             let so_far = done.restored.len();
@@ -176,11 +177,32 @@ impl<'a> Restorer<'a> {
             let remains =
                 |one: &Restored| matches!(one.result, RestoreResult::Left { .. } | RestoreResult::Failed { .. });
             if done.restored.iter().skip(so_far).any(remains) {
-                done.remain.extend(place(entry));
+                done.tried.extend(place(entry));
             }
         }
+        done.remain.clone_from(&done.tried);
         self.name_what_waits(&mut done);
+        self.keep_what_comes_last(&order, &mut done);
         done
+    }
+
+    /// A command that makes its files out of the configuration has made them out of files of ours as long as one of them
+    /// is left or waits: it runs once more when that one is taken back.
+    fn keep_what_comes_last(&self, order: &[&Entry], done: &mut TakenBack) {
+        let entries = || self.log.entries.iter().enumerate();
+        let is_file = |entry: &Entry| matches!(self.log.change(entry), Some(Change::File(_)));
+        if !entries().any(|(place, entry)| done.remain.contains(&place) && is_file(entry)) {
+            return;
+        }
+        let again = entries().filter(|(_, entry)| order.iter().any(|other| std::ptr::eq(*other, *entry)));
+        let again = again.filter(|(_, entry)| self.comes_last(entry)).map(|(place, _)| place);
+        let again: Vec<usize> = again.filter(|place| !done.remain.contains(place)).collect();
+        done.remain.extend(&again);
+        done.tried.extend(again);
+    }
+
+    fn comes_last(&self, entry: &Entry) -> bool {
+        matches!(self.log.change(entry), Some(Change::Command(command)) if command.undo_last)
     }
 
     fn name_what_waits(&self, done: &mut TakenBack) {

@@ -26,11 +26,7 @@ fn applied(machine: &Machine, steps: Vec<Step>) {
 
 /// The younger changes what the older did, and each has something of its own.
 fn three(machine: &Machine) {
-    let update = || CommandChange::new(["/usr/sbin/update-grub"], "").undone_by_itself().rewrites(GRUB_CFG);
-    let grub = |pages: u64| {
-        let words = format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages={pages}\"\n");
-        step("boot").change(FileChange::write(GRUB, words)).change(update())
-    };
+    let boot = |pages: u64| step("boot").change(grub(pages)).change(update());
     applied(
         machine,
         vec![
@@ -39,7 +35,7 @@ fn three(machine: &Machine) {
                 .change(FileChange::write(SYSCTL, "vm.nr_hugepages = 100\n")),
             step("thp").change(ValueChange::new(THP, "never")),
             step("group").change(ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7")),
-            grub(1),
+            boot(1),
         ],
     );
     applied(
@@ -50,7 +46,7 @@ fn three(machine: &Machine) {
                 .change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n")),
             // As it was before the first.
             step("thp").change(ValueChange::new(THP, "madvise")),
-            grub(2),
+            boot(2),
         ],
     );
     applied(
@@ -162,6 +158,77 @@ fn whenever_a_chained_undo_dies_the_host_comes_back_whole() {
         }
         assert!(deaths > 60, "{deaths} deaths in {order:?}");
     }
+}
+
+/// Applies and undoes with one call after the other failing, and tries again.
+fn comes_back_whatever_fails(plans: &[Vec<Step>], order: &[&str]) {
+    for call in 1.. {
+        let machine = machine();
+        let before = machine.seen();
+        for steps in plans {
+            applied(&machine, steps.clone());
+        }
+        machine.until(Fate::Fails(call), |machine| {
+            for id in order {
+                let _ = by_id(machine, id, true);
+            }
+        });
+        let met = machine.calls() >= call;
+        for id in order {
+            match by_id(&machine, id, true) {
+                Ok(_) | Err(Error::AlreadyUndone(_)) => {}
+                Err(error) => panic!("call {call}, {id}: {error}"),
+            }
+        }
+        undo_all(&machine);
+        assert_same(&machine.seen(), &before, &format!("call {call} failed"));
+        if !met {
+            assert!(call > 10, "{call} calls");
+            return;
+        }
+    }
+}
+
+fn update() -> CommandChange {
+    CommandChange::new(["/usr/sbin/update-grub"], "").undone_by_itself().rewrites(GRUB_CFG)
+}
+
+fn grub(pages: u64) -> FileChange {
+    FileChange::write(GRUB, format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages={pages}\"\n"))
+}
+
+/// What a boot loader's command reads may be another step's, and that one may wait for a younger apply.
+#[test]
+fn a_command_that_failed_runs_again_when_what_it_reads_is_back() {
+    let pool = step("pool").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 0\n")).change(update());
+    let plans = [vec![pool, step("boot").change(grub(1))], vec![step("boot").change(grub(0))]];
+    comes_back_whatever_fails(&plans, &["1", "2"]);
+    comes_back_whatever_fails(&plans, &["2", "1"]);
+}
+
+#[test]
+fn one_of_two_commands_that_failed_knows_what_was_there_before_the_other() {
+    let limits = |size: u64| FileChange::write(LIMITS, format!("postgres - memlock {size}\n"));
+    let plans = [
+        vec![step("boot").change(limits(1)).change(grub(2))],
+        vec![step("boot").change(update()).change(update()), step("limits").change(limits(2))],
+    ];
+    comes_back_whatever_fails(&plans, &["2", "1"]);
+    comes_back_whatever_fails(&plans, &["1", "2"]);
+}
+
+/// An undo ends although something of it can never be put back, and although the rest waits.
+#[test]
+fn what_can_never_be_put_back_is_not_tried_for_ever() {
+    let machine = machine();
+    three(&machine);
+    machine.fails.set("update-grub");
+    let undone = by_id(&machine, "1", true).unwrap();
+    assert!(undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. })), "{undone:?}");
+    by_id(&machine, "3", true).unwrap();
+    let undone = by_id(&machine, "2", true).unwrap();
+    assert!(!undone.complete && undone.left().iter().any(|left| left.contains("update-grub")), "{undone:?}");
+    assert_eq!(recover(&machine, &mut |_| {}), Ok(None));
 }
 
 #[test]

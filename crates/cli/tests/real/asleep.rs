@@ -134,7 +134,9 @@ fn a_service_that_is_stopped_is_known_by_its_unit_and_by_its_data() {
     run(&["apply", "--shrink", "--yes", "--only", "now"], 0);
     assert!(pool() >= taken && pool() < 800, "{} for {taken}", pool());
     let server = installed.start("large_pages");
-    assert_eq!(kernel::hugetlb_reserved(), taken);
+    // Some small pieces of a MariaDB's are whole huge pages in one start, and not in the next.
+    let again = kernel::hugetlb_reserved();
+    assert!(again.abs_diff(taken) <= 5, "{again} where it took {taken}");
     drop(server);
 
     // What a capture of this host says is the same.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// How a command ended, and what it said.
 pub(crate) struct Said {
@@ -54,4 +55,37 @@ pub(crate) fn hosts() -> Vec<PathBuf> {
     hosts.sort();
     assert!(hosts.len() >= 12, "{hosts:?}");
     hosts
+}
+
+/// A captured host that may be changed.
+pub(crate) struct Changed(pub(crate) TempDir);
+
+impl Changed {
+    /// A copy of the one of that name.
+    pub(crate) fn of(name: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let from = fixtures("hosts").join(name).join(".");
+        let copied = Command::new("cp").arg("-r").arg(from).arg(folder.path()).status().unwrap();
+        assert!(copied.success());
+        Self(folder)
+    }
+
+    /// Writes a file of it.
+    pub(crate) fn put(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.0.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// What a command prints of it.
+    pub(crate) fn run(&self, words: &[&str]) -> String {
+        Self::run_on(self.0.path(), words)
+    }
+
+    /// The same of a host that lies elsewhere.
+    pub(crate) fn run_on(root: &Path, words: &[&str]) -> String {
+        let binary = option_env!("HUGEWISE_BINARY").unwrap_or(env!("CARGO_BIN_EXE_hugewise"));
+        let output = Command::new(binary).arg(words[0]).arg("--root").arg(root).args(&words[1..]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    }
 }

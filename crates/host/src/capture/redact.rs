@@ -335,7 +335,8 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
             return Some(format!("{key}=/bin/sh -c \"{}\"", scripts::canonical(pool)));
         }
         if let Some(script) = scripts::started(value, &keeps.writers) {
-            return Some(format!("{key}={script}"));
+            let rights = if scripts::has_all_rights(value) { "+" } else { "" };
+            return Some(format!("{key}={rights}{script}"));
         }
     }
     if key == "ExecStart" {

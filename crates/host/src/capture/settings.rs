@@ -90,8 +90,10 @@ fn value_alone(value: &str, shape: shape::Shape) -> String {
     }
     let Some(quote) = quote else {
         let mut words = value.split_ascii_whitespace();
-        let first = words.next().filter(|first| shape.fits(first)).unwrap_or(NO_VALUE);
-        return if words.next().is_some() { format!("{first} {NO_VALUE}") } else { first.to_owned() };
+        let first = words.next().unwrap_or_default();
+        let more = words.next().is_some() || is_number_and_more(first);
+        let first = if shape.fits(first) { first } else { NO_VALUE };
+        return if more { format!("{first} {NO_VALUE}") } else { first.to_owned() };
     };
     // Closed, and perhaps something behind it; or without end.
     let closed = closing(value.get(1..).unwrap_or_default(), quote);
@@ -100,6 +102,14 @@ fn value_alone(value: &str, shape: shape::Shape) -> String {
         Some(_) => format!("{quote}{NO_VALUE}{quote} {NO_VALUE}"),
         None => format!("{quote}{NO_VALUE}"),
     }
+}
+
+/// Whether a server that reads a number with its unit finds something behind it: `12kB7`, where PostgreSQL sees two values.
+fn is_number_and_more(word: &str) -> bool {
+    let unsigned = word.trim_start_matches(['-', '+']);
+    let behind = unsigned.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    let rest = behind.trim_start_matches(|sign: char| sign.is_ascii_alphabetic());
+    behind.len() < unsigned.len() && !rest.is_empty() && !rest.starts_with('.')
 }
 
 /// What stands behind the quote that closes a text; a doubled one and one behind a backslash are none.

@@ -126,6 +126,21 @@ fn commands(path: &str, bytes: &[u8]) -> Vec<(u64, String)> {
     }
 }
 
+/// Whether each line of a table of cron names the user whose job it is.
+fn has_users(path: &str) -> bool {
+    Form::of(path) == Form::Cron && !path.starts_with("/var/spool/")
+}
+
+/// The user in `@reboot root /opt/x.sh`.
+fn user_of_job(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace().nth(1)
+}
+
+/// Whether systemd starts a command with root's rights whatever its unit's `User=` (systemd.service(5), `+`).
+pub(crate) fn has_all_rights(command: &str) -> bool {
+    command.chars().take_while(|sign| "@-+!:|".contains(*sign)).any(|sign| sign == '+')
+}
+
 /// The words of a command that may be scripts which somebody wrote for this host.
 fn scripts_in(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split([' ', '\t', '\'', '"', ';', '|', '&', '(', ')', '<', '>', ',', '[', ']', '=']);
@@ -183,19 +198,17 @@ impl Look<'_, '_> {
         drop(self.door.source.read(path));
     }
 
-    /// Takes up what commands of a file write, and what the scripts do that they start; whether that is anything.
-    fn take(&mut self, file: &str, lines: &[(u64, String)], starts_scripts: bool) -> bool {
+    /// Takes up what commands of a file write, and what the scripts do that they start `as_root`: of others the files are
+    /// whoever's they run as, and he cannot write a pool. Whether that is anything.
+    fn take(&mut self, file: &str, lines: &[(u64, String)], as_root: &dyn Fn(&str) -> bool) -> bool {
         let before = self.found.len();
         for (line, pool) in words::written(lines) {
             self.found.push(PoolWriter { pool, place: place(file, line), by: None });
         }
-        if starts_scripts {
-            for (line, text) in
-                lines.iter().filter(|(_, text)| text.contains('/') && !text.trim_start().starts_with('#'))
-            {
-                for script in scripts_in(text) {
-                    self.script(script, &place(file, *line));
-                }
+        let starts = |text: &str| text.contains('/') && !text.trim_start().starts_with('#') && as_root(text);
+        for (line, text) in lines.iter().filter(|(_, text)| starts(text)) {
+            for script in scripts_in(text) {
+                self.script(script, &place(file, *line));
             }
         }
         self.found.len() > before
@@ -221,7 +234,8 @@ impl Look<'_, '_> {
         if !starts_scripts && !words::may_write(&bytes) {
             return;
         }
-        if self.take(path, &commands(path, &bytes), starts_scripts) {
+        let as_root = |line: &str| starts_scripts && (!has_users(path) || user_of_job(line) == Some("root"));
+        if self.take(path, &commands(path, &bytes), &as_root) {
             self.keep(path);
         }
     }
@@ -342,8 +356,11 @@ impl Look<'_, '_> {
             one.section == "Service"
                 && ["ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition"].contains(&one.key.as_str())
         };
+        let assignments = unit::parse(&bytes);
+        let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
+        let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
         let lines: Vec<(u64, String)> =
-            unit::parse(&bytes).into_iter().filter(of_start).map(|one| (one.line, one.value)).collect();
+            assignments.into_iter().filter(of_start).map(|one| (one.line, one.value)).collect();
         if !words::may_write(&bytes) && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some()) {
             return false;
         }
@@ -353,7 +370,7 @@ impl Look<'_, '_> {
         };
         let file = if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
         let file = file.unwrap_or_else(|| path.to_owned());
-        let any = self.take(&file, &lines, true);
+        let any = self.take(&file, &lines, &|line| is_roots || has_all_rights(line));
         if any {
             self.keep(&file);
         }

@@ -260,9 +260,23 @@ fn words(line: &str) -> Vec<String> {
 fn filled(name: &str, value: &str) -> String {
     let stem = name.strip_suffix(".service").unwrap_or(name);
     let (prefix, instance) = stem.split_once('@').unwrap_or((stem, ""));
-    let of =
-        [("%i", instance), ("%I", instance), ("%p", prefix), ("%P", prefix), ("%n", name), ("%N", stem), ("%%", "%")];
-    of.iter().fold(value.to_owned(), |value, (specifier, text)| value.replace(specifier, text))
+    let (mut text, mut signs) = (String::with_capacity(value.len()), value.chars().peekable());
+    while let Some(sign) = signs.next() {
+        let meant = match (sign, signs.peek()) {
+            ('%', Some('i' | 'I')) => instance,
+            ('%', Some('p' | 'P')) => prefix,
+            ('%', Some('n')) => name,
+            ('%', Some('N')) => stem,
+            ('%', Some('%')) => "%",
+            _ => {
+                text.push(sign);
+                continue;
+            }
+        };
+        text.push_str(meant);
+        signs.next();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -289,6 +303,7 @@ mod tests {
             ("ExecStart=-!/bin/postgres \"-c a b\" 'x'", "/bin/postgres|-c a b|x"),
             ("ExecStart=@/bin/postgres pg -D /d", "/bin/postgres|-D|/d"),
             ("ExecStart=/bin/a\nExecStart=\nExecStart=/bin/postgres %i %p", "/bin/postgres|16|pg"),
+            ("ExecStart=/bin/postgres %%i %n", "/bin/postgres|%i|pg@16.service"),
             (
                 "Environment=PGDATA=/d/%i \"O=-c x=1 -B 2\"\nExecStart=/bin/postgres -D ${PGDATA} $O $N",
                 "/bin/postgres|-D|/d/16|-c|x=1|-B|2",

@@ -31,6 +31,16 @@ fn boot_loaders_keep_what_brings_huge_pages() {
 }
 
 #[test]
+fn what_a_server_refuses_is_refused_without_its_words() {
+    let of = |value: &str| kept("/d/postgresql.conf", &format!("huge_pages = {value}\n"));
+    // A number with its unit, and something behind it: two values to PostgreSQL.
+    assert_eq!(of("12S3cret9"), "huge_pages = ? ?\n");
+    assert_eq!(of("12kB"), "huge_pages = 12kB\n");
+    assert_eq!(of("S3cret9"), "huge_pages = ?\n");
+    assert_eq!(of("'S3' S3"), "huge_pages = '?' ?\n");
+}
+
+#[test]
 fn a_home_is_kept_only_of_who_has_files_in_it_that_are_read() {
     let mut keeps = Keeps::default();
     keeps.servers.users = [7, 8, 9].into();

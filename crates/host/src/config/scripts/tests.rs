@@ -91,6 +91,31 @@ fn scripts_are_looked_into_one_step_deep() {
 }
 
 #[test]
+fn scripts_of_those_who_are_not_root_are_theirs() {
+    let of_unit = |user: &str, start: &str| {
+        let wants = "/etc/systemd/system/multi-user.target.wants/app.service";
+        let unit = format!("[Service]\n{user}ExecStart={start}\n");
+        let source = MapSource::new()
+            .file("/etc/systemd/system/app.service", unit.clone())
+            .file(wants, unit)
+            .link(wants, "/etc/systemd/system/app.service");
+        found(&source.file("/srv/app/run.sh", WRITES)).len()
+    };
+    assert_eq!(of_unit("", "/srv/app/run.sh"), 1);
+    assert_eq!(of_unit("User=root\n", "-/srv/app/run.sh"), 1);
+    assert_eq!(of_unit("User=app\n", "/srv/app/run.sh"), 0);
+    assert_eq!(of_unit("User=app\n", "-+/srv/app/run.sh"), 1);
+    // What the unit says is root's word.
+    assert_eq!(of_unit("User=app\n", "/bin/sh -c 'sudo sysctl -w vm.nr_hugepages=1'"), 1);
+    let of_job = |table: &str, job: &str| {
+        found(&MapSource::new().file(table, format!("@reboot {job}\n")).file("/srv/app/run.sh", WRITES)).len()
+    };
+    assert_eq!(of_job("/etc/cron.d/app", "root /srv/app/run.sh"), 1);
+    assert_eq!(of_job("/etc/cron.d/app", "app /srv/app/run.sh"), 0);
+    assert_eq!(of_job("/var/spool/cron/root", "/srv/app/run.sh"), 1);
+}
+
+#[test]
 fn what_is_denied_is_noted() {
     let source = MapSource::new().denied("/etc/rc.local").denied("/etc/cloud/cloud.cfg.d/90.cfg");
     let mut door = Door::new(&source);
