@@ -109,8 +109,11 @@ pub struct Kind {
     pub can_by: Option<&'static str>,
     /// The same in the words of one server, where more than a setting's name tells.
     pub can_how: Option<fn(&Instance) -> String>,
-    /// The setting that has it refuse a start without huge pages; none where it has none.
+    /// The setting that has it refuse a start without huge pages; none where it has none. Of one server
+    /// [`insist_of`](Kind::insist_of) tells.
     pub insists_by: Option<&'static str>,
+    /// Whether an instance's release knows that setting.
+    pub can_insist: fn(&Instance) -> bool,
     /// Who changes its settings, as a plan sees it.
     pub settings_by: SettingsBy,
     /// Who restarts it, where its service may not.
@@ -153,6 +156,8 @@ pub type Describe = fn(&Host, &dyn Source, &Description, bool) -> Result<Describ
 pub enum ThpAdvice {
     /// It says never or madvise; `always` is as bad as this for it.
     Against(Level),
+    /// It says never; `always` is as bad as this for it. Under madvise it has none either, as it asks for none.
+    Never(Level),
     /// It asks for `always`.
     For,
 }
@@ -169,6 +174,11 @@ impl Kind {
     /// What puts a server's memory that cannot be on huge pages where it can be; none where nothing does.
     pub fn how_it_can(&self, instance: &Instance) -> Option<String> {
         self.can_how.map(|how| how(instance)).or_else(|| self.can_by.map(str::to_owned))
+    }
+
+    /// The setting that has this server refuse a start without huge pages; none where its release has none.
+    pub fn insist_of(&self, instance: &Instance) -> Option<&'static str> {
+        self.insists_by.filter(|_| (self.can_insist)(instance))
     }
 
     /// What a kind has that says nothing of its own.
@@ -213,6 +223,7 @@ impl Kind {
         can_by: None,
         can_how: None,
         insists_by: None,
+        can_insist: |_| true,
         settings_by: SettingsBy::Person,
         starter: None,
         restarter: None,

@@ -35,7 +35,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if policy.is_empty() {
         return policy.missing.map_or(Ok(Vec::new()), Err);
     }
-    let thp::Policy { against, wanting, advised, missing } = policy;
+    let word = policy.word();
+    let thp::Policy { against, wanting, advised, missing, .. } = policy;
     let thp = &facts.host.thp;
     let enabled = match thp.enabled.known() {
         Some(enabled) => enabled.as_str(),
@@ -76,10 +77,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
         let named = chain::titles(against.iter().map(|(instance, _)| *instance));
         let mut summary = if enabled == "always" {
-            format!("THP is always; the advice for {named} is madvise or never")
+            format!("THP is always; the advice for {named} is {word}")
         } else {
             let names: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-            format!("THP is {enabled} but always for {}; the advice for {named} is madvise or never", names.join(", "))
+            format!("THP is {enabled} but always for {}; the advice for {named} is {word}", names.join(", "))
         };
         let short = summary.clone();
         if !wanting.is_empty() {

@@ -27,7 +27,7 @@ pub(super) fn is_asked(instance: &Instance) -> bool {
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
 pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    if let Takes::Pieces(size) = Kind::of(instance.engine).start.takes {
+    if let Takes::Pieces(size) = (Kind::of(instance.engine).start.takes)(instance) {
         return page.pages_for(size);
     }
     let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));

@@ -34,7 +34,8 @@ pub(super) enum Supply {
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
     let only = start.setting.as_ref().is_some_and(kind(instance).raises_or_fails);
-    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only)) && kind(instance).takes != Takes::All
+    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only))
+        && (kind(instance).takes)(instance) != Takes::All
 }
 
 fn kind(instance: &Instance) -> &'static Start {

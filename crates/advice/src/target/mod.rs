@@ -173,7 +173,7 @@ fn insisting(ask: Ask<'_>, pools: &[Goal]) -> BTreeSet<InstanceId> {
         pool.is_there() && pool.goal >= pool.needed && sure && stays()
     };
     let insist = Insist::new(ask, pools.iter().map(|pool| (pool.page_size, pool.goal)));
-    let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insists_by.is_some());
+    let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insist_of(it).is_some());
     asking.filter(|instance| insist.may(instance, secured).is_ok()).map(Instance::id).collect()
 }
 

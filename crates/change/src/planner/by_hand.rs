@@ -96,7 +96,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let due = in_part
             || match asked {
                 Asked::No => true,
-                Asked::Try => kind.insists_by.is_some() && ask.calls_for(&setting),
+                Asked::Try => kind.insist_of(instance).is_some() && ask.calls_for(&setting),
                 Asked::Cannot => kind.can_by.is_some() && ask.calls_for(&setting),
                 Asked::Must | Asked::Raises | Asked::Unknown => false,
             };
@@ -109,7 +109,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.told.insert(setting);
             continue;
         }
-        let may_insist = kind.insists_by.is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
+        let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
         let mut lines = commands::ask(instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());

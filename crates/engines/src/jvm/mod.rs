@@ -70,7 +70,7 @@ pub static KIND: Kind = Kind {
     mappings: &["/memfd:java_heap"],
     mapped_files: &["/hsperfdata_"],
     log_format: Some(&log::FORMAT),
-    start: Start { takes: Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
+    start: Start { takes: |_| Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
     often_small: true,
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),

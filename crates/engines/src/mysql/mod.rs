@@ -46,7 +46,7 @@ pub static KIND: Kind = Kind {
     log_format: Some(&log::FORMAT),
     start: Start {
         // The buffer pool comes in chunks, of 128 MiB by default.
-        takes: Takes::Pieces(Bytes::from_mib(128)),
+        takes: |_| Takes::Pieces(Bytes::from_mib(128)),
         // MariaDB 10.11.12 and later, by where the kernel puts its buffer pool. An estimate has them within.
         by_chance: demand::by_chance,
         ..Start::PLAIN
