@@ -1,5 +1,6 @@
 //! Carries a plan out.
 
+use hugewise_engines::options::file_name;
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use crate::drift::{self, Need};
@@ -253,8 +254,15 @@ impl Run<'_> {
                 }
             };
             for path in paths {
-                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv.
-                let path = self.system.real(&path)?.unwrap_or(path);
+                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv. A file of anybody
+                // else's that is a link itself leads where he likes.
+                let real = self.system.real(&path)?.unwrap_or_else(|| path.clone());
+                let of_system = ["/boot/", "/etc/"].iter().any(|folder| path.starts_with(folder));
+                if file_name(&real) != file_name(&path) && !of_system {
+                    let why = format!("it is a link to {real}, and hugewise follows no link of somebody else's");
+                    return Err(Failure::new(path, why).advising("put the file itself in its place"));
+                }
+                let path = real;
                 let file = self.system.file(&path)?;
                 files.push((path, file));
             }
