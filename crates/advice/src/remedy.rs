@@ -20,13 +20,10 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             if !goal.grows() {
                 return None;
             }
-            if target.sizing.as_ref().is_some_and(|sizing| sizing.refusal.is_some()) {
-                let asked = goal.goal.of(*page);
-                return Some(format!(
-                    "make the servers smaller: {asked} of {page} pages are more than this host can give"
-                ));
+            if let Some(refused) = too_much(target, goal) {
+                return Some(refused);
             }
-            let (pages, size) = (goal.goal, goal.goal.of(*page));
+            let (pages, size) = (goal.goal, format!("{}{}", goal.goal.of(*page), by_node(goal)));
             let then = in_the_way(host, instances, goal);
             match &goal.not_now {
                 // What the next boot is asked for has to be lowered first.
@@ -69,10 +66,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                 format!("have the boot's files set the pool of {page} pages to {pages} ({size})")
             }
             Some(goal) if brings_exactly(host, instances, goal) => return None,
+            Some(goal) if goal.grows() && too_much(target, goal).is_some() => return too_much(target, goal),
             Some(goal) => format!(
-                "set the pool of {page} pages to {} ({}) at each boot{}",
+                "set the pool of {page} pages to {} ({}{}) at each boot{}",
                 goal.goal,
                 goal.goal.of(*page),
+                by_node(goal),
                 in_the_way(host, instances, goal)
             ),
             None => format!("set the pool of {page} pages at each boot"),
@@ -104,6 +103,25 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::Consider(what) => what.clone(),
     };
     Some(crate::words::one_line(&text))
+}
+
+/// What there is to do where the pools that the servers ask for are more than the host can carry, now or at a boot.
+fn too_much(target: &Target, goal: &Goal) -> Option<String> {
+    target.sizing.as_ref()?.refusal.as_ref()?;
+    let (page, asked) = (goal.page_size, goal.goal.of(goal.page_size));
+    Some(format!("make the servers smaller: {asked} of {page} pages are more than this host can give"))
+}
+
+/// The nodes that a pool's pages belong on, where it is not all the same: the kernel spreads a pool that is set as a whole evenly.
+fn by_node(goal: &Goal) -> String {
+    let pages = || goal.nodes.iter().map(|(_, _, goal)| goal.get());
+    let even = pages().max().unwrap_or_default() - pages().min().unwrap_or_default() <= 1;
+    if goal.nodes.len() < 2 || even {
+        return String::new();
+    }
+    let used = goal.nodes.iter().filter(|(_, _, goal)| *goal > PageCount::ZERO);
+    let parts: Vec<String> = used.map(|(node, _, goal)| format!("{goal} on node {node}")).collect();
+    format!(", {}", crate::words::list(&parts))
 }
 
 /// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.

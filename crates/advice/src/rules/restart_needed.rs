@@ -29,8 +29,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if !asks || cause(facts, instance)? != Some(Cause::Restart) {
         return Ok(None);
     }
-    // With what stands in its files now a restart leaves it down: of that HW210 speaks.
-    if facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle == Some(Obstacle::Start)) {
+    // What keeps the pages from it keeps them from its next start too, or that does not come about at all: of that HW210 speaks.
+    let kept =
+        |obstacle| matches!(obstacle, Obstacle::Start | Obstacle::Nodes | Obstacle::Mount | Obstacle::MountOptions);
+    if facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle.is_some_and(kept)) {
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);

@@ -287,7 +287,8 @@ fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Opt
     (extra + kept_free(ask) <= obtainable_memory(ask)?).then_some(asked)
 }
 
-/// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.
+/// A pool's pages by node. A growing one has what the targets say, but no more in all than it is to grow by; one that does not
+/// grow keeps them on the nodes of those that may use no others.
 fn nodes(
     pool: &Pool,
     targets: &[&crate::sizing::PoolTarget],
@@ -301,8 +302,11 @@ fn nodes(
     }
     let now: PageCount = nodes.iter().map(|(_, now, _)| *now).sum();
     let mut grows = goal.saturating_sub(now);
-    if nodes.len() < 2 || grows == PageCount::ZERO {
+    if nodes.len() < 2 {
         return None;
+    }
+    if grows == PageCount::ZERO {
+        return kept(nodes, goal);
     }
     for (_, now, goal) in &mut nodes {
         let more = goal.saturating_sub(*now).min(grows);
@@ -311,4 +315,22 @@ fn nodes(
     }
     // More than the targets ask for (as the files do): the kernel spreads that itself.
     (grows == PageCount::ZERO).then_some(nodes)
+}
+
+/// The pages of a pool that does not grow, where the kernel's even spread would take from a node what is wanted there and is there
+/// now: what is wanted of each node, and of the others as many as there are.
+fn kept(mut nodes: Vec<(u32, PageCount, PageCount)>, goal: PageCount) -> Option<Vec<(u32, PageCount, PageCount)>> {
+    let each = goal.get() / u64::try_from(nodes.len()).ok()?;
+    let wanted: PageCount = nodes.iter().map(|(_, _, wanted)| *wanted).sum();
+    let bound = nodes.iter().any(|(_, _, wanted)| wanted.get() > each);
+    if !bound || wanted > goal || nodes.iter().any(|(_, now, wanted)| now < wanted) {
+        return None;
+    }
+    let mut rest = goal.saturating_sub(wanted);
+    for (_, now, goal) in &mut nodes {
+        let more = now.saturating_sub(*goal).min(rest);
+        rest = rest.saturating_sub(more);
+        *goal = *goal + more;
+    }
+    (rest == PageCount::ZERO).then_some(nodes)
 }
