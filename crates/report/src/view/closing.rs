@@ -74,6 +74,9 @@ pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
         let kind = if matches!(fact.why, Reason::Malformed(_)) { fact.what.clone() } else { pattern(&fact.what) };
         groups.entry((kind, &fact.why)).or_default().push(&fact.what);
     }
+    // What root would see is said of all of them together: the others are worth their place.
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((_, why), _)| why.is_denied());
     groups
         .into_iter()
         .map(|((pattern, why), members)| match members.as_slice() {
@@ -101,5 +104,24 @@ pub(crate) fn as_whom(host: &Host, denied: bool) -> &'static str {
         (true, _, true) => " Run as root to see the rest.",
         (true, _, false) => " Capture as root to see the rest.",
         (false, ..) => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_would_see_stands_behind_what_is_told() {
+        let fact = |what: &str, why: Reason| Unread { what: what.into(), why };
+        let unread = [
+            fact("/proc/7/maps", Reason::Denied),
+            fact("/proc/8/maps", Reason::Denied),
+            fact("/etc/a", Reason::Denied),
+            fact("/var/lib/hugewise/journal", Reason::untold("only root may read it")),
+        ];
+        let told = grouped(&unread);
+        assert!(told[0].starts_with("/var/lib/hugewise/journal (only root"), "{told:?}");
+        assert!(told.iter().any(|line| line.starts_with("/proc/PID/maps of 2 processes (denied")), "{told:?}");
     }
 }
