@@ -5,8 +5,8 @@ use hugewise_host::capture::shape::Shape;
 use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
-use crate::asleep::Estate;
 use crate::description::{DescribeError, Described, Description};
+use crate::estate::Estate;
 use crate::logs::Format;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
@@ -240,6 +240,11 @@ impl Kind {
             Some(start) => program.starts_with(start),
             None => program == *name,
         })
+    }
+
+    /// Whether a unit that runs a program of that name starts one of its servers, itself or through another program.
+    pub(crate) fn starts(&self, program: &str) -> bool {
+        self.runs(program) || self.companions.contains(&program)
     }
 }
 

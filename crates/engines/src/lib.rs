@@ -10,6 +10,7 @@ pub mod connect;
 pub mod describe;
 mod described;
 mod description;
+mod estate;
 mod faults;
 pub mod jvm;
 mod kind;
