@@ -8,9 +8,11 @@ pub(crate) static RULE: Rule = Rule {
     name: "pages-asked-late",
     level: Level::Warn,
     docs: Docs {
-        what: "Pages of 1 GiB and more that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
-               not the kernel's command line: a warning. A pool of smaller pages that they bring and that takes 70 % of \
-               memory or more: a note.",
+        what: "Gigantic pages that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
+               not the kernel's command line: a warning. Gigantic are those larger than any block of the kernel's page \
+               allocator (/proc/buddyinfo has a column for each size of block): 1 GiB on x86-64; on arm64 32 MiB and 1 GiB \
+               with base pages of 4 KiB, 1 GiB with 16 KiB, 16 GiB with 64 KiB. A pool of smaller pages that they bring \
+               and that takes 70 % of memory or more: a note.",
         why: "Files are read late in the boot, when memory is in use. A page of 1 GiB needs 1 GiB in one piece, which is then \
               had by luck: the write succeeds, and the pool has fewer pages or none. A server that insists on them does not \
               start.",
@@ -18,6 +20,7 @@ pub(crate) static RULE: Rule = Rule {
         fix: "Reserve them on the kernel's command line (hugepagesz=1G hugepages=N), which takes them before anything else.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: the most reliable way is at boot time",
+            "Linux mm/hugetlb.c, hstate_is_gigantic: of an order beyond MAX_PAGE_ORDER (ARCH_FORCE_MAX_ORDER of arch/*/Kconfig)",
             "Measured on Linux 6.1: 4 written to the 1 GiB pool of a host with 3.8 GiB free gives 0, and no error",
         ],
     },
@@ -36,7 +39,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let evidence = vec![format!("{}: {asked}", step.place)];
-        if demand::is_gigantic(page) {
+        if host.is_gigantic(page) {
             let uses =
                 |it: &Instance| demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page);
             if !facts.instances.iter().any(uses) {

@@ -9,7 +9,7 @@ use super::segments::{self, Segments};
 use super::supply::Supply;
 use super::{Fit, booted, claim, default_size, mount, start, startup};
 use crate::cgroup::{Limits, Shortage};
-use crate::demand::{is_gigantic, starting};
+use crate::demand::starting;
 use crate::standing::Standing;
 use crate::{Missing, boot, given, mounts};
 
@@ -224,7 +224,7 @@ impl NextBoot {
                 " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
             )
         };
-        let sure = if is_gigantic(page) {
+        let sure = if self.host.is_gigantic(page) {
             let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
             left(early.min(*pool))
         } else {
