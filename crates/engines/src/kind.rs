@@ -1,8 +1,8 @@
 //! What an engine's folder registers: everything about its kind that the other rooms need to know.
 
 use hugewise_host::Source;
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
-use hugewise_host::capture::{Rewrite, Title};
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 
 use crate::description::{DescribeError, Described, Description};
@@ -50,10 +50,8 @@ pub struct Kind {
     pub mappings: &'static [&'static str],
     /// Files that it maps and that are read, by what is in their paths.
     pub mapped_files: &'static [&'static str],
-    /// What a capture keeps of a title of several words that a process of its writes over its first argument.
-    pub title: Option<Title>,
-    /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
-    pub rewrite: Option<Rewrite>,
+    /// What a capture keeps of titles, arguments and files that have a form of their own.
+    pub forms: Forms,
     /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
     pub(crate) reads_folder: fn(&Process) -> bool,
     /// Its configuration is below its owner's home folder.
@@ -197,8 +195,7 @@ impl Kind {
         companions: &[],
         mappings: &[],
         mapped_files: &[],
-        title: None,
-        rewrite: None,
+        forms: Forms::NONE,
         reads_folder: |_| false,
         reads_home: false,
         logs: |_, _, _, _| Vec::new(),

@@ -3,6 +3,7 @@
 pub mod yaml;
 
 use hugewise_host::Door;
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
@@ -31,10 +32,13 @@ pub static KIND: Kind = Kind {
     ],
     companions: &["mongos"],
     settings_by: SettingsBy::Nobody,
-    rewrite: Some(|path, bytes| {
-        let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
-        ours.then(|| without_secrets(bytes)).flatten()
-    }),
+    forms: Forms {
+        rewrite: Some(|path, bytes| {
+            let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
+            ours.then(|| without_secrets(bytes)).flatten()
+        }),
+        ..Forms::NONE
+    },
     thp,
     thp_in_words: Some(
         "off up to 7; from 8 on `always` on x86-64 and arm64, worth a note otherwise (its manual, \"TCMalloc performance\")",
@@ -232,7 +236,7 @@ mod tests {
     fn a_capture_keeps_what_is_read_and_where_and_no_more() {
         let file = b"storage: {dbPath: /data, wiredTiger: {engineConfig: {cacheSizeGB: 4}}}\nsecurity:\n  keyFile: S3\nnet:\n  \
                      tls: {certificateKeyFilePassword: S3}\n  port: 27100\n  maxIncomingConnections: S3 x\n";
-        let rewrite = KIND.rewrite.unwrap();
+        let rewrite = KIND.forms.rewrite.unwrap();
         let kept = rewrite("/etc/mongod.conf", file).unwrap();
         assert!(!String::from_utf8_lossy(&kept).contains("S3"));
         let read = |bytes: &[u8]| -> Vec<_> {
