@@ -72,38 +72,38 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     speaks: || {
-        let mut case = large_pages();
+        let mut case = large_pages(hugewise_model::PageSize::GIB_1);
         case.host.configuration.boot = crate::testing::quiet().host.configuration.boot;
         case
     },
-    silent: large_pages,
+    silent: || large_pages(hugewise_model::PageSize::GIB_1),
     missing: || {
-        let mut case = large_pages();
+        let mut case = large_pages(hugewise_model::PageSize::GIB_1);
         case.host.configuration.tmpfiles = hugewise_model::Observed::Denied;
         case
     },
 };
 
-/// A server on pages of 1 GiB that the command line and a file bring.
+/// A server of 4 GiB on such pages, which the command line and a file bring.
 #[cfg(test)]
-fn large_pages() -> crate::testing::Case {
+fn large_pages(page: hugewise_model::PageSize) -> crate::testing::Case {
     use hugewise_model::Observed::Known;
-    use hugewise_model::PageSize;
     use hugewise_model::configuration::TmpfilesWrite;
+    let pages = page.pages_for(crate::testing::gib(4));
     let mut case = crate::testing::quiet();
     let server = crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(4)));
-    server.asked_page_size = Known(PageSize::GIB_1);
-    server.segments.iter_mut().for_each(|segment| segment.page_size = Known(PageSize::GIB_1));
-    server.demand =
-        server.demand.take().map(|it| hugewise_model::Demand { page_size: PageSize::GIB_1, pages: PageCount(4), ..it });
-    case.pools()[1].total = Known(PageCount(4));
-    let words = ["hugepagesz=1G", "hugepages=4"].map(str::to_owned);
+    server.asked_page_size = Known(page);
+    server.segments.iter_mut().for_each(|segment| segment.page_size = Known(page));
+    server.demand = server.demand.take().map(|it| hugewise_model::Demand { page_size: page, pages, ..it });
+    case.pools()[1].page_size = page;
+    case.pools()[1].total = Known(pages);
+    let words = [format!("hugepagesz={}", crate::words::boot_name(page)), format!("hugepages={pages}")];
     if let Known(entry) = &mut case.host.configuration.boot {
         entry.command_line.extend(words);
     }
     case.host.configuration.tmpfiles = Known(vec![TmpfilesWrite {
-        path: crate::words::pool_file(PageSize::GIB_1, "nr_hugepages"),
-        value: "4".into(),
+        path: crate::words::pool_file(page, "nr_hugepages"),
+        value: pages.get().to_string(),
         place: crate::testing::place("/etc/tmpfiles.d/db.conf"),
     }]);
     case
@@ -111,6 +111,9 @@ fn large_pages() -> crate::testing::Case {
 
 #[cfg(test)]
 mod tests {
+    use hugewise_model::host::ZoneFreeBlocks;
+    use hugewise_model::{Observed, PageSize};
+
     use super::*;
     use crate::standing::Standing;
     use crate::testing::{Case, quiet};
@@ -122,10 +125,28 @@ mod tests {
 
     #[test]
     fn only_the_command_line_secures_pages_of_1_gib() {
-        let mut case = large_pages();
+        let mut case = large_pages(PageSize::GIB_1);
         assert_eq!(at_boot(&case), Standing::All);
         case.host.configuration.boot = quiet().host.configuration.boot;
         assert_eq!(at_boot(&case), Standing::Unknown);
+    }
+
+    /// arm64 with base pages of 4 KiB has pools of 32 MiB, and blocks of 4 MiB at most (arch/arm64/Kconfig).
+    #[test]
+    fn pages_of_32_mib_are_had_by_luck_where_no_block_is_as_large() {
+        let speaks = |orders: usize, early: bool| {
+            let mut case = large_pages(PageSize::from_kib(32 << 10).unwrap());
+            case.host.architecture = Observed::Known("aarch64".into());
+            let zone = ZoneFreeBlocks { node: 0, zone: "Normal".into(), blocks: vec![0; orders] };
+            case.host.memory.free_blocks = Observed::Known(vec![zone]);
+            if !early {
+                case.host.configuration.boot = quiet().host.configuration.boot;
+            }
+            (at_boot(&case), case.assess().findings.iter().any(|it| it.code == RULE.code))
+        };
+        assert_eq!(speaks(11, true), (Standing::All, false));
+        assert_eq!(speaks(11, false), (Standing::Unknown, true));
+        assert_eq!(speaks(14, false), (Standing::All, false), "a kernel that was built with larger blocks");
     }
 
     #[test]
