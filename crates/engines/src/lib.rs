@@ -23,6 +23,7 @@ mod next;
 pub mod options;
 pub mod oracle;
 pub mod postgresql;
+mod private;
 pub mod qemu;
 mod question;
 pub mod redis;

@@ -10,9 +10,8 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Host, Instance, Level, Process};
 
 use crate::kind::{ThpAdvice, VersionUnknown};
-use crate::redis::{describe_private_server, forked};
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, SettingsBy, options, versions};
+use crate::{Found, Kind, Scene, SettingsBy, options, private, versions};
 
 /// MongoDB.
 pub static KIND: Kind = Kind {
@@ -120,7 +119,7 @@ const PATHS: &[(&str, &str)] = &[
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if KIND.runs(options::program(process)) && !forked(scene, process) {
+        if KIND.runs(options::program(process)) && !private::is_copy(scene, process) {
             instance(scene, found, process);
         }
     }
@@ -168,7 +167,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     instance.max_sessions = set("net.maxincomingconnections").and_then(|value| value.parse().ok()).into();
     instance.endpoints = vec![port];
     instance.settings = settings;
-    describe_private_server(scene, process, &mut instance);
+    private::describe(scene, process, &mut instance);
     found.add(instance);
 }
 
