@@ -3,7 +3,7 @@
 use hugewise_host::Source;
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
-use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
+use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process, Trait};
 
 use crate::description::{DescribeError, Described, Description};
 use crate::estate::Estate;
@@ -139,11 +139,54 @@ pub enum By {
     /// Its data directory, its configuration file, or both.
     Files,
     /// The size of its memory, or its configuration file.
-    Sizes,
+    Sizes(&'static Sizes),
     /// Its command line, which begins like this one.
     Command(&'static str),
     /// Nothing that belongs to an engine.
     Segment,
+}
+
+/// Options that describe a server by its sizes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// What it may be made to grow to, where that is more.
+    pub most: SizeOption,
+    /// How many processes it may have.
+    pub sessions: SizeOption,
+    /// Servers of its kind that often run beside it.
+    pub beside: &'static [Beside],
+}
+
+/// An option of `hugewise size`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeOption {
+    /// Without its dashes.
+    pub option: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// A server beside the one that is described.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// That size where none is given, as people write it.
+    pub usual: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What marks it.
+    pub marked: Trait,
+}
+
+impl Sizes {
+    /// The options.
+    pub fn options(&'static self) -> impl Iterator<Item = &'static str> {
+        let beside = self.beside.iter().map(|beside| &beside.size);
+        [&self.size, &self.most, &self.sessions].into_iter().chain(beside).map(|of| of.option)
+    }
 }
 
 /// How a server is described that does not run; with the last argument its own program may be asked.

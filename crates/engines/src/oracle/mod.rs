@@ -43,7 +43,7 @@ pub static KIND: Kind = Kind {
     forms: kept::FORMS,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
-    describe: Some((By::Sizes, described::describe)),
+    describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
     texts: &[("spfile", Shape::Path), ("ifile", Shape::Path), ("oracle_home", Shape::Path)],
     mappings: &["/dev/shm/ora_"],
