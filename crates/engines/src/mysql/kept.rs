@@ -67,6 +67,18 @@ mod tests {
         assert_eq!(kept("/d/mysql_upgrade_info", b"10.11.6-MariaDB"), b"10.11.6-MariaDB\n");
     }
 
+    /// As the servers read them (`--help --verbose` of MariaDB 10.11 takes each of these).
+    #[test]
+    fn settings_cut_short_are_kept_as_they_are_read() {
+        let is = FORMS.is_setting.unwrap();
+        for name in ["large_p", "max_connecti", "aria_b", "key_cache_s", "loose_innodb_log_b", "skip_large_pages"] {
+            assert!(is(name), "{name}");
+        }
+        for name in ["password", "l", "max", "innodb_ft_aux_table"] {
+            assert!(!is(name), "{name}");
+        }
+    }
+
     #[test]
     fn names_of_files_tell_who_wrote_the_data() {
         let tells = FORMS.tells_by_name.unwrap();
