@@ -299,11 +299,6 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
     NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
 }
 
-/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
-pub fn is_gigantic(page: PageSize) -> bool {
-    page >= PageSize::GIB_1
-}
-
 /// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that
 /// came out short of it is filled up again. What is far more was perhaps given back on purpose.
 pub(crate) fn is_with_spare(asked: PageCount, claimed: PageCount) -> bool {

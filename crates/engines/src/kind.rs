@@ -1,12 +1,12 @@
 //! What an engine's folder registers: everything about its kind that the other rooms need to know.
 
 use hugewise_host::Source;
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
-use hugewise_host::capture::{Rewrite, Title};
-use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
+use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process, Trait};
 
-use crate::asleep::Estate;
 use crate::description::{DescribeError, Described, Description};
+use crate::estate::Estate;
 use crate::logs::Format;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
@@ -50,10 +50,8 @@ pub struct Kind {
     pub mappings: &'static [&'static str],
     /// Files that it maps and that are read, by what is in their paths.
     pub mapped_files: &'static [&'static str],
-    /// What a capture keeps of a title of several words that a process of its writes over its first argument.
-    pub title: Option<Title>,
-    /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
-    pub rewrite: Option<Rewrite>,
+    /// What a capture keeps of titles, arguments and files that have a form of their own.
+    pub forms: Forms,
     /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
     pub(crate) reads_folder: fn(&Process) -> bool,
     /// Its configuration is below its owner's home folder.
@@ -141,11 +139,54 @@ pub enum By {
     /// Its data directory, its configuration file, or both.
     Files,
     /// The size of its memory, or its configuration file.
-    Sizes,
+    Sizes(&'static Sizes),
     /// Its command line, which begins like this one.
     Command(&'static str),
     /// Nothing that belongs to an engine.
     Segment,
+}
+
+/// Options that describe a server by its sizes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// What it may be made to grow to, where that is more.
+    pub most: SizeOption,
+    /// How many processes it may have.
+    pub sessions: SizeOption,
+    /// Servers of its kind that often run beside it.
+    pub beside: &'static [Beside],
+}
+
+/// An option of `hugewise size`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeOption {
+    /// Without its dashes.
+    pub option: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// A server beside the one that is described.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// That size where none is given, as people write it.
+    pub usual: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What marks it.
+    pub marked: Trait,
+}
+
+impl Sizes {
+    /// The options.
+    pub fn options(&'static self) -> impl Iterator<Item = &'static str> {
+        let beside = self.beside.iter().map(|beside| &beside.size);
+        [&self.size, &self.most, &self.sessions].into_iter().chain(beside).map(|of| of.option)
+    }
 }
 
 /// How a server is described that does not run; with the last argument its own program may be asked.
@@ -197,8 +238,7 @@ impl Kind {
         companions: &[],
         mappings: &[],
         mapped_files: &[],
-        title: None,
-        rewrite: None,
+        forms: Forms::NONE,
         reads_folder: |_| false,
         reads_home: false,
         logs: |_, _, _, _| Vec::new(),
@@ -240,6 +280,11 @@ impl Kind {
             Some(start) => program.starts_with(start),
             None => program == *name,
         })
+    }
+
+    /// Whether a unit that runs a program of that name starts one of its servers, itself or through another program.
+    pub(crate) fn starts(&self, program: &str) -> bool {
+        self.runs(program) || self.companions.contains(&program)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod connect;
 pub mod describe;
 mod described;
 mod description;
+mod estate;
 mod faults;
 pub mod jvm;
 mod kind;
@@ -22,6 +23,7 @@ mod next;
 pub mod options;
 pub mod oracle;
 pub mod postgresql;
+mod private;
 pub mod qemu;
 mod question;
 pub mod redis;
@@ -46,7 +48,7 @@ use hugewise_host::source::{Budgets, Limits, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
-pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
+pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, VersionUnknown};
 pub use settable::Settable;
 pub use start::{Restarter, Start, Starter, Takes};
 

@@ -10,13 +10,14 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) whose SGA of \
-               256 MiB or more lies in files under /dev/shm, or will from its next start on. An ASM instance with MEMORY_TARGET is no finding: Oracle \
-               itself sets it up so.",
-        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says: every process pays page \
-              tables for the SGA.",
+               256 MiB or more lies in files under /dev/shm, or will from its next start on. An ASM instance with \
+               MEMORY_TARGET is not reported: Oracle itself sets it up that way.",
+        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says, and every process needs \
+              page tables for the whole SGA.",
         cost: "page tables in every process, whatever use_large_pages says",
         fix: "Go to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set SGA_TARGET and \
-              PGA_AGGREGATE_TARGET, set the pool aside, restart. The sum of the two targets is then yours to balance.",
+              PGA_AGGREGATE_TARGET, set the pool aside, restart. You then divide memory between the two targets \
+              yourself.",
         sources: &["Oracle Database Reference 19c: USE_LARGE_PAGES, MEMORY_TARGET", "MOS note 749851.1"],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -22,7 +22,8 @@ pub(crate) static RULE: Rule = Rule {
         why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
               limits.conf does not reach services.",
         cost: "it works when a DBA starts it and fails when systemd does, or vice versa",
-        fix: "Set both to the same: a drop-in for the unit, a rule for the owner. Each holds from the next start.",
+        fix: "Set both to the same value: a drop-in for the unit, a rule in limits.d for the owner. Each takes effect \
+              at the next start.",
         sources: &["systemd.exec(5): LimitMEMLOCK", "limits.conf(5), pam_limits(8)"],
     },
     check: |facts| RULE.of_each(facts, look),

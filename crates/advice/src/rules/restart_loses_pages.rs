@@ -15,8 +15,8 @@ pub(crate) static RULE: Rule = Rule {
                would not start at all; and one on base pages whose nodes or file system keep the pages from its next start \
                too. Its files as they are now decide what it will ask for; the pool is taken as it would be \
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
-        why: "It runs well until somebody restarts it: a pool was made smaller under it, or a setting was changed, and nothing \
-              shows that before.",
+        why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
+              nothing shows it until then.",
         cost: "everything looks well until somebody restarts the server",
         fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
         sources: &[

@@ -11,13 +11,13 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "kernel.shmmax below the largest System V segment of a server (a warning), or kernel.shmall below all \
-               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in System V segments. shmall counts base \
-               pages, whatever page size a segment has. On kernels before 3.16 also limits that are enough now and that no \
-               file sets for the next boot (a warning): such a kernel begins with 32 MiB and 8 GiB, unless its \
-               distribution gave it others.",
-        why: "The segments that run now were made before the limits were lowered, or by a server that cut itself into \
-              pieces. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the server cuts its memory \
-              into more segments, or does not start.",
+               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in \
+               System V segments. shmall counts base pages, whatever page size a segment has. On kernels before 3.16 \
+               also limits that are enough now and that no file sets for the next boot (a warning): such a kernel \
+               starts with 32 MiB and 8 GiB, unless its distribution set others.",
+        why: "The segments in use now were made before the limits were lowered, or by a server that split its memory \
+              into several. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the \
+              server cuts its memory into more segments, or does not start.",
         cost: "the next start gets more and smaller segments, or fails",
         fix: "Raise the limits; no restart is needed for that. They protect nothing else on a database host.",
         sources: &["Linux Documentation/admin-guide/sysctl/kernel.rst: shmmax, shmall", "shmget(2): EINVAL, ENOSPC"],

@@ -3,7 +3,7 @@
 
 use hugewise_model::{Host, Instance, PageCount, PageSize};
 
-use super::start::Supply;
+use super::supply::Supply;
 use crate::{boot, demand};
 
 /// The nodes of a pool that a server may use; none where these are all.

@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, Page
 
 use super::Ask;
 use super::commit::Commit;
-use crate::demand::{is_gigantic, is_with_spare, starting};
+use crate::demand::{is_with_spare, starting};
 use crate::situation::to_come;
 use crate::{Missing, boot, demand, known};
 
@@ -108,7 +108,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
             Some(free) if extra + keep > free => Some(format!(
                 "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
             )),
-            Some(free) if is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
+            Some(free) if ask.host.is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
             )),
@@ -269,7 +269,7 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) 
     let steps = boot::pool(ask.host, page).unwrap_or_default();
     let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
     // A few beyond what is needed starve nobody, and would be filled up again.
-    let stay = !ask.starves() || (!ask.wish.shrink && !is_gigantic(page) && is_with_spare(asked, needed));
+    let stay = !ask.starves() || (!ask.wish.shrink && !ask.host.is_gigantic(page) && is_with_spare(asked, needed));
     if asked <= now && stay { asked } else { PageCount::ZERO }
 }
 
@@ -278,7 +278,11 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) 
 fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Option<PageCount> {
     let page = pool.page_size;
     let asked = PageCount(boot::pool(ask.host, page).ok()?.last()?.value);
-    if !ask.wish.now || ask.wish.shrink || asked <= pages.max(now) || !is_with_spare(asked, pages) || is_gigantic(page)
+    if !ask.wish.now
+        || ask.wish.shrink
+        || asked <= pages.max(now)
+        || !is_with_spare(asked, pages)
+        || ask.host.is_gigantic(page)
     {
         return None;
     }

@@ -2,9 +2,11 @@ use hugewise_host::source::MapSource;
 use hugewise_model::host::User;
 use hugewise_model::instance::Startup;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{PageCount, PageSize};
+use hugewise_model::vouch::Voucher;
+use hugewise_model::{Engine, PageCount, PageSize};
 
 use super::*;
+use crate::estate::MOST;
 use crate::testing;
 
 fn host(processes: Vec<Process>) -> Host {

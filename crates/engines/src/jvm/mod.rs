@@ -6,6 +6,7 @@ mod demand;
 mod described;
 pub mod flags;
 pub mod hsperf;
+mod kept;
 mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,12 +61,7 @@ pub static KIND: Kind = Kind {
     find,
     asleep: asleep::asleep,
     accounts: ACCOUNTS,
-    options: flags::KEPT,
-    // What a machine says of itself holds its whole command line and its properties.
-    rewrite: Some(|path, bytes| {
-        let ours = path.contains("/hsperfdata_");
-        ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
-    }),
+    forms: kept::FORMS,
     describe: Some((By::Command("java -Xmx8g ..."), described::describe)),
     mappings: &["/memfd:java_heap"],
     mapped_files: &["/hsperfdata_"],

@@ -6,6 +6,7 @@ pub mod cnf;
 mod demand;
 mod described;
 mod files;
+mod kept;
 mod log;
 pub mod persisted;
 mod settable;
@@ -43,6 +44,7 @@ pub static KIND: Kind = Kind {
         ("log_error", Shape::Path),
     ],
     companions: &["mysqld_safe", "mariadbd-safe"],
+    forms: kept::FORMS,
     log_format: Some(&log::FORMAT),
     start: Start {
         // The buffer pool comes in chunks, of 128 MiB by default.

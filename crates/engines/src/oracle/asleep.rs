@@ -7,7 +7,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process, Trait};
 
 use super::{Parameters, SETTINGS, Title, asked, described, traits};
-use crate::asleep::{Estate, Sleeper};
+use crate::estate::{Estate, Sleeper};
 use crate::settings::shown;
 use crate::{Found, Scene, options, versions};
 

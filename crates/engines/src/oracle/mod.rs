@@ -40,10 +40,10 @@ pub static KIND: Kind = Kind {
     asleep: asleep::asleep,
     services: &["dbora", "oracle"],
     companions: &[asleep::LAUNCHER],
-    rewrite: Some(kept::table),
+    forms: kept::FORMS,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
-    describe: Some((By::Sizes, described::describe)),
+    describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
     texts: &[("spfile", Shape::Path), ("ifile", Shape::Path), ("oracle_home", Shape::Path)],
     mappings: &["/dev/shm/ora_"],
@@ -67,7 +67,6 @@ pub static KIND: Kind = Kind {
     insists_by: Some("use_large_pages=ONLY"),
     can_insist: |instance| Release::of(instance).has_parameter(),
     starter: Some(starter::STARTER),
-    title: Some(kept::title),
     thp_in_words: Some(
         "never up to 18c and on UEK before UEK7, madvise on UEK7 and newer from 19c on (Oracle Database installation guides for \
          Linux, 12.2 to 23ai)",

@@ -6,7 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asleep, AtBoot, Engine, Observed, Process};
 
 use super::{KIND, describe, is_version, parse_lock, settings, titles};
-use crate::asleep::{Estate, Sleeper, by_service};
+use crate::estate::{Estate, Sleeper, by_service};
 
 /// Where postgresql-common keeps its clusters: a folder a version, in it one a cluster.
 const CLUSTERS: &str = "/etc/postgresql";
@@ -93,7 +93,7 @@ fn runs(estate: &Estate<'_>, door: &mut Door<'_>, data: &str) -> bool {
 }
 
 fn units(estate: &mut Estate<'_>) {
-    for (service, main) in estate.services_of(&KIND) {
+    for (service, main) in estate.services_of(|program| KIND.starts(program)) {
         let scene = estate.scene;
         let files = scene.files_of(&main);
         let mut door = Door::new(&files);

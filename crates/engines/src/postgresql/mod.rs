@@ -43,6 +43,7 @@ pub static KIND: Kind = Kind {
     describe: Some((By::Files, describe_files)),
     texts: &[
         ("-D", Shape::Path),
+        ("-c", Shape::Setting),
         ("-k", Shape::Paths),
         ("data_directory", Shape::Path),
         ("unix_socket_directories", Shape::Paths),
@@ -69,8 +70,7 @@ pub static KIND: Kind = Kind {
     settings_by: SettingsBy::Plan(&settable::SETTABLE),
     restarter: Some(settable::RESTARTER),
     connect: Some((ask::question, ask::answer)),
-    title: Some(kept::title),
-    rewrite: Some(start_conf::kept),
+    forms: kept::FORMS,
     thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,

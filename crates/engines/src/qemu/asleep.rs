@@ -6,7 +6,7 @@ use hugewise_model::{Asked, Asleep, AtBoot, Engine};
 
 use super::definition::{self, DEFINITIONS, Definition, Pages};
 use super::instance;
-use crate::asleep::{Estate, Sleeper};
+use crate::estate::{Estate, Sleeper};
 use crate::named;
 
 pub(super) fn asleep(estate: &mut Estate<'_>) {

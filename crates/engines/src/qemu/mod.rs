@@ -3,10 +3,12 @@
 mod asleep;
 mod definition;
 mod described;
+mod kept;
 mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting, Trait};
@@ -24,7 +26,7 @@ pub static KIND: Kind = Kind {
     programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
     asleep: asleep::asleep,
-    rewrite: Some(definition::kept),
+    forms: Forms { rewrite: Some(definition::kept), value: Some(kept::value), ..Forms::NONE },
     describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
     ask: |_, _| {
         let how =
