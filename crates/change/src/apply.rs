@@ -9,7 +9,7 @@ use crate::outcome::{Applied, End, Event, Progress, StepOutcome, StepResult};
 use crate::plan::{Change, CommandChange, FileChange, FileState, Label, Plan, Step, ValueChange};
 use crate::restore::{self, Foreign, Restorer};
 use crate::undo::{recover_locked, take_back};
-use crate::{Error, Failure, System, allowed, values};
+use crate::{Error, Failure, System, allowed, at_boot, values};
 
 /// What may be overruled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub fn apply(
         let steps = plan.steps.iter().map(result).collect();
         return Ok(Applied { journal: None, end: End::NothingToDo, steps, notes });
     }
+    at_boot::lowers_nothing(plan, system, &needs)?;
     if !options.force {
         has_room(plan, system, &needs)?;
+        at_boot::leaves_room(plan, system)?;
     }
     let journal = Journal::begin(system, plan, restore::boot_id(system))?;
     let mut applied = Run { plan, system, options, journal }.all(&needs, progress)?;
@@ -87,7 +89,9 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         shrinks += PageCount(now.saturating_sub(after)).of(pool.page_size);
     }
     let growth = grows.saturating_sub(shrinks);
-    let Some(available) = available(system)?.filter(|_| growth > Bytes::ZERO) else { return Ok(()) };
+    let Some(available) = at_boot::amount(system, "MemAvailable:")?.filter(|_| growth > Bytes::ZERO) else {
+        return Ok(());
+    };
     let floor = Bytes(plan.budget.floor_bytes);
     if growth + floor > available {
         let left = available.saturating_sub(growth);
@@ -99,12 +103,6 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         });
     }
     Ok(())
-}
-
-fn available(system: &dyn System) -> Result<Option<Bytes>, Failure> {
-    let text = system.text("/proc/meminfo")?.unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    Ok(line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).map(Bytes::from_kib))
 }
 
 fn outcome(step: &Step, result: StepResult) -> StepOutcome {

@@ -8,6 +8,7 @@ pub mod bls;
 pub mod boot;
 pub mod cmdline;
 pub mod files;
+mod filling;
 pub mod fstab;
 pub mod grub;
 pub mod identity;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::{AtBoot, Observed};
+use hugewise_model::{AtBoot, Observed, Reason};
 
+use super::filling::{Room, Text, TooLong, bounded};
 use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
 use super::unit::{self, Assignment, UnitName};
 use crate::Door;
@@ -64,7 +65,8 @@ pub fn read_services(
             let assignments = door.source.read(&path).into_known().map(|bytes| unit::parse(&bytes)).unwrap_or_default();
             command(name, assignments.iter())
         };
-        (is_likely(name) || changed() || is_ours(&first().words))
+        // What is too long to be filled in is looked at as a whole, which says so.
+        (is_likely(name) || changed() || first().map_or(true, |command| is_ours(&command.words)))
             .then(|| bare(name, path, AtBoot::Unknown(String::new())))
     });
     let looked: Vec<Service> = looked.collect();
@@ -158,48 +160,58 @@ fn whole(
     let Observed::Known(assignments) = assignments else { return Service { at_boot, ..service } };
     let of_service = || assignments.iter().map(|(_, one)| one).filter(|one| one.section == "Service");
     let last = |key: &str| {
-        let value = of_service().rfind(|one| one.key == key).map(|one| filled(&name, &one.value));
+        let value = of_service().rfind(|one| one.key == key).and_then(|one| filled(&name, &one.value).ok());
         value.filter(|value| !value.is_empty())
     };
-    let Command { words, environment } = command(&name, assignments.iter().map(|(_, one)| one));
+    let Command { words, environment } =
+        command(&name, assignments.iter().map(|(_, one)| one)).unwrap_or_else(|too_long| {
+            door.tell(format!("what {name} starts ({})", service.file), Reason::Malformed(too_long.to_string()));
+            Command::default()
+        });
     let directory = last("WorkingDirectory").map(|path| path.trim_start_matches('-').to_owned());
     Service { command: words, environment, directory, user: last("User"), at_boot, ..service }
 }
 
 /// What a service starts.
+#[derive(Default)]
 struct Command {
     words: Vec<String>,
     environment: BTreeMap<String, String>,
 }
 
 /// The first `ExecStart=` of these assignments, its variables filled in (systemd.service(5), "Command lines").
-fn command<'a>(name: &str, assignments: impl Iterator<Item = &'a Assignment>) -> Command {
+fn command<'a>(name: &str, assignments: impl Iterator<Item = &'a Assignment>) -> Result<Command, TooLong> {
     let (mut lines, mut environment) = (Vec::new(), BTreeMap::<String, String>::new());
+    let mut room = Room::default();
     for one in assignments.filter(|one| one.section == "Service") {
         match one.key.as_str() {
             "ExecStart" if one.value.is_empty() => lines.clear(),
             "ExecStart" => lines.push(one.value.as_str()),
             "Environment" if one.value.is_empty() => environment.clear(),
-            "Environment" => environment.extend(words(&one.value).into_iter().filter_map(|word| {
-                let (key, value) = word.split_once('=')?;
-                Some((key.to_owned(), filled(name, value)))
-            })),
+            "Environment" => {
+                for word in words(bounded(&one.value)?) {
+                    let Some((key, value)) = word.split_once('=') else { continue };
+                    let value = filled(name, value)?;
+                    room.take(word.len().max(value.len()))?;
+                    environment.insert(key.to_owned(), value);
+                }
+            }
             _ => {}
         }
     }
     let mut all = Vec::new();
-    for word in lines.first().map(|line| words(line)).unwrap_or_default() {
+    let mut room = Room::default();
+    let first = lines.first().map_or(Ok(""), |line| bounded(line))?;
+    for word in words(first) {
         match word.strip_prefix('$').filter(|rest| is_variable(rest)) {
-            Some(variable) => all.extend(environment.get(variable).map(|value| words(value)).unwrap_or_default()),
+            Some(variable) => {
+                let values = environment.get(variable).map(|value| words(value)).unwrap_or_default();
+                room.take_all(&values)?;
+                all.extend(values);
+            }
             None => {
-                let mut text = filled(name, &word);
-                while let Some((before, rest)) = text.split_once("${")
-                    && let Some((variable, after)) = rest.split_once('}')
-                {
-                    // What a value holds is not looked at again.
-                    let value = environment.get(variable).map_or("", String::as_str).replace("${", "$ {");
-                    text = format!("{before}{value}{after}");
-                }
+                let text = with_variables(&filled(name, &word)?, &environment)?;
+                room.take(text.len())?;
                 all.push(text);
             }
         }
@@ -213,7 +225,20 @@ fn command<'a>(name: &str, assignments: impl Iterator<Item = &'a Assignment>) ->
             all.remove(1);
         }
     }
-    Command { words: unwrapped(all), environment }
+    Ok(Command { words: unwrapped(all), environment })
+}
+
+/// A word with `${NAME}` filled in. What a value holds is not looked at again.
+fn with_variables(word: &str, environment: &BTreeMap<String, String>) -> Result<String, TooLong> {
+    let (mut text, mut rest) = (Text::default(), word);
+    while let Some((before, inside)) = rest.split_once("${") {
+        let Some((variable, after)) = inside.split_once('}') else { break };
+        text.push_str(before)?;
+        text.push_str(environment.get(variable).map_or("", String::as_str))?;
+        rest = after;
+    }
+    text.push_str(rest)?;
+    Ok(text.into_text())
 }
 
 /// Programs that become the one that their arguments name.
@@ -257,10 +282,10 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// A value with what stands for the service's own name filled in (systemd.unit(5), "Specifiers").
-fn filled(name: &str, value: &str) -> String {
+fn filled(name: &str, value: &str) -> Result<String, TooLong> {
     let stem = name.strip_suffix(".service").unwrap_or(name);
     let (prefix, instance) = stem.split_once('@').unwrap_or((stem, ""));
-    let (mut text, mut signs) = (String::with_capacity(value.len()), value.chars().peekable());
+    let (mut text, mut signs) = (Text::default(), value.chars().peekable());
     while let Some(sign) = signs.next() {
         let meant = match (sign, signs.peek()) {
             ('%', Some('i' | 'I')) => instance,
@@ -269,14 +294,14 @@ fn filled(name: &str, value: &str) -> String {
             ('%', Some('N')) => stem,
             ('%', Some('%')) => "%",
             _ => {
-                text.push(sign);
+                text.push(sign)?;
                 continue;
             }
         };
-        text.push_str(meant);
+        text.push_str(meant)?;
         signs.next();
     }
-    text
+    Ok(text.into_text())
 }
 
 #[cfg(test)]
@@ -296,7 +321,7 @@ mod tests {
     fn a_command_is_what_systemd_would_start() {
         let words = |text: &str| {
             let assignments = unit::parse(text.as_bytes());
-            command("pg@16.service", assignments.iter()).words.join("|")
+            command("pg@16.service", assignments.iter()).unwrap().words.join("|")
         };
         for (text, said) in [
             ("ExecStart=/bin/postgres -D /d", "/bin/postgres|-D|/d"),
@@ -347,5 +372,33 @@ mod tests {
         let all = read(&source);
         assert_eq!(all[0].command, ["/opt/postgres"]);
         assert_eq!(all[0].at_boot.as_str(), "unknown");
+    }
+
+    /// A file of some KB that stands for 100 MB of words, for 50 GB of text, and for 1.4 GB by its own name.
+    #[test]
+    fn what_a_few_words_stand_for_is_bounded_and_said() {
+        let large = format!("Environment=A='{}'\n", "x ".repeat(10_000));
+        let long = "a".repeat(200);
+        for (name, text) in [
+            ("postgresql.service", format!("{large}ExecStart=/bin/postgres {}\n", "$A ".repeat(5000))),
+            ("postgresql.service", format!("{large}ExecStart=/bin/postgres {}\n", "${A}".repeat(50_000))),
+            (&format!("postgresql@{long}.service"), format!("ExecStart=/bin/postgres {}\n", "%i".repeat(100_000))),
+            (&format!("postgresql@{long}.service"), format!("Environment=A={}\n", "%i".repeat(100_000))),
+            ("postgresql.service", format!("Environment={}\nExecStart=/bin/postgres\n", "A=b ".repeat(20_000))),
+            ("own.service", format!("ExecStart=/bin/postgres {}\n", "x ".repeat(20_000))),
+        ] {
+            let source = MapSource::new().file(&format!("/etc/systemd/system/{name}"), format!("[Service]\n{text}"));
+            let mut door = Door::new(&source);
+            let all = read_services(&mut door, &|name| name.starts_with("postgresql"), &|_| false, &|_| false);
+            assert!(all.iter().all(|service| service.command.is_empty() && service.environment.is_empty()), "{name}");
+            let said: Vec<String> = door.unread.iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains(&format!("what {name} starts")) && said[0].contains("16384 words"), "{said:?}");
+        }
+        // What a server has at most: a class path that fills an argument.
+        let path = "/usr/share/java/x.jar:".repeat(5900);
+        let text = format!("[Service]\nEnvironment=CP={path}\nExecStart=/bin/postgres -cp ${{CP}} $CP\n");
+        let words = command("own.service", unit::parse(text.as_bytes()).iter()).unwrap().words;
+        assert_eq!(words, ["/bin/postgres", "-cp", &path, &path]);
     }
 }

@@ -45,7 +45,10 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) -> Observed<Vec<mounts::Mount>
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
     let mounts = mounts::read(door);
-    host.hugetlbfs_mounts = mounts.as_ref().map(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
+    host.hugetlbfs_mounts = mounts.as_ref().parse(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
+    if mounts.is_known() {
+        door.note("mounts", &host.hugetlbfs_mounts);
+    }
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
     host.thp = thp::read(door);
     read_processors(door, host);

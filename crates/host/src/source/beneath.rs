@@ -241,13 +241,13 @@ pub(super) fn open_to_read(folder: BorrowedFd<'_>, path: &str) -> Result<OwnedFd
     openat(folder, path, TO_READ, Mode::empty())
 }
 
-/// Reads an open file of the kernel's to its end, see [`read_into`].
+/// Reads an open file of the kernel's to its end, at most that much, see [`read_into`].
 ///
 /// # Errors
 /// Those of read(2); what a folder or too large a file is said to be is known.
-pub(super) fn read_kernels_open(file: &OwnedFd, in_parts: bool) -> Result<Observed<Vec<u8>>> {
+pub(super) fn read_kernels_open(file: &OwnedFd, most: u64, in_parts: bool) -> Result<Observed<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(4096);
-    Ok(read_into(file, &mut bytes, MAX_FILE, in_parts)?.map(|()| bytes))
+    Ok(read_into(file, &mut bytes, most, in_parts)?.map(|()| bytes))
 }
 
 fn read_up_to(file: &OwnedFd, most: u64) -> Result<Observed<Vec<u8>>> {

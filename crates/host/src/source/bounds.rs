@@ -15,3 +15,13 @@ pub(super) fn too_large<T>(most: u64) -> Observed<T> {
     };
     Observed::Malformed(format!("larger than {limit}"))
 }
+
+/// The longest command line that is read: execve(2) takes no argument of more than 128 KiB, and the longest ones of servers,
+/// class paths, fill one. What lies there can be as large as the process's memory.
+pub(crate) const LONGEST_COMMAND: u64 = 1 << 20;
+
+/// How much is read of one of the kernel's files.
+pub(super) fn most_of(path: &str) -> u64 {
+    let is_command = path.strip_prefix("/proc/").is_some_and(|rest| rest.ends_with("/cmdline"));
+    if is_command { LONGEST_COMMAND } else { super::MAX_FILE }
+}

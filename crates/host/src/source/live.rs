@@ -16,6 +16,7 @@ use super::beneath::{
     Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, open_to_read,
     read_kernels_open, read_link, read_located, read_located_up_to, read_part_located, walk,
 };
+use super::bounds::most_of;
 use super::errno::{kernels_not_known, not_known, observed};
 use super::kernel_systems::{is_kernels, is_kernels_path, kernels};
 use super::owner::{Found, link_as, locate_as, own_root};
@@ -95,7 +96,7 @@ fn since(seconds: i64, nanoseconds: impl TryInto<u32>) -> Duration {
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
     let in_parts = !is_one_value(path);
-    let read = open_to_read(CWD, path).and_then(|file| read_kernels_open(&file, in_parts));
+    let read = open_to_read(CWD, path).and_then(|file| read_kernels_open(&file, most_of(path), in_parts));
     read.unwrap_or_else(|error| kernels_not_known(path, error))
 }
 

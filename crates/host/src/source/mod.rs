@@ -90,6 +90,7 @@ use crate::kernel::meminfo;
 use crate::process::status::Matters;
 
 pub use archive::Archive;
+pub(crate) use bounds::LONGEST_COMMAND;
 pub use folder::Folder;
 pub use live::Live;
 pub use map::MapSource;
