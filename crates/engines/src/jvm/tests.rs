@@ -223,6 +223,23 @@ fn who_may_not_see_what_the_environment_added_does_not_say_no() {
 }
 
 #[test]
+fn what_its_environment_keeps_silent_does_not_say_no() {
+    let library = |name| mapping(0x7f00_0000_0000, 20, name, PageSize::KIB_4);
+    let heap = || mapping(0xc000_0000, 1024, "", PageSize::KIB_4);
+    let hotspot = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so";
+    let asked = |command, libraries: &[&'static str]| {
+        let maps = libraries.iter().map(|name| library(*name)).chain([heap()]).collect();
+        only(java(7, command, maps), &MapSource::new()).asked
+    };
+    assert_eq!(asked("java -Xmx1g Main", &[hotspot]), Asked::Unknown);
+    for own in ["java -Xmx1g -XX:-UsePerfData Main", "java -Xmx1g -XX:+PerfDisableSharedMem Main"] {
+        assert_eq!(asked(own, &[hotspot]), Asked::No);
+    }
+    assert_eq!(asked("java -Xmx1g -XX:+UseLargePages Main", &[hotspot]), Asked::Try);
+    assert_eq!(asked("java -Xmx1g Main", &[hotspot, "/opt/openj9/lib/default/libj9vm29.so"]), Asked::No);
+}
+
+#[test]
 fn flags_may_stand_in_an_argument_file() {
     let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
     let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");
