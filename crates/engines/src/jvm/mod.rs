@@ -159,11 +159,12 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
             (Flags::read(command.iter().map(String::as_str)), Place::command_line(process.pid).file)
         }
     };
-    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
-    // only one that has none to give may be taken at its command line. HotSpot has one, unless it is told to keep silent.
-    let silent = process.mappings.is_known()
-        && data.is_none()
-        && process.command.known().is_some_and(|words| !is_hotspot(process) || words.iter().any(|word| silences(word)));
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word, only one
+    // that has none to give may be taken at its command line, and not where huge pages show that it was told more.
+    let on_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
+    let silent = data.is_none()
+        && process.command.is_known()
+        && process.mappings.known().is_some_and(|mappings| !mappings.iter().any(on_huge));
     let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
@@ -229,18 +230,6 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
     }
     instance.perhaps = perhaps(host, &instance, &flags, reserved, memory.as_ref());
     instance
-}
-
-/// Whether this is HotSpot by the libraries that it maps. OpenJ9 maps one of that name too, in front of its own.
-fn is_hotspot(process: &Process) -> bool {
-    let mut names = process.mappings.known().into_iter().flatten().map(|mapping| mapping.name.as_str());
-    names.clone().any(|name| name.ends_with("/server/libjvm.so")) && !names.any(|name| name.contains("/libj9vm"))
-}
-
-/// Whether a word keeps HotSpot from writing of itself to a file that others can read.
-fn silences(word: &str) -> bool {
-    matches!(word, "-XX:-UsePerfData" | "-XX:+PerfDisableSharedMem")
-        || ["@", "-XX:VMOptionsFile=", "-XX:Flags="].into_iter().any(|start| word.starts_with(start))
 }
 
 /// The virtual machine's own words of the command line, argument files in their place, and whether these are all of them.
