@@ -94,7 +94,11 @@ wanted=SYSV"
     /// What comes of a restart, or of a start where it is down, by whoever starts it when a person wants it.
     pub(super) fn restarted(self, machine: &mut Machine) -> Result<&'static str, Failure> {
         let done = match self {
-            Self::PostgreSql(cluster) => machine.run(&format!("systemctl restart postgresql@15-{cluster}"))?,
+            Self::PostgreSql(cluster) => {
+                // What may not be started may not be restarted either, and goes on running: a stop is what tells.
+                machine.run(&format!("systemctl stop postgresql@15-{cluster}"))?;
+                machine.run(&format!("systemctl start postgresql@15-{cluster}"))?
+            }
             Self::Oracle => machine.run(&format!("{WORDS}end_oracle; log_in"))?,
         };
         match self.seen(machine)? {
@@ -103,7 +107,8 @@ wanted=SYSV"
         }
     }
 
-    /// What came of the boot. Where check said that the boot leaves it to a person, and what comes then, he comes.
+    /// What came of the boot. Where check said that the boot leaves it to a person, and what comes then, he comes; and he
+    /// finds out whether one that is down cannot be started.
     pub(super) fn booted(self, machine: &mut Machine, check: &Value) -> Result<&'static str, Failure> {
         if let Self::PostgreSql(cluster) = self
             && machine.run(&format!("systemctl is-failed --quiet postgresql@15-{cluster}"))?.code == 0
@@ -111,8 +116,9 @@ wanted=SYSV"
             return Ok("does_not_start");
         }
         let seen = self.seen(machine)?;
+        let foretold = self.foretold(check, Moment::Reboot);
         let left = self.why(check, Moment::Reboot).contains("the boot does not start it");
-        if seen == "not_running" && left && self.foretold(check, Moment::Reboot) != "not_running" {
+        if seen == "not_running" && (foretold == "does_not_start" || (left && foretold != "not_running")) {
             return self.restarted(machine);
         }
         Ok(seen)
