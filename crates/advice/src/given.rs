@@ -152,8 +152,16 @@ pub fn at_boot(host: &Host, instance: &Instance) -> Ways {
 /// Whether nobody here decides on a server's limits: those of its container or of whatever starts it apart from systemd and
 /// log-ins, or of none, as it asks for no System V memory.
 fn goes_on_as_it_is(host: &Host, instance: &Instance) -> bool {
-    let by_others = || Kind::of(instance.engine).starter.as_ref().and_then(|it| (it.limits)(host, instance));
-    instance.mechanism != Mechanism::SysvShm || instance.pid == 0 || instance.containered || by_others().is_some()
+    instance.mechanism != Mechanism::SysvShm
+        || instance.pid == 0
+        || instance.containered
+        || is_limited_by_others(host, instance)
+}
+
+/// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware: no file here
+/// tells what they are.
+pub(crate) fn is_limited_by_others(host: &Host, instance: &Instance) -> bool {
+    Kind::of(instance.engine).starter.as_ref().is_some_and(|starter| (starter.limits)(host, instance).is_some())
 }
 
 /// The unit that a server runs in, where its files are known.

@@ -152,8 +152,7 @@ struct Lacking {
 fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
     let process = host.process(instance.pid).filter(|_| !instance.containered)?;
-    let starter = Kind::of(instance.engine).starter.as_ref();
-    if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
+    if given::is_limited_by_others(host, instance) {
         return None;
     }
     let needs = chain::memlock_needed(host, instance);

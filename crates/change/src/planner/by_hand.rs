@@ -7,7 +7,7 @@ use hugewise_advice::target::Insist;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Finding, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
 use super::settings::may_insist;
@@ -152,15 +152,25 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if lines.is_empty() && !(off_amm && start.is_some()) {
             continue;
         }
-        if off_amm {
-            let name = about.map(|instance| shell_word(&instance.name)).unwrap_or_default();
-            lines.push("# restart it, then plan its pages:".into());
-            lines.push(format!("hugewise plan --instance {name}"));
+        if let Some(instance) = about.filter(|_| off_amm) {
+            // Its files ask for AMM no more, and this plan has its pages.
+            if others_are_done(draft, finding) && starting(ask.host, instance).asked != Asked::Cannot {
+                lines.extend(commands::restart(instance));
+            } else {
+                lines.push("# restart it, then plan its pages:".into());
+                lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
+            }
         }
         let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
+}
+
+/// Whether steps of this plan do everything that ends a finding, but for a start and what a person may think of.
+fn others_are_done(draft: &Draft<'_>, finding: &Finding) -> bool {
+    let due = |remedy: &&Remedy| !matches!(remedy, Remedy::Restart(_) | Remedy::Consider(_));
+    finding.remedies.iter().filter(due).all(|remedy| ends::is_done(draft, remedy, finding.instance.as_ref()))
 }
 
 /// The lines of a remedy that no step of this plan carries out; none where it is somebody else's affair.

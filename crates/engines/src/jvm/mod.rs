@@ -155,9 +155,12 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
             (Flags::read(command.iter().map(String::as_str)), Place::command_line(process.pid).file)
         }
     };
-    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
-    // only one that has none to give may be taken at its command line.
-    let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word, only one
+    // that has none to give may be taken at its command line, and not where huge pages show that it was told more.
+    let on_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
+    let silent = data.is_none()
+        && process.command.is_known()
+        && process.mappings.known().is_some_and(|mappings| !mappings.iter().any(on_huge));
     let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));
