@@ -5,9 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use hugewise_model::Observed;
-use rustix::fs::{
-    CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, stat,
-};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, stat};
 use rustix::io::{Errno, Result};
 
 use super::bounds::{name_length, too_large};

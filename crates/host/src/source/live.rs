@@ -275,8 +275,8 @@ impl Source for Live {
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        let stat = openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .and_then(fstat);
+        let stat =
+            openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).and_then(fstat);
         observed(stat.map(|stat| stat.st_uid))
     }
 

@@ -466,8 +466,14 @@ mod tests {
         assert_eq!(known(), depth);
         let held = |nth: usize| ways.0.borrow().as_ref().map(|(_, trail)| trail[nth].stat.st_ino);
         assert_eq!(held(depth - 1), Some(at("a/b").metadata().unwrap().ino()));
-        assert_eq!((text("a/b/none"), text("a/c/file"), text("a/b/file")), (Observed::Absent, said("a/c"), said("a/b")));
-        assert_eq!((text("a/c/../b/file"), text("link/c/file"), text("a/b/file/more")), (said("a/b"), said("a/c"), Observed::Absent));
+        assert_eq!(
+            (text("a/b/none"), text("a/c/file"), text("a/b/file")),
+            (Observed::Absent, said("a/c"), said("a/b"))
+        );
+        assert_eq!(
+            (text("a/c/../b/file"), text("link/c/file"), text("a/b/file/more")),
+            (said("a/b"), said("a/c"), Observed::Absent)
+        );
         // Another folder in the place of one on the way.
         settle();
         std::fs::rename(at("a"), at("gone")).unwrap();

@@ -335,6 +335,50 @@ mod tests {
         assert_eq!(text(&remembered, &live, &at("link"), &mut made), "two");
     }
 
+    /// Names, links and what is missing in a folder that was listed: the folder's stamp answers for all of it, and for no more.
+    #[test]
+    fn a_folder_answers_for_its_names_and_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["one", "two"] {
+            fs::write(at(name), name).unwrap();
+        }
+        symlink("one", at("link")).unwrap();
+        let wait = || settle(folder.path().to_str().unwrap());
+        let (live, remembered, made) = (Live::new(), Remembered::<u8, String>::default(), Cell::new(0));
+        let made_of_all = || {
+            let make = |door: &mut Door<'_>| {
+                made.set(made.get() + 1);
+                let names = door.source.list(folder.path().to_str().unwrap()).into_known().unwrap_or_default();
+                let link = door.source.link(&at("link")).into_known().unwrap_or_default();
+                let file = |name: &str| door.source.read(&at(name)).into_known().unwrap_or_default();
+                let texts = ["one", "none"].map(|name| String::from_utf8(file(name)).unwrap());
+                format!("{} {link} {}", names.join(","), texts.join(","))
+            };
+            remembered.read(&mut Door::new(&live), 0, make)
+        };
+        wait();
+        for _ in 0..2 {
+            assert_eq!((made_of_all(), made.get()), ("link,one,two one one,".into(), 1));
+        }
+        let rests_on = remembered.0.lock().unwrap().as_ref().map_or(0, |kept| kept.rests_on.len());
+        assert_eq!(rests_on, 2, "the folder, and what a file holds");
+        for (change, said) in [
+            (&(|| fs::write(at("one"), "1").unwrap()) as &dyn Fn(), "link,one,two one 1,"),
+            (&|| fs::write(at("none"), "3").unwrap(), "link,none,one,two one 1,3"),
+            (&|| fs::remove_file(at("none")).unwrap(), "link,one,two one 1,"),
+            (
+                &|| fs::rename(at("link"), at("other")).and_then(|()| symlink("two", at("link"))).unwrap(),
+                "link,one,other,two two 1,",
+            ),
+        ] {
+            change();
+            assert_eq!(made_of_all(), said);
+            wait();
+            assert_eq!(made_of_all(), said);
+        }
+    }
+
     #[test]
     fn the_kernels_own_files_have_no_stamp() {
         let live = Live::new();

@@ -30,7 +30,11 @@ impl<'a> Counting<'a> {
     /// Whatever was asked for more often than once.
     fn doubles(&self) -> Vec<(&'static str, String, u32)> {
         let asked = self.asked.borrow();
-        asked.iter().filter(|(_, count)| **count > 1).map(|((what, path), count)| (*what, path.clone(), *count)).collect()
+        asked
+            .iter()
+            .filter(|(_, count)| **count > 1)
+            .map(|((what, path), count)| (*what, path.clone(), *count))
+            .collect()
     }
 
     fn has_asked(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
@@ -81,7 +85,10 @@ fn host() -> MapSource {
         .file(&format!("{UNITS}/mariadb.service.d/limits.conf"), "[Service]\nLimitMEMLOCK=infinity\n")
         .file(&format!("{UNITS}/ssh.service"), file("/usr/sbin/sshd"))
         .file("/etc/systemd/system/own.service", file("/opt/bin/postgres -D /d"))
-        .file("/etc/systemd/system/pool.service", "[Service]\nExecStart=/bin/sh -c 'echo 8 > /proc/sys/vm/nr_hugepages'\n")
+        .file(
+            "/etc/systemd/system/pool.service",
+            "[Service]\nExecStart=/bin/sh -c 'echo 8 > /proc/sys/vm/nr_hugepages'\n",
+        )
         .link("/etc/systemd/system/mysql.service", &format!("{UNITS}/mariadb.service"))
         .link("/etc/systemd/system/a.target.wants/mariadb.service", &format!("{UNITS}/mariadb.service"))
         .link("/etc/systemd/system/a.target.wants/ssh.service", &format!("{UNITS}/ssh.service"))
@@ -90,16 +97,15 @@ fn host() -> MapSource {
 
 /// A process of mariadb's unit.
 fn process() -> Process {
-    let membership = CgroupMembership {
-        hierarchy: 0,
-        controllers: Vec::new(),
-        path: "/system.slice/mariadb.service".to_owned(),
-    };
+    let membership =
+        CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: "/system.slice/mariadb.service".to_owned() };
     Process { pid: 7, cgroups: Observed::Known([membership].into_iter().collect()), ..Process::default() }
 }
 
 /// What the three readers of units find.
-fn gathered(source: &dyn Source) -> (Vec<WrittenPool>, Vec<hugewise_model::configuration::Unit>, Vec<services::Service>) {
+fn gathered(
+    source: &dyn Source,
+) -> (Vec<WrittenPool>, Vec<hugewise_model::configuration::Unit>, Vec<services::Service>) {
     let mut door = Door::new(source);
     let writers = scripts::read(&mut door).into_iter().map(|writer| writer.pool).collect();
     let units = systemd::read_units(&mut door, [&process()]);
