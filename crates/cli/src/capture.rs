@@ -27,8 +27,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let recording = Recording::new(source.as_ref());
-    let host = hugewise_host::read(&recording);
-    let found = hugewise_engines::find(&host, &recording);
+    let (host, found) = hugewise_engines::gather(&recording);
 
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
     let written = capture::write(&recording, &keeps(&host, &found.instances), &target)

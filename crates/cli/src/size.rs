@@ -7,6 +7,7 @@ use hugewise_advice::target::{self, Target, Wish};
 use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
 use hugewise_host::Source;
+use hugewise_host::source::Once;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
 use hugewise_report::SizeReport;
@@ -90,16 +91,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.only_described && described.is_empty() {
         return Err(Failure::new("--only-described leaves nothing: describe a server with --engine or --segment"));
     }
-    let source = outcome::open(arguments.root.as_deref())?;
-    let host = hugewise_host::read(source.as_ref());
+    let opened = outcome::open(arguments.root.as_deref())?;
+    let source = Once::new(opened.as_ref());
+    let host = hugewise_host::read(&source);
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
-    let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
+    let (mut instances, mut unread) = running(arguments, &host, &source, alone);
     let all = instances.clone();
     let assessment = hugewise_advice::assess(&host, &all);
     if arguments.instance.is_none() {
         target::planned_for(&host, &mut instances, &assessment);
     }
-    describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
+    describe(arguments, &host, &source, &mut instances, &mut unread)?;
     if let Some(name) = &arguments.instance {
         narrow(name, &mut instances)?;
     }

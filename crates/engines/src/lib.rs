@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_host::Source;
 use hugewise_host::config::Files;
 use hugewise_host::config::systemd::service_of;
-use hugewise_host::source::{Budgets, Limits, Owned, Owner};
+use hugewise_host::source::{Budgets, Limits, Once, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
@@ -153,6 +153,14 @@ pub fn settables() -> impl Iterator<Item = &'static Settable> {
         SettingsBy::Plan(settable) => Some(settable),
         SettingsBy::Person | SettingsBy::Nobody => None,
     })
+}
+
+/// A host and its servers. What files of the host say is asked for once: all that is told speaks of one moment.
+pub fn gather(source: &dyn Source) -> (Host, Found) {
+    let source = Once::new(source);
+    let host = hugewise_host::read(&source);
+    let found = find(&host, &source);
+    (host, found)
 }
 
 /// The servers of a host, those that run and those that belong to it and do not, by engine and name; no two of an engine have

@@ -34,6 +34,7 @@ use hugewise_model::{Host, Observed, Process};
 
 use self::services::Service;
 use crate::Door;
+use crate::kernel::cpuinfo;
 use crate::source::Remembered;
 
 /// What an earlier reading made of the files, for who reads one machine again and again.
@@ -42,6 +43,7 @@ pub struct Files {
     host: Remembered<Observed<Vec<HugetlbfsMount>>, OfHost>,
     units: Remembered<BTreeSet<String>, Vec<Unit>>,
     services: Remembered<BTreeSet<String>, Vec<Service>>,
+    pub(crate) processors: cpuinfo::Known,
 }
 
 impl Files {

@@ -176,11 +176,19 @@ impl Reader<'_> {
             let process = Arc::clone(process);
             return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
         }
-        if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time)).filter(|other| earlier.is_other(*other)) {
+        if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time))
+            && (earlier.is_other(other) || (earlier.was_other(pid) && self.has_no_program(pid)))
+        {
             self.others.push(other);
             return None;
         }
         Some(Known::Not(cpu_time))
+    }
+
+    /// Whether the kernel names no program that it runs: so it is with its own threads and with zombies (fs/proc/base.c,
+    /// `proc_exe_link`), whoever had that number before. Dozens of them run all the time, and a whole status costs more.
+    fn has_no_program(&self, pid: u32) -> bool {
+        self.source.link(&format!("/proc/{pid}/exe")).is_absent()
     }
 
     /// One process; `None` for kernel threads, zombies, and what ended while it was read.
