@@ -39,7 +39,7 @@ fn down(case: &mut Case, name: &str, pages: u64, at_boot: AtBoot) {
         next: Observed::Known(next),
         page_tables: Observed::Absent,
         sessions: Observed::Absent,
-        asleep: Some(Asleep { known_by: "/etc/postgresql/15/b/postgresql.conf".into(), at_boot }),
+        asleep: Some(Asleep::new("/etc/postgresql/15/b/postgresql.conf", at_boot)),
         ..instance
     });
 }

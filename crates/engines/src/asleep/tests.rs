@@ -240,10 +240,51 @@ fn instances_of_oratab() {
         executable: Observed::Known(format!("{home}/bin/oracle")),
         ..running(9, &[&format!("ora_pmon_{sid}")], home, "ssh.service")
     };
-    for (sid, count) in [("PROD", 0), ("PROD1", 0), ("PROD_2", 0), ("PRODX", 1)] {
+    let alone = |sid: &str, count: [usize; 2]| {
         let source = with(&format!("PROD:{home}:N\n"), file);
-        assert_eq!(asleep_beside(&source, vec![pmon(sid)]).len(), count, "{sid}");
+        assert_eq!(asleep_beside(&source, vec![pmon(sid)]).len(), count[0], "{sid}");
+        let grid = source.file("/etc/oracle/olr.loc", "olrconfig_loc=/x\n");
+        assert_eq!(asleep_beside(&grid, vec![pmon(sid)]).len(), count[1], "{sid} with Grid Infrastructure");
+    };
+    for (sid, count) in [("PROD", [0, 0]), ("PROD1", [1, 0]), ("PROD_2", [1, 0]), ("PRODX", [1, 1])] {
+        alone(sid, count);
     }
+    // What has a line of its own is a database of its own.
+    for grid in [false, true] {
+        let source = with(&format!("PROD:{home}:N\nPROD2:{home}:N\n"), file);
+        let source = if grid { source.file("/etc/oracle/olr.loc", "olrconfig_loc=/x\n") } else { source };
+        let all = asleep_beside(&source, vec![pmon("PROD2")]);
+        assert_eq!(all.iter().map(Instance::title).collect::<Vec<_>>(), ["oracle PROD"], "{grid}");
+    }
+    let clusterware = Process { pid: 8, name: "ohasd.bin".into(), ..Process::default() };
+    let source = with(&format!("PROD:{home}:N\n"), file);
+    assert_eq!(asleep_beside(&source, vec![clusterware, pmon("PROD1")]).len(), 0);
+}
+
+/// As of those that run: the owner's groups by the account files, and the limit and cgroup of the service that starts it.
+#[test]
+fn who_starts_one_that_is_down_is_known() {
+    let home = "/u01/db";
+    let unit = format!("[Service]\nUser=oracle\nSlice=db.slice\nLimitMEMLOCK=64K\nExecStart={home}/bin/dbstart\n");
+    let source = |letter: &str| {
+        MapSource::new()
+            .file("/etc/oratab", format!("PROD:{home}:{letter}\n"))
+            .file(&format!("{home}/dbs/initPROD.ora"), "*.sga_target=8G\n*.use_large_pages=ONLY\n")
+            .file("/etc/systemd/system/dbora.service", &unit)
+    };
+    let whose = |source: &MapSource| asleep(source).pop().unwrap().asleep.unwrap();
+    let started = whose(&source("Y"));
+    let process = started.process.unwrap();
+    assert_eq!((process.uid, process.gid, process.ipc_lock), (54321, 54321, Observed::Known(false)));
+    let unit = started.unit.unwrap();
+    assert_eq!((unit.name.as_str(), unit.cgroup.as_str()), ("dbora.service", "/db.slice/dbora.service"));
+    assert!(unit.memlock.known().is_some_and(|(soft, ..)| soft.allows(hugewise_model::Bytes::from_kib(64))));
+    assert_eq!(whose(&source("N")).unit, None, "that one has to be started by hand");
+    // No account file has any of Oracle's: nobody knows whose it is.
+    let mut unknown = host(vec![init()]);
+    unknown.accounts.users.remove(&54321);
+    let found = crate::find(&unknown, &source("Y"));
+    assert!(found.instances[0].asleep.as_ref().is_some_and(|asleep| asleep.process.is_none()), "{found:?}", found = found.instances);
 }
 
 #[test]

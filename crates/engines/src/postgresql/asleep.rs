@@ -69,8 +69,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
     }
     let mut instance = describe(scene, &mut door, &main, &[]);
     instance.owner = estate.owner_in_words(uid, "postgres");
-    let masked = estate.service(&unit).and_then(|service| Some((service.name.clone(), service.masked.clone()?)));
-    if let Some((unit, link)) = masked {
+    let masked = estate.service(&unit).and_then(|service| service.masked.as_ref());
+    if let Some(link) = masked {
         instance.startup = instance.startup.or_else(|| Some(Startup::Never(format!("{unit} is masked ({link})"))));
     }
     let at_boot = match &instance.startup {
@@ -81,8 +81,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
             by_service(estate.service("postgresql.service"), auto)
         }
     };
-    let asleep = Asleep { known_by: config, at_boot };
-    Some(Sleeper { process: main, instance, asleep, voucher: Voucher::Listed, unread: door.unread })
+    let (asleep, voucher, starter) = (Asleep::new(config, at_boot), Voucher::Listed, Some(unit));
+    Some(Sleeper { process: main, instance, asleep, voucher, starter, unread: door.unread })
 }
 
 /// Whether a server runs on a data directory: one that was found, or one whose process the directory's own file names.

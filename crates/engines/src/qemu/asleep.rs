@@ -36,8 +36,8 @@ pub(super) fn asleep(estate: &mut Estate<'_>) {
             (it.asked, it.setting, it.demand) = (Asked::Unknown, None, None);
             it.beside.clear();
         }
-        let asleep = Asleep { known_by: path, at_boot };
-        estate.add(Sleeper { process: main, instance: it, asleep, voucher: Voucher::Listed, unread: Vec::new() });
+        let (asleep, voucher) = (Asleep::new(path, at_boot), Voucher::Listed);
+        estate.add(Sleeper { process: main, instance: it, asleep, voucher, starter: None, unread: Vec::new() });
     }
 }
 
