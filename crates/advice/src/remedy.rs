@@ -136,9 +136,9 @@ fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
 }
 
 /// The file of a server's unit that systemd has yet to load.
-fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Option<&'a str> {
+fn waiting<'a>(host: &'a Host, instances: &'a [Instance], id: &InstanceId) -> Option<&'a str> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref())?;
+    let unit = given::unit_of(host, instance)?;
     unit.loaded.known()?.waiting()
 }
 
@@ -151,15 +151,16 @@ struct Lacking {
 /// Whose memlock limit is too small; none where the limit is not the files' to say.
 fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let process = host.process(instance.pid).filter(|_| !instance.containered)?;
+    let process = permission::process_of(host, instance).filter(|_| !instance.containered)?;
     let starter = Kind::of(instance.engine).starter.as_ref();
     if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
         return None;
     }
     let needs = chain::memlock_needed(host, instance);
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+    let unit = given::unit_of(host, instance);
     let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
-    let service = match (&instance.unit, unit) {
+    let named = instance.unit.as_deref().or(unit.map(|unit| unit.name.as_str()));
+    let service = match (named, unit) {
         (Some(_), Some(unit)) if instance.is_known_to_the_host() => {
             given::memlocks_by_unit(host, unit, process).iter().any(is_short)
         }
