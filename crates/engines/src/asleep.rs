@@ -200,8 +200,23 @@ impl Estate<'_> {
         }
     }
 
-    /// Notes a list of servers that is there and cannot be read.
-    pub(crate) fn tell(&mut self, unread: Vec<Unread>) {
+    /// Notes lists of servers that are there and cannot be read. Who is listed there may ask for any pages: in its place stands
+    /// one server of which nothing is known.
+    pub(crate) fn tell(&mut self, engine: Engine, unread: Vec<Unread>) {
+        for note in &unread {
+            let known_by = note.what.clone();
+            let untold = AtBoot::Unknown(format!("{known_by} could not be read ({})", note.why));
+            let nothing = described::instance(self.scene, engine, format!("of {known_by}"));
+            let instance = Instance { asked: Asked::Unknown, setting: None, demand: None, ..nothing };
+            let (asleep, process) = (Asleep::new(known_by, untold), self.process(0, Vec::new()));
+            let voucher = Voucher::Listed;
+            self.add(Sleeper { process, instance, asleep, voucher, starter: None, unread: Vec::new() });
+        }
+        self.unread.extend(unread);
+    }
+
+    /// Notes what could not be read, and says nothing of who is there.
+    pub(crate) fn note(&mut self, unread: Vec<Unread>) {
         self.unread.extend(unread);
     }
 

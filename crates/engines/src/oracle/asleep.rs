@@ -54,7 +54,7 @@ fn monitor(sid: &str) -> String {
 pub(super) fn asleep(estate: &mut Estate<'_>) {
     let mut door = Door::new(estate.source());
     let table = TABLES.into_iter().find_map(|path| Some((path, door.read(path).into_known()?)));
-    estate.tell(door.unread);
+    estate.tell(Engine::Oracle, door.unread);
     let Some((path, bytes)) = table else { return };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let all: Vec<Line<'_>> = lines(&text).collect();
