@@ -46,7 +46,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             Some(goal) => {
                 format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
-            None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            None => match uncounted(assessment, *page) {
+                Some(id) => format!(
+                    "see what {id} asks for when it is started, before pages of {page} are given back: they may be its"
+                ),
+                None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            },
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
@@ -122,6 +127,11 @@ fn by_node(goal: &Goal) -> String {
     let used = goal.nodes.iter().filter(|(_, _, goal)| *goal > PageCount::ZERO);
     let parts: Vec<String> = used.map(|(node, _, goal)| format!("{goal} on node {node}")).collect();
     format!(", {}", crate::words::list(&parts))
+}
+
+/// A server that is down and may have any pages of a size, for all that is known of it.
+pub fn uncounted(assessment: &Assessment, page: PageSize) -> Option<&InstanceId> {
+    assessment.situation.claim(page)?.uncounted.first()
 }
 
 /// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.

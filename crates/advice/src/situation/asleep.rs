@@ -294,3 +294,22 @@ fn one_that_is_down_is_held_by_the_limit_of_the_slice_that_it_is_started_in() {
     }
     assert_eq!(words(&case)[1], ["not_running", "all", "all"]);
 }
+
+/// A host that starves gives back what nobody asks for; of what one that is down asks for nothing may be known.
+#[test]
+fn a_host_that_starves_keeps_the_pages_that_may_be_of_one_that_is_down() {
+    let mut case = case(25_000, no());
+    case.host.memory.available = Observed::Known(Bytes::from_mib(400));
+    assert_eq!(goal(&case, Wish::default()), PageCount(512 + 510), "what it asks for is known");
+    let down = &mut case.instances[1];
+    (down.asked, down.next, down.demand, down.perhaps) = (Asked::Unknown, Observed::Absent, None, Vec::new());
+    for shrink in [false, true] {
+        assert_eq!(goal(&case, Wish { shrink, ..Wish::default() }), PageCount(25_000));
+    }
+    let assessment = case.assess();
+    let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);
+    let said: Vec<String> = said.into_iter().map(|(_, said)| said).collect();
+    let see =
+        "see what postgresql 15/b asks for when it is started, before pages of 2 MiB are given back: they may be its";
+    assert!(said.contains(&see.to_owned()), "{said:?}");
+}
