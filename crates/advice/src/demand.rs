@@ -171,9 +171,13 @@ fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
 
 /// Whether its next start asks for so much that it is worth a finding, as its settings were changed.
 pub(crate) fn asks_for_more(instance: &Instance) -> bool {
+    asked_for(instance) >= BIG_SEGMENT
+}
+
+/// Memory on huge pages that its next start asks for, where what it asks for then is known.
+pub(crate) fn asked_for(instance: &Instance) -> Bytes {
     let next = instance.next.known().filter(|next| next.asks());
-    let bytes: Bytes = next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum();
-    bytes >= BIG_SEGMENT
+    next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum()
 }
 
 /// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.

@@ -46,7 +46,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             Some(goal) => {
                 format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
-            None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            None => match uncounted(assessment, *page) {
+                Some(id) => format!(
+                    "see what {id} asks for when it is started, before pages of {page} are given back: they may be its"
+                ),
+                None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            },
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
@@ -124,6 +129,11 @@ fn by_node(goal: &Goal) -> String {
     format!(", {}", crate::words::list(&parts))
 }
 
+/// A server that is down and may have any pages of a size, for all that is known of it.
+pub fn uncounted(assessment: &Assessment, page: PageSize) -> Option<&InstanceId> {
+    assessment.situation.claim(page)?.uncounted.first()
+}
+
 /// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.
 fn is_left_to_a_reboot(host: &Host, goal: &Goal) -> bool {
     goal.grows() && goal.not_now.is_some() && !goal.crowds && is_brought(host, goal.page_size, goal.goal)
@@ -136,9 +146,9 @@ fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
 }
 
 /// The file of a server's unit that systemd has yet to load.
-fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Option<&'a str> {
+fn waiting<'a>(host: &'a Host, instances: &'a [Instance], id: &InstanceId) -> Option<&'a str> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref())?;
+    let unit = given::unit_of(host, instance)?;
     unit.loaded.known()?.waiting()
 }
 
@@ -151,14 +161,15 @@ struct Lacking {
 /// Whose memlock limit is too small; none where the limit is not the files' to say.
 fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let process = host.process(instance.pid).filter(|_| !instance.containered)?;
+    let process = permission::process_of(host, instance).filter(|_| !instance.containered)?;
     if given::is_limited_by_others(host, instance) {
         return None;
     }
     let needs = chain::memlock_needed(host, instance);
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+    let unit = given::unit_of(host, instance);
     let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
-    let service = match (&instance.unit, unit) {
+    let named = instance.unit.as_deref().or(unit.map(|unit| unit.name.as_str()));
+    let service = match (named, unit) {
         (Some(_), Some(unit)) if instance.is_known_to_the_host() => {
             given::memlocks_by_unit(host, unit, process).iter().any(is_short)
         }

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use hugewise_host::Door;
 use hugewise_host::config::Files;
 use hugewise_host::config::services::read_services;
-use hugewise_host::config::systemd::service_of;
-use hugewise_model::configuration::Place;
-use hugewise_model::instance::{NextStart, Setting};
+use hugewise_host::config::systemd::{read_named, service_of};
+use hugewise_model::configuration::{Place, Unit};
+use hugewise_model::instance::{Mechanism, NextStart, Setting};
 use hugewise_model::{Asked, Demand, DemandSource, Host, Instance, Observed, Process};
 
-use crate::estate::{Estate, Sleeper};
+use crate::estate::{Estate, NOBODY, Sleeper};
 use crate::{Found, Kind, Scene, kinds, options};
 
 /// Adds those that do not run to those that do. Where processes may be hidden, or none could be read, nobody knows who runs.
@@ -40,8 +40,11 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
     }
     let (sleepers, unread) = estate.into_found();
     found.unread.extend(unread);
+    let units = units(&mut Door::new(scene.source), host, &sleepers);
     for sleeper in sleepers {
-        let Sleeper { process, mut instance, asleep, voucher, unread } = sleeper;
+        let Sleeper { process, mut instance, mut asleep, voucher, starter, unread } = sleeper;
+        asleep.unit = units.iter().find(|unit| Some(&unit.name) == starter.as_ref()).cloned().map(Box::new);
+        asleep.process = would_be(host, &instance, &process, asleep.unit.as_deref()).map(Box::new);
         found.add_unread(&process, unread);
         instance.vouchers = if may_be_spoken_for(host, &instance, &process) { vec![voucher] } else { Vec::new() };
         place_settings(&mut instance, &asleep.known_by);
@@ -53,6 +56,40 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         instance.asleep = Some(asleep);
         make_unique(&found.instances, &mut instance);
         found.instances.push(instance);
+    }
+}
+
+/// The services that start these, where their files decide on anything: on the right to System V huge pages, or on the
+/// hugetlb limits of cgroups.
+fn units(door: &mut Door<'_>, host: &Host, sleepers: &[Sleeper]) -> Vec<Unit> {
+    let decides = |it: &&Sleeper| it.instance.mechanism == Mechanism::SysvShm || !host.hugetlb_cgroups.is_empty();
+    let names = sleepers.iter().filter(decides).filter_map(|sleeper| sleeper.starter.clone()).collect();
+    read_named(door, &names)
+}
+
+/// The process that a server would be: of its unit's user or its files' owner, and where nobody can be asked for that one, of
+/// the account for servers of its kind. None where that is not known.
+fn would_be(host: &Host, instance: &Instance, process: &Process, unit: Option<&Unit>) -> Option<Process> {
+    let accounts = Kind::of(instance.engine).accounts;
+    let uid = match process.uid {
+        NOBODY => return None,
+        // A server with an account of its own is none of root's, and becomes that user itself.
+        0 if !accounts.is_empty() => {
+            let of_name = |name: &&str| host.accounts.users.iter().find(|(_, user)| user.name == *name);
+            accounts.iter().find_map(|name| of_name(name)).map(|(uid, _)| *uid)?
+        }
+        uid => uid,
+    };
+    let ipc_lock = Observed::Known(uid == 0 || unit.is_some_and(|unit| unit.ambient_ipc_lock));
+    let known = |gid, groups: Vec<u32>| Process { uid, gid, groups, ipc_lock, ..Process::default() };
+    match host.accounts.users.get(&uid) {
+        Some(user) => Some(known(user.gid, host.accounts.groups_of(uid).into_iter().collect())),
+        None if uid == 0 => Some(known(0, Vec::new())),
+        // A directory keeps his account: what of his runs has his groups.
+        None => {
+            let his = host.processes.known().into_iter().flatten().find(|process| process.uid == uid)?;
+            Some(known(his.gid, his.groups.clone()))
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Sleeper {
     pub(crate) asleep: Asleep,
     /// Who speaks for it, where its owner is one who may be spoken for.
     pub(crate) voucher: Voucher,
+    /// The service that starts it, where one is known to.
+    pub(crate) starter: Option<String>,
     /// Files of its that could not be read.
     pub(crate) unread: Vec<Unread>,
 }
@@ -80,8 +82,23 @@ impl<'a> Estate<'a> {
         }
     }
 
-    /// Notes a list of servers that is there and cannot be read.
-    pub(crate) fn tell(&mut self, unread: Vec<Unread>) {
+    /// Notes lists of servers that are there and cannot be read. Who is listed there may ask for any pages: in its place stands
+    /// one server of which nothing is known.
+    pub(crate) fn tell(&mut self, engine: Engine, unread: Vec<Unread>) {
+        for note in &unread {
+            let known_by = note.what.clone();
+            let untold = AtBoot::Unknown(format!("{known_by} could not be read ({})", note.why));
+            let nothing = described::instance(self.scene, engine, format!("of {known_by}"));
+            let instance = Instance { asked: Asked::Unknown, setting: None, demand: None, ..nothing };
+            let (asleep, process) = (Asleep::new(known_by, untold), self.process(0, Vec::new()));
+            let voucher = Voucher::Listed;
+            self.add(Sleeper { process, instance, asleep, voucher, starter: None, unread: Vec::new() });
+        }
+        self.unread.extend(unread);
+    }
+
+    /// Notes what could not be read, and says nothing of who is there.
+    pub(crate) fn note(&mut self, unread: Vec<Unread>) {
         self.unread.extend(unread);
     }
 
@@ -179,8 +196,9 @@ impl Sleeper {
     pub(crate) fn of_service(service: &Service, process: Process, mut instance: Instance, unread: Vec<Unread>) -> Self {
         instance.owner = service.user.clone().unwrap_or_else(|| "root".to_owned());
         instance.unit = Some(service.name.clone());
-        let asleep = Asleep { known_by: service.file.clone(), at_boot: service.at_boot.clone() };
-        Self { process, instance, asleep, voucher: Voucher::Unit, unread }
+        let asleep = Asleep::new(service.file.clone(), service.at_boot.clone());
+        let starter = Some(service.name.clone());
+        Self { process, instance, asleep, voucher: Voucher::Unit, starter, unread }
     }
 }
 
@@ -193,4 +211,4 @@ pub(crate) fn by_service(service: Option<&Service>, said: AtBoot) -> AtBoot {
 }
 
 /// Who has no account: the kernel's overflow user.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;

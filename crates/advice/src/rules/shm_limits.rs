@@ -107,14 +107,19 @@ fn kept_by_nobody(host: &Host) -> impl Iterator<Item = ShmLimit> {
     ShmLimit::ALL.into_iter().filter(|limit| boot::shm_limit_is_by_hand(host, *limit))
 }
 
-/// What the segments that are there need of a limit.
+/// What the segments need of a limit that are there, and those that servers which do not run ask for when they are started.
 fn needed(host: &Host, instances: &[Instance], limit: ShmLimit) -> u64 {
-    let sysv = instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm);
-    let sizes = sysv.flat_map(|it| &it.segments).filter(|it| it.kind == SegmentKind::SystemV).map(|it| it.size);
+    let sysv = || instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm);
+    let there = sysv().flat_map(|it| &it.segments).filter(|it| it.kind == SegmentKind::SystemV).map(|it| it.size);
+    let asleep = sysv().filter(|it| it.is_asleep() && it.is_vouched()).map(demand::asked_for);
+    let asleep = asleep.filter(|size| *size > Bytes::ZERO);
     match limit {
-        ShmLimit::Largest => sizes.max().unwrap_or_default().get(),
-        ShmLimit::All => host.base_page.get().map_or(0, |base| base.pages_for(sizes.sum()).get()),
-        ShmLimit::Number => number(host, sizes.count()),
+        // One that is cut into pieces starts all the same: what none has yet asked for is no such need.
+        ShmLimit::Largest => there.max().unwrap_or_default().get(),
+        ShmLimit::All => host.base_page.get().map_or(0, |base| base.pages_for(there.chain(asleep).sum()).get()),
+        ShmLimit::Number => {
+            number(host, there.count()).saturating_add(u64::try_from(asleep.count()).unwrap_or(u64::MAX))
+        }
     }
 }
 

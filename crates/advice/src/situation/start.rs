@@ -209,7 +209,9 @@ fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) ->
 
 /// Whether a server may have the pages, as this kernel checks it.
 pub(super) fn right(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
-    if instance.mechanism == Mechanism::SysvShm && instance.pid != 0 {
+    // One that is only described is nobody's yet.
+    let is_described = instance.pid == 0 && !instance.is_asleep();
+    if instance.mechanism == Mechanism::SysvShm && !is_described {
         chain::sysv(host, instance, given)
     } else {
         (LinkState::Ok, String::new())

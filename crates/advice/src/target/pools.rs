@@ -253,11 +253,14 @@ fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
 }
 
 /// Whether pages are to be given back: the pools starve the host, or somebody said so. Not while servers may be hidden, as
-/// what nobody seems to ask for may be theirs at their next start; and not for tidiness where a server's settings were not read.
+/// what nobody seems to ask for may be theirs at their next start; not for tidiness where a server's settings were not read; and
+/// never where one that is down may have any of them, and nothing of it is counted.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    let is_told = || ask.assessment.situation.claim(pool.page_size).is_some_and(|claim| claim.unknown.is_empty());
-    let wanted = ask.starves() || (ask.wish.shrink && is_told());
+    let claim = ask.assessment.situation.claim(pool.page_size);
+    let is_told = || claim.is_some_and(|claim| claim.unknown.is_empty());
+    let is_counted = || claim.is_none_or(|claim| claim.uncounted.is_empty());
+    let wanted = (ask.starves() && is_counted()) || (ask.wish.shrink && is_told());
     wanted && spare > PageCount::ZERO && ask.host.unseen().is_none()
 }
 

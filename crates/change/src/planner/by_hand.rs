@@ -184,6 +184,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         {
             Vec::new()
         }
+        Remedy::GiveBack(page) if remedy::uncounted(ask.assessment, *page).is_some() => said(ask, remedy),
         Remedy::GiveBack(_) => vec![
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),

@@ -26,7 +26,7 @@ fn clusters(estate: &mut Estate<'_>) {
         let clusters = door.list(&folder).into_known().unwrap_or_default();
         all.extend(clusters.into_iter().map(|cluster| (version.clone(), cluster)));
     }
-    estate.tell(door.unread);
+    estate.tell(Engine::PostgreSql, door.unread);
     for (version, cluster) in all {
         if let Some(sleeper) = self::cluster(estate, &version, &cluster) {
             estate.add(sleeper);
@@ -69,9 +69,14 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
     }
     let mut instance = describe(scene, &mut door, &main, &[]);
     instance.owner = estate.owner_in_words(uid, "postgres");
-    let masked = estate.service(&unit).and_then(|service| Some((service.name.clone(), service.masked.clone()?)));
-    if let Some((unit, link)) = masked {
+    let masked = estate.service(&unit).and_then(|service| service.masked.as_ref());
+    if let Some(link) = masked {
         instance.startup = instance.startup.or_else(|| Some(Startup::Never(format!("{unit} is masked ({link})"))));
+    }
+    // Without it the server takes the folder for no data directory. Where that is to be mounted first, it is started then.
+    let version = format!("{data}/PG_VERSION");
+    if files.read(&version).is_absent() {
+        instance.startup = Some(Startup::Never(format!("its data is not there: no {version}")));
     }
     let at_boot = match &instance.startup {
         Some(Startup::Never(why) | Startup::NotAtBoot(why)) => AtBoot::No(why.clone()),
@@ -81,8 +86,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
             by_service(estate.service("postgresql.service"), auto)
         }
     };
-    let asleep = Asleep { known_by: config, at_boot };
-    Some(Sleeper { process: main, instance, asleep, voucher: Voucher::Listed, unread: door.unread })
+    let (asleep, voucher, starter) = (Asleep::new(config, at_boot), Voucher::Listed, Some(unit));
+    Some(Sleeper { process: main, instance, asleep, voucher, starter, unread: door.unread })
 }
 
 /// Whether a server runs on a data directory: one that was found, or one whose process the directory's own file names.

@@ -39,6 +39,7 @@ pub static KIND: Kind = Kind {
     page_size_by: Some("hugetlbsize= of its backend, or pagesize= of its hugetlbfs"),
     names_page_size: |instance| instance.settings.contains_key("hugetlbsize"),
     takes_page_size: |_| true,
+    services: &["virtqemud", "libvirtd"],
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[
         "-name",

@@ -48,8 +48,8 @@ pub(super) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> BTr
     processes.into_iter().filter_map(service_of).map(str::to_owned).collect()
 }
 
-/// The services of these names.
-pub(super) fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<Unit> {
+/// The services of these names, whether they run or not, as far as there is anything of them.
+pub fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<Unit> {
     if names.is_empty() {
         return Vec::new();
     }
@@ -103,7 +103,9 @@ fn read_unit(
     let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
     let described = assignments.map(|assignments| describe(&assignments));
     let disabled = at_boot == Wanted::ByNobody;
-    let unit = Unit { name: name.to_owned(), masked, disabled, ..Unit::default() };
+    let slice = described.known().and_then(|service| service.slice.as_deref());
+    let cgroup = UnitName::parse(name).and_then(|parts| parts.cgroup(name, slice)).unwrap_or_default();
+    let unit = Unit { name: name.to_owned(), cgroup, masked, disabled, ..Unit::default() };
     Some(match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
         Observed::Known(_) if files.is_empty() => unit,
@@ -243,6 +245,8 @@ pub struct Service {
     pub user: Option<String>,
     /// Whether `PAMName` names anything.
     pub pam: bool,
+    /// `Slice`, with specifiers as they are written.
+    pub slice: Option<String>,
     /// `AmbientCapabilities`.
     pub ambient: Capabilities,
 }
@@ -259,6 +263,7 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
                 }
             }
             "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
+            "Slice" => service.slice = Some(assignment.value.clone()).filter(|slice| !slice.is_empty()),
             "PAMName" => service.pam = !assignment.value.is_empty(),
             "AmbientCapabilities" => service.ambient.assign(&assignment.value),
             _ => {}

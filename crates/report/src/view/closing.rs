@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
-use hugewise_model::{Host, InstanceId, Level, Observed, Reason, Unread};
+use hugewise_model::{Host, Instance, InstanceId, Level, Observed, Reason, Unread};
 
 use super::{cases, counted};
 use crate::Checked;
@@ -20,12 +20,13 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
     let Some(worst) = cases::of(checked).first().map(|case| case.cause) else {
-        return if is_complete(checked) {
-            "Nothing wrong was found."
-        } else {
-            "Nothing wrong was found in what could be read."
-        }
-        .into();
+        let read = if is_complete(checked) { "" } else { " in what could be read" };
+        // Started by hand, they are no fault of the host's; whoever starts one is to know.
+        return match stuck(checked) {
+            0 => format!("Nothing wrong was found{read}."),
+            1 => format!("Nothing wrong was found{read}, but one server that is down would not start."),
+            several => format!("Nothing wrong was found{read}, but {several} servers that are down would not start."),
+        };
     };
     let mut parts = Vec::new();
     if errors > 0 {
@@ -38,6 +39,15 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
         parts.push(counted(infos, "note", "notes"));
     }
     format!("{} (hugewise rules {}).", parts.join(", "), worst.code)
+}
+
+/// Servers that are down and would not start now.
+fn stuck(checked: &Checked<'_>) -> usize {
+    let fails = |instance: &&Instance| {
+        let moments = checked.assessment.situation.of(instance);
+        instance.is_asleep() && moments.is_some_and(|it| it.restart.standing == Standing::DoesNotStart)
+    };
+    checked.instances.iter().filter(fails).count()
 }
 
 /// What could not be told: verdicts of rules, and moments of instances on which no rule has said why.

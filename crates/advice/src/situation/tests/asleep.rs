@@ -1,6 +1,12 @@
 //! Tests of what is foretold and kept for servers that belong to the host and do not run.
 
-use hugewise_model::{Asked, Asleep, AtBoot, Demand, DemandSource, Instance, NextStart, Observed, PageCount, PageSize};
+use hugewise_model::configuration::Unit;
+use hugewise_model::instance::Mechanism;
+use hugewise_model::process::CgroupMembership;
+use hugewise_model::{
+    Asked, Asleep, AtBoot, Bytes, Demand, DemandSource, Engine, Instance, KernelRelease, Limit, NextStart, Observed,
+    PageCount, PageSize, Process, Remedy,
+};
 
 use super::{Moment, situation};
 use crate::target::{Wish, target};
@@ -39,7 +45,7 @@ fn down(case: &mut Case, name: &str, pages: u64, at_boot: AtBoot) {
         next: Observed::Known(next),
         page_tables: Observed::Absent,
         sessions: Observed::Absent,
-        asleep: Some(Asleep { known_by: "/etc/postgresql/15/b/postgresql.conf".into(), at_boot }),
+        asleep: Some(Asleep::new("/etc/postgresql/15/b/postgresql.conf", at_boot)),
         ..instance
     });
 }
@@ -153,4 +159,157 @@ fn pages_that_wait_for_one_that_is_down_lie_idle_for_nobody() {
     let codes = case.codes();
     assert!(!codes.contains(&"HW202"), "{codes:?}");
     assert_eq!(goal(&case, Wish::default()), PageCount(598));
+}
+
+/// An Oracle that insists on so many pages, does not run, and is started by the boot.
+fn oracle_down(case: &mut Case, name: &str, pages: u64) {
+    down(case, name, pages, yes());
+    case.user(54321, "oracle", 54321, "oinstall");
+    let it = case.instances.last_mut().unwrap();
+    (it.engine, it.mechanism) = (Engine::Oracle, Mechanism::SysvShm);
+    let process = Process { uid: 54321, gid: 54321, ipc_lock: Observed::Known(false), ..Process::default() };
+    it.asleep.as_mut().unwrap().process = Some(Box::new(process));
+}
+
+fn of(case: &Case, at: usize) -> [String; 2] {
+    let situation = situation(&case.host, &case.instances);
+    let moments = situation.of(&case.instances[at]).unwrap();
+    [&moments.restart, &moments.boot].map(|outlook| match &outlook.why {
+        Some(why) => format!("{}: {why}", outlook.standing.as_str()),
+        None => outlook.standing.as_str().to_owned(),
+    })
+}
+
+/// fs/hugetlbfs/inode.c, can_do_hugetlb_shm(): since 5.16 the group or the capability, before that the limit too.
+#[test]
+fn one_that_is_down_needs_the_right_to_system_v_huge_pages() {
+    let mut case = testing::quiet();
+    oracle_down(&mut case, "PROD", 1000);
+    case.pool(2000, 2000);
+    let lacks = "does_not_start: oracle has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group=0";
+    case.instances[0].owner = "oracle".into();
+    assert_eq!(of(&case, 0), [lacks, lacks]);
+    let assessment = case.assess();
+    let finding = assessment.findings.iter().find(|it| it.code.as_str() == "HW603").unwrap();
+    assert!(matches!(finding.remedies.as_slice(), [Remedy::SetGroup(_)]), "{:?}", finding.remedies);
+    let mut given = case.clone();
+    given.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+    given.host.configuration.sysctl = Observed::Known(vec![
+        testing::sysctl("vm.nr_hugepages", "2000"),
+        testing::sysctl("vm.hugetlb_shm_group", "54321"),
+    ]);
+    assert_eq!(of(&given, 0), ["all", "all"]);
+    // Whose it is is not known, and so nothing of its right.
+    case.instances[0].asleep.as_mut().unwrap().process = None;
+    for outlook in of(&case, 0) {
+        assert!(outlook.starts_with("unknown: ") && outlook.contains("runs as: not known"), "{outlook}");
+    }
+}
+
+#[test]
+fn the_memlock_limit_of_one_that_is_down_is_a_log_ins_and_at_the_boot_its_units() {
+    let mut case = testing::quiet();
+    oracle_down(&mut case, "PROD", 1000);
+    case.pool(2000, 2000);
+    case.host.kernel = Observed::Known(KernelRelease { text: "3.10.0".into(), major: 3, minor: 10 });
+    let rules = b"oracle - memlock unlimited\n";
+    case.host.configuration.limits =
+        Observed::Known(hugewise_host::config::limits::parse("/etc/security/limits.conf", rules));
+    assert_eq!(of(&case, 0), ["all", "all"]);
+    let limit = Limit::At(Bytes::from_kib(64));
+    let unit = Unit {
+        name: "dbora.service".into(),
+        user: Observed::Known("oracle".into()),
+        memlock: Observed::Known((limit, limit, testing::place("/etc/systemd/system/dbora.service"))),
+        files: vec!["/etc/systemd/system/dbora.service".into()],
+        ..Unit::default()
+    };
+    case.instances[0].asleep.as_mut().unwrap().unit = Some(Box::new(unit));
+    let [restart, boot] = of(&case, 0);
+    assert_eq!(restart, "all", "a person starts it, from a log-in");
+    assert!(boot.starts_with("does_not_start: ") && boot.contains("memlock 64 KiB for 2.0 GiB"), "{boot}");
+    let assessment = case.assess();
+    let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);
+    let said: Vec<String> = said.into_iter().map(|(_, said)| said).collect();
+    assert!(said.contains(&"raise the memlock limit of oracle PROD, for its service".to_owned()), "{said:?}");
+}
+
+/// shmget(2), ENOSPC: the kernel counts huge pages in kernel.shmall as so many small ones.
+#[test]
+fn one_that_is_down_needs_room_for_its_segments() {
+    let mut case = testing::quiet();
+    all_huge(case.oracle("DW", gib(2), 10));
+    case.host.sysv_segments = Observed::Known(vec![testing::sysv(1, gib(2), 1)]);
+    oracle_down(&mut case, "FIN", 1024);
+    case.pool(2100, 1076);
+    let settings = &mut case.host.kernel_settings;
+    settings.hugetlb_shm_group = Observed::Known(54321);
+    let limits = |pages: u64| {
+        let sysctl = |key, value: String| testing::sysctl(key, &value);
+        let keys = [("vm.nr_hugepages", 2100), ("vm.hugetlb_shm_group", 54321), ("kernel.shmall", pages)];
+        Observed::Known(keys.map(|(key, value)| sysctl(key, value.to_string())).to_vec())
+    };
+    // 4 GiB in all.
+    for (pages, word) in [(1_048_576, "all"), (1_048_575, "does_not_start")] {
+        case.host.kernel_settings.shmall_pages = Observed::Known(pages);
+        case.host.configuration.sysctl = limits(pages);
+        let outlook = of(&case, 1);
+        assert!(outlook.iter().all(|it| it.starts_with(word)), "{pages}: {outlook:?}");
+        let assessment = case.assess();
+        let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);
+        let raises = said.iter().any(|(_, it)| it == "raise kernel.shmall from 1048575 to 1048576 or more");
+        assert_eq!(raises, word != "all", "{said:?}");
+    }
+}
+
+/// Two servers of 1 GiB each, one of them down, below a limit of 1.5 GiB of the slice of both.
+#[test]
+fn one_that_is_down_is_held_by_the_limit_of_the_slice_that_it_is_started_in() {
+    let mut case = case(1100, yes());
+    let slice = "/system.slice/system-postgresql.slice";
+    for process in case.processes() {
+        let path = format!("{slice}/postgresql@15-main.service");
+        process.cgroups = Observed::Known([CgroupMembership { hierarchy: 0, controllers: Vec::new(), path }].into());
+    }
+    let mut limit = testing::cgroup(slice, Limit::Unlimited);
+    limit.reservation_max = Observed::Known(Limit::At(Bytes::from_mib(1536)));
+    limit.reservation_current = Observed::Known(gib(1));
+    case.host.hugetlb_cgroups = vec![limit];
+    assert_eq!(words(&case)[1], ["not_running", "all", "all"], "where it is started is not known");
+    let cgroup = format!("{slice}/postgresql@15-b.service");
+    let unit = |cgroup: &str| Unit { name: "postgresql@15-b.service".into(), cgroup: cgroup.into(), ..Unit::default() };
+    case.instances[1].asleep.as_mut().unwrap().unit = Some(Box::new(unit(&cgroup)));
+    assert_eq!(words(&case), [["all", "all", "none"], ["not_running", "does_not_start", "does_not_start"]]);
+    assert!(codes(&case).contains(&"HW603"), "{:?}", codes(&case));
+    case.instances[1].asleep.as_mut().unwrap().unit = Some(Box::new(unit("/system.slice/other.service")));
+    assert_eq!(words(&case)[1], ["not_running", "all", "all"]);
+    // systemd starts nothing below the root of a controller of version 1.
+    case.instances[1].asleep.as_mut().unwrap().unit = Some(Box::new(unit(&cgroup)));
+    for process in case.processes() {
+        let controllers = vec!["hugetlb".to_owned()];
+        let of_1 = CgroupMembership { hierarchy: 5, controllers, path: "/".into() };
+        let mut all = process.cgroups.known().unwrap().to_vec();
+        all.push(of_1);
+        process.cgroups = Observed::Known(all.into());
+    }
+    assert_eq!(words(&case)[1], ["not_running", "all", "all"]);
+}
+
+/// A host that starves gives back what nobody asks for; of what one that is down asks for nothing may be known.
+#[test]
+fn a_host_that_starves_keeps_the_pages_that_may_be_of_one_that_is_down() {
+    let mut case = case(25_000, no());
+    case.host.memory.available = Observed::Known(Bytes::from_mib(400));
+    assert_eq!(goal(&case, Wish::default()), PageCount(512 + 510), "what it asks for is known");
+    let down = &mut case.instances[1];
+    (down.asked, down.next, down.demand, down.perhaps) = (Asked::Unknown, Observed::Absent, None, Vec::new());
+    for shrink in [false, true] {
+        assert_eq!(goal(&case, Wish { shrink, ..Wish::default() }), PageCount(25_000));
+    }
+    let assessment = case.assess();
+    let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);
+    let said: Vec<String> = said.into_iter().map(|(_, said)| said).collect();
+    let see =
+        "see what postgresql 15/b asks for when it is started, before pages of 2 MiB are given back: they may be its";
+    assert!(said.contains(&see.to_owned()), "{said:?}");
 }
