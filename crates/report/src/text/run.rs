@@ -207,13 +207,13 @@ mod tests {
     fn no_gain_is_said() {
         let without = [watched(4000, 0), watched(4050, 0), watched(4100, 0)];
         let text = shown(&without, &[watched(4050, 900 << 20), watched(3900, 900 << 20), watched(3950, 900 << 20)]);
-        assert!(text.contains("no gain  the runs of both lie among each other"), "{text}");
+        assert!(text.contains("no gain  the two overlap"), "{text}");
     }
 
     #[test]
     fn one_run_of_each_tells_nothing() {
         let text = shown(&[watched(4000, 0)], &[watched(3000, 900 << 20)]);
-        assert!(text.contains("not known  fewer than three runs of each tell nothing"), "{text}");
+        assert!(text.contains("not known  fewer than three runs of each prove nothing"), "{text}");
     }
 
     #[test]
