@@ -4,6 +4,7 @@
 
 mod servers;
 mod set_ups;
+mod words;
 
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use crate::Failure;
 use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
 
 use servers::{Moment, Server};
-use set_ups::{BOOTS, FORGET, PREPARE, WORDS};
+use set_ups::{BOOTS, FORGET, PREPARE};
+use words::WORDS;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "moments",

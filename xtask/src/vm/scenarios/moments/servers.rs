@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::set_ups::WORDS;
+use super::words::WORDS;
 use crate::Failure;
 use crate::vm::machine::Machine;
 
