@@ -76,7 +76,7 @@ fn would_be(host: &Host, instance: &Instance, process: &Process, unit: Option<&U
         // A server with an account of its own is none of root's, and becomes that user itself.
         0 if !accounts.is_empty() => {
             let of_name = |name: &&str| host.accounts.users.iter().find(|(_, user)| user.name == *name);
-            accounts.iter().find_map(|name| of_name(name)).map(|(uid, _)| *uid)?
+            accounts.iter().find_map(of_name).map(|(uid, _)| *uid)?
         }
         uid => uid,
     };

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use hugewise_model::Observed;
 
-pub use forms::Forms;
+pub use forms::{Forms, KeepsArguments, KeepsFile, KeepsValue};
 
 use crate::Source;
 use crate::source::Recording;

@@ -95,9 +95,10 @@ fn play(stage: &Stage, mut machine: Machine, set_ups: &[SetUp], tally: &mut Tall
         came[2] = server.booted(&mut machine, &said)?;
         let foretold = Moment::ALL.map(|moment| server.foretold(&said, moment));
         stage.say(&format!("  {}: foretold {foretold:?}, seen {came:?}", server.title()));
-        for (at, moment) in Moment::ALL.into_iter().enumerate() {
+        let moments = Moment::ALL.into_iter().zip(&foretold).zip(came.iter().zip(expected.iter()));
+        for ((moment, foretold), (seen, expected)) in moments {
             tally.forecasts += 1;
-            let (foretold, seen, expected) = (&foretold[at], came[at], expected[at]);
+            let (seen, expected) = (*seen, *expected);
             // A set-up that is not what it says proves nothing, whatever was foretold of it.
             let right = match expected {
                 "unknown" => foretold == "unknown",
