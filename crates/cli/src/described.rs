@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_explained() {
         for (line, why) in [
-            ("--data-dir /a", "--data-dir describes a server: name it before with --engine"),
+            ("--data-dir /a", "--data-dir describes a server: put --engine ENGINE before it"),
             ("--data-dir /a --engine postgresql", "put --engine ENGINE before it"),
             ("--engine postgresql", "needs --data-dir DIR or --config FILE"),
             ("--engine postgresql --sga 1G", "--sga does not describe postgresql"),

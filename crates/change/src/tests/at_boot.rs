@@ -56,10 +56,8 @@ fn pools_of_the_next_boot_leave_what_has_to_stay() {
     let whole = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
     let of_nodes = |pages: &str| tmpfiles(&node(0), pages) + &tmpfiles(&node(1), pages);
     let grubby = |words: &str| {
-        Change::from(CommandChange::new(
-            ["/usr/sbin/grubby", "--update-kernel=ALL", &format!("--args={words}")],
-            "words",
-        ))
+        let command = ["/usr/sbin/grubby", "--update-kernel=ALL", &format!("--args={words}")];
+        Change::from(CommandChange::new(command, "words").rewrites("/boot/grub2/grubenv"))
     };
     let tuned = |pages: u64| file("/etc/tuned/hugewise/tuned.conf", &format!("[sysctl]\nvm.nr_hugepages={pages}\n"));
     let too_many = [
