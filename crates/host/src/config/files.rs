@@ -21,7 +21,8 @@ pub fn place(file: &str, line: u64) -> Place {
 }
 
 /// Bytes of all the files that one mechanism reads, such as sysctl.d: those of a host are some 100 KiB, and a rule for each of
-/// ten thousand users half of this. Each line costs more here than it has bytes, and many are asked again and again.
+/// ten thousand users half of this. Each line costs more here than it has bytes, and many are asked again and again; comments are
+/// not counted.
 const MOST_TEXT: usize = 1 << 20;
 
 /// These bytes, where they are no more than `most`.
@@ -109,7 +110,7 @@ pub fn joined<T>(
     let mut left = MOST_TEXT;
     for path in paths {
         match door.read(path) {
-            Observed::Known(bytes) => match left.checked_sub(bytes.len()) {
+            Observed::Known(bytes) => match left.checked_sub(length(&bytes)) {
                 Some(rest) => {
                     left = rest;
                     all.extend(parse(path, &bytes));
@@ -126,6 +127,12 @@ pub fn joined<T>(
         }
     }
     failed.unwrap_or(Observed::Known(all))
+}
+
+/// Bytes of a file without its comments, which cost nobody anything.
+fn length(bytes: &[u8]) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines.filter(|line| !line.trim_ascii_start().starts_with(b"#")).map(<[u8]>::len).sum()
 }
 
 #[cfg(test)]
@@ -167,6 +174,10 @@ mod tests {
         let paths = ["/d/a".to_owned(), "/d/b".to_owned()];
         let count = |_: &str, bytes: &[u8]| vec![bytes.len()];
         assert_eq!(joined(&mut Door::new(&small), &paths, count), Observed::Known(vec![700_000]));
+        let remark = format!("vm.a=1\n  #{}\n", "x".repeat(1 << 20));
+        let length = remark.len();
+        let remarks = MapSource::new().file("/d/a", remark);
+        assert_eq!(joined(&mut Door::new(&remarks), &paths, count), Observed::Known(vec![length]));
         let large = small.file("/d/b", half);
         let mut door = Door::new(&large);
         let why = "with it such files have more than 1 MiB";
