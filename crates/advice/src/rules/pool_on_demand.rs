@@ -11,8 +11,8 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "Servers that run on surplus pages: pages beyond the pool that nr_overcommit_hugepages lets the kernel take on \
                demand. A warning where one of these servers refuses to start without huge pages, otherwise a note. Servers \
-               that would not get such pages again are restart-loses-pages (HW210); files that ask for a larger pool than \
-               there is are pool-short-of-request (HW207).",
+               that would not get such pages again are restart-loses-pages; files that ask for a larger pool than \
+               there is are pool-short-of-request.",
         why: "A surplus page is returned to the system when its server stops, and must be found again at each start: 2 MiB of \
               contiguous free memory for each page. On a host that has been up for months there may not be enough of them, \
               however much memory is free.",
