@@ -7,6 +7,7 @@ mod described;
 pub mod flags;
 pub mod hsperf;
 mod log;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,8 @@ use crate::next::{self as next_start, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
 use flags::Flags;
+
+pub use start::with_variables;
 
 /// Accounts of servers written in Java, as their packages and manuals have them.
 const ACCOUNTS: &[&str] = &[
@@ -59,6 +62,7 @@ pub static KIND: Kind = Kind {
     programs: &["java"],
     find,
     asleep: asleep::asleep,
+    starting: Some(&start::STARTING),
     accounts: ACCOUNTS,
     options: flags::KEPT,
     // What a machine says of itself holds its whole command line and its properties.

@@ -1,6 +1,24 @@
 //! What a capture keeps of a title of PostgreSQL's: of a session that it is one, and nothing of whose.
 
+use super::conf::{self, Content};
+use super::known;
 use super::titles::PROGRAMS;
+
+/// Lines that the server refuses, one for each way of being none.
+const REFUSED: [&str; 5] = ["=", "unknown_setting =", "unknown_setting = '", "unknown_setting = !", "unknown_setting = 1 1"];
+
+/// What a capture keeps of a line of a configuration file that sets nothing which is read: whatever keeps the server from starting
+/// with it does so in the capture too.
+pub(super) fn line(text: &str) -> Option<String> {
+    match conf::line(text, 1) {
+        Ok(Some(Content::Set { name, value })) if !super::KIND.settings.contains(&name.as_str()) => known::kept(&name, &value),
+        Ok(_) => None,
+        Err(error) => {
+            let like = |refused: &&str| conf::line(refused, 1).is_err_and(|other| other == error);
+            REFUSED.into_iter().find(like).map(str::to_owned)
+        }
+    }
+}
 
 /// Stands for words that were taken out.
 const GONE: &str = "-";

@@ -3,6 +3,7 @@
 mod ask;
 mod asleep;
 pub mod conf;
+mod ctl;
 mod demand;
 mod described;
 mod kept;
@@ -38,8 +39,9 @@ pub static KIND: Kind = Kind {
     programs: &titles::PROGRAMS,
     find,
     asleep: asleep::asleep,
+    starting: Some(&ctl::STARTING),
     services: &["postgresql", "edb-as"],
-    companions: &["pg_ctl"],
+    companions: &["pg_ctl", "pg_ctlcluster"],
     describe: Some((By::Files, describe_files)),
     texts: &[
         ("-D", Shape::Path),
@@ -70,7 +72,8 @@ pub static KIND: Kind = Kind {
     restarter: Some(settable::RESTARTER),
     connect: Some((ask::question, ask::answer)),
     title: Some(kept::title),
-    rewrite: Some(start_conf::kept),
+    line: Some(kept::line),
+    rewrite: Some(|path, bytes| start_conf::kept(path, bytes).or_else(|| ctl::kept(path, bytes))),
     thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
@@ -170,6 +173,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let before = door.seen.len();
     let said = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let files = door.seen.split_off(before);
+    scene.note_files(&KIND, &files);
     instance.startup = start_conf::read(scene.host, door, main);
     let mut lock = None;
     if let Some(data) = data.known() {

@@ -34,6 +34,8 @@ fn keeps() -> Keeps {
         shape: Some(|name| if name.ends_with("dir") { shape::Shape::Path } else { shape::Shape::Plain }),
         titles: vec![|title| title.starts_with("postgres: ").then(|| "postgres: session - [local] idle".to_owned())],
         writers: BTreeSet::new(),
+        lines: BTreeMap::new(),
+        starts: BTreeMap::new(),
         servers: Servers {
             processes: BTreeSet::from([7, 8]),
             folders: BTreeSet::from([7]),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
+use super::exec_start;
 use super::files::{joined, overlaid, place};
 use super::loaded;
 pub use super::unit::service_of;
@@ -101,18 +102,22 @@ fn read_unit(
     wanted: &BTreeMap<String, Vec<String>>,
 ) -> Option<Unit> {
     let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
-    let described = assignments.map(|assignments| describe(&assignments));
+    let described = assignments.map(|assignments| {
+        let start = exec_start::read(door, name, &assignments);
+        (describe(&assignments), start)
+    });
     let disabled = at_boot == Wanted::ByNobody;
     let unit = Unit { name: name.to_owned(), masked, disabled, ..Unit::default() };
     Some(match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
         Observed::Known(_) if files.is_empty() => unit,
-        Observed::Known(service) => Unit {
+        Observed::Known((service, start)) => Unit {
             memlock: service.memlock,
             user: service.user.into(),
             pam: service.pam,
             ambient_ipc_lock: service.ambient.holds("CAP_IPC_LOCK"),
             files,
+            start,
             ..unit
         },
         Observed::Absent => Unit { files, ..unit },
