@@ -39,8 +39,9 @@ fn made(scene: &Scene<'_>, main: &Process, command: Option<&StartCommand>, _: &S
     let is = |name: &str| program == Some(name);
     match command {
         Some(command) if is("pg_ctl") => {
-            let words = command.words.get(1..).unwrap_or_default();
-            let (given, data) = pg_ctl(words).ok()?;
+            let is_action = |word: &&String| matches!(word.as_str(), "start" | "restart");
+            let words: Vec<String> = command.words.iter().skip(1).filter(|word| !is_action(word)).cloned().collect();
+            let (given, data) = pg_ctl(&words).ok()?;
             let data = data.or_else(|| super::option_directory(main));
             let data = data.into_iter().flat_map(|data| ["-D".to_owned(), data]);
             Some(Next::Words(own.iter().take(1).cloned().chain(data).chain(given).collect(), command.place.clone()))
@@ -199,8 +200,9 @@ fn simple(text: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NotTaken;
 
-/// Letters of `pg_ctl` that take a value (9.6 to 18); `-o` is what `postgres` is given.
+/// Letters of `pg_ctl` that take a value (9.6 to 18), of which `-o` is what `postgres` is given, and the others.
 const TAKES_VALUE: &str = "DlmNpPStUoe";
+const OTHERS: &str = "csVwW";
 
 /// What `pg_ctl` hands on to `postgres` of these words, which a shell parts, and the data directory that they name.
 ///
@@ -221,16 +223,11 @@ fn pg_ctl(words: &[String]) -> Result<(Vec<String>, Option<String>), NotTaken> {
             }
             continue;
         }
-        let Some(mut letters) = word.strip_prefix('-') else {
-            match word.as_str() {
-                "start" | "restart" => continue,
-                _ => return Err(NotTaken),
-            }
-        };
+        let mut letters = word.strip_prefix('-').filter(|letters| !letters.is_empty()).ok_or(NotTaken)?;
         while let Some(letter) = letters.chars().next() {
             letters = letters.get(letter.len_utf8()..).unwrap_or_default();
             if !TAKES_VALUE.contains(letter) {
-                if !letter.is_ascii_alphabetic() {
+                if !OTHERS.contains(letter) {
                     return Err(NotTaken);
                 }
                 continue;

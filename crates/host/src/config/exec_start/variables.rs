@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::words::words;
+use super::words::words_of_value;
 
 /// A word of a command line with its variables: `$NAME` alone is as many words as it holds, `${NAME}` anywhere is the text.
 /// What no setting gives a value is empty, and what a value holds is not looked at again.
 pub(super) fn fill_in(word: &str, environment: &BTreeMap<String, String>, all: &mut Vec<String>) {
     if let Some(name) = word.strip_prefix('$').filter(|rest| !rest.starts_with(['{', '$']) && !rest.is_empty()) {
-        all.extend(environment.get(name).map(|value| words(value)).unwrap_or_default());
+        all.extend(environment.get(name).map(|value| words_of_value(value)).unwrap_or_default());
         return;
     }
     let (mut text, mut rest) = (String::with_capacity(word.len()), word);
@@ -18,7 +18,9 @@ pub(super) fn fill_in(word: &str, environment: &BTreeMap<String, String>, all: &
         if let Some(after) = behind.strip_prefix('$') {
             text.push('$');
             rest = after;
-        } else if let Some((name, after)) = behind.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
+        } else if let Some((name, after)) = behind.strip_prefix('{').and_then(|inside| inside.split_once('}'))
+            && is_name(name)
+        {
             text.push_str(environment.get(name).map_or("", String::as_str));
             rest = after;
         } else {
@@ -27,6 +29,12 @@ pub(super) fn fill_in(word: &str, environment: &BTreeMap<String, String>, all: &
     }
     text.push_str(rest);
     all.push(text);
+}
+
+/// Whether a text can be a variable's name.
+fn is_name(name: &str) -> bool {
+    let plain = |sign: u8| sign.is_ascii_alphanumeric() || sign == b'_';
+    name.bytes().all(plain) && name.starts_with(|first: char| !first.is_ascii_digit())
 }
 
 /// Where a reader of such a file is.
@@ -50,10 +58,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<(String, String)> {
     let (mut key, mut value, mut solid) = (String::new(), String::new(), 0);
     let mut done = |key: &mut String, value: &mut String| {
         let name = std::mem::take(key).trim_end().to_owned();
-        let plain = |sign: u8| sign.is_ascii_alphanumeric() || sign == b'_';
-        let is_name = name.bytes().all(plain) && name.starts_with(|first: char| !first.is_ascii_digit());
         let value = std::mem::take(value);
-        if is_name {
+        if is_name(&name) {
             found.push((name, value));
         }
     };

@@ -2,6 +2,15 @@
 
 /// Words with their quotes taken off, and what a backslash stands for in its place. What no rule knows stays as it is.
 pub(crate) fn words(line: &str) -> Vec<String> {
+    split(line, escaped)
+}
+
+/// The words that a variable's value holds: there a backslash stands for nothing but the sign behind it.
+pub(super) fn words_of_value(value: &str) -> Vec<String> {
+    split(value, |signs, word| word.extend(signs.next()))
+}
+
+fn split(line: &str, escaped: fn(&mut std::str::Chars<'_>, &mut String)) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut signs = line.chars();
     while let Some(sign) = signs.next() {
