@@ -131,7 +131,8 @@ fn moments(
         Loaded::Since | Loaded::Anew => (by_files.clone(), by_files),
         Loaded::NotYet(_) => (Next::Same, by_files),
         Loaded::Between(path) => {
-            let held = if by_files == Next::Same { Next::Same } else { Next::Unclear(Place { file: path.clone(), line: 0 }) };
+            let held =
+                if by_files == Next::Same { Next::Same } else { Next::Unclear(Place { file: path.clone(), line: 0 }) };
             (held, by_files)
         }
     }
@@ -185,13 +186,7 @@ fn by_unit(
 }
 
 /// What a command line asks for, where that is not what the server runs with.
-fn start(
-    scene: &Scene<'_>,
-    starting: &Starting,
-    instance: &Instance,
-    main: &Process,
-    next: Next,
-) -> Option<NextStart> {
+fn start(scene: &Scene<'_>, starting: &Starting, instance: &Instance, main: &Process, next: Next) -> Option<NextStart> {
     let (words, place) = match next {
         Next::Same | Next::Refused(_) => return None,
         Next::Unclear(place) => {
@@ -236,7 +231,11 @@ fn start(
     };
     let by_change = changed.filter(|_| !moves).and_then(|name| match then.settings.get(&name) {
         Some(setting) => Some(setting.clone()),
-        None => Some(Setting { value: "default".into(), place: Some(place.clone()), ..instance.settings.get(&name)?.clone() }),
+        None => Some(Setting {
+            value: "default".into(),
+            place: Some(place.clone()),
+            ..instance.settings.get(&name)?.clone()
+        }),
     });
     let unset = || Setting { name: "its command line".into(), value: "another".into(), place: Some(place.clone()) };
     // A default holds, as what stands there says nothing of it any more.

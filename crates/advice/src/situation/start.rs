@@ -48,11 +48,7 @@ fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> Page
     let own: PageCount = instance.demands().filter(|own| own.page_size == page).map(|own| own.pages).sum();
     // One that has all that its settings come to took it at once, and takes what they come to now at once.
     let grows = kind(instance).grows && (held < own || demand <= own);
-    if grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
-        held.min(demand)
-    } else {
-        demand
-    }
+    if grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO { held.min(demand) } else { demand }
 }
 
 /// What comes of a start.

@@ -213,7 +213,8 @@ fn pg_ctl(words: &[String]) -> Result<(Vec<String>, Option<String>), NotTaken> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if let Some(long) = word.strip_prefix("--") {
-            let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value.to_owned())));
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value.to_owned())));
             let value = |words: &mut std::slice::Iter<'_, String>| value.clone().or_else(|| words.next().cloned());
             match name {
                 "options" => given.extend(shell_words(&value(&mut words).ok_or(NotTaken)?)),
@@ -283,7 +284,8 @@ pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
             let text = match pg_ctl(&words) {
                 Ok((given, _)) => {
                     let given: Vec<String> = std::iter::once(String::new()).chain(given).collect();
-                    let plain = |value: &str| !value.contains(|sign: char| sign.is_whitespace() || "'\"\\".contains(sign));
+                    let plain =
+                        |value: &str| !value.contains(|sign: char| sign.is_whitespace() || "'\"\\".contains(sign));
                     let word = |(name, value): &(String, String)| {
                         let value = Some(shown(name, value)).filter(|value| plain(value)).unwrap_or(NO_VALUE);
                         format!("-o --{name}={value}")

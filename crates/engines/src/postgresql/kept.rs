@@ -5,13 +5,16 @@ use super::known;
 use super::titles::PROGRAMS;
 
 /// Lines that the server refuses, one for each way of being none.
-const REFUSED: [&str; 5] = ["=", "unknown_setting =", "unknown_setting = '", "unknown_setting = !", "unknown_setting = 1 1"];
+const REFUSED: [&str; 5] =
+    ["=", "unknown_setting =", "unknown_setting = '", "unknown_setting = !", "unknown_setting = 1 1"];
 
 /// What a capture keeps of a line of a configuration file that sets nothing which is read: whatever keeps the server from starting
 /// with it does so in the capture too.
 pub(super) fn line(text: &str) -> Option<String> {
     match conf::line(text, 1) {
-        Ok(Some(Content::Set { name, value })) if !super::KIND.settings.contains(&name.as_str()) => known::kept(&name, &value),
+        Ok(Some(Content::Set { name, value })) if !super::KIND.settings.contains(&name.as_str()) => {
+            known::kept(&name, &value)
+        }
         Ok(_) => None,
         Err(error) => {
             let like = |refused: &&str| conf::line(refused, 1).is_err_and(|other| other == error);
@@ -96,6 +99,45 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Each keeps a server from starting, or does not, in a capture as on its host.
+    #[test]
+    fn a_line_is_judged_in_a_capture_as_it_is_on_its_host() {
+        let judged = |text: &str, major: u32| match conf::line(text, 1) {
+            Ok(Some(Content::Set { name, value })) => Ok(known::judge(&name, &value, Some(major), true)),
+            Ok(_) => Ok(known::Judged::Fine),
+            Err(error) => Err(error),
+        };
+        for text in [
+            "shared_buffer = 2GB",
+            "shared_buffer = 'S3cret' # S3cret",
+            "S3cret",
+            "S3cret = 'S3cret",
+            "S3cret = 1 S3cret",
+            "S3cret = !S3cret",
+            "= S3cret",
+            "work_mem = 4q",
+            "work_mem = 'S3cret'",
+            "log_statement = S3cret",
+            "log_statement = ddl",
+            "work_mem = 4MB",
+            "primary_conninfo = 'password=S3cret'",
+            "io_method = sync",
+            "io_method = S3cret",
+            "promote_trigger_file = '/S3cret'",
+            "a.b = S3cret",
+            "# S3cret",
+            "include 'S3cret'",
+        ] {
+            let captured = line(text).unwrap_or_default();
+            assert!(!captured.contains("S3"), "{text}: {captured}");
+            for major in [14, 15, 16, 18] {
+                assert_eq!(judged(&captured, major), judged(text, major), "{text} in {major}: {captured}");
+            }
+            assert_eq!(line(&captured).unwrap_or_default(), captured, "a capture of a capture");
+        }
+        assert_eq!(line("shared_buffers = 4g"), None, "what is read is kept with all others that are");
+    }
 
     #[test]
     fn titles_keep_a_safe_shape() {

@@ -195,9 +195,8 @@ fn is_on_hugetlbfs(host: &Host, path: &str) -> bool {
 static STARTING: Starting = Starting {
     would_be: |scene, main, _| instance(scene.host, scene, main),
     decisive: |words| {
-        let named = |name: &'static str| {
-            values(words, name).into_iter().map(move |value| (name.to_owned(), value.to_owned()))
-        };
+        let named =
+            |name: &'static str| values(words, name).into_iter().map(move |value| (name.to_owned(), value.to_owned()));
         ["m", "mem-path", "object"].into_iter().flat_map(named).collect()
     },
     made: |_, _, _, _| None,

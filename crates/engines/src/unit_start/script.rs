@@ -117,8 +117,13 @@ fn script(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, path: &str) ->
 fn tokens(text: &str) -> Vec<String> {
     let parts = text.split(|sign: char| sign.is_whitespace() || "\"';|&()`\\".contains(sign));
     // What is set of a variable is a word of its own: JAVA_OPTS=-Xmx3g.
-    let words = parts.map(|part| part.split_once("=-").map_or_else(|| part.to_owned(), |(name, value)| {
-        if name.starts_with('-') { part.to_owned() } else { format!("-{value}") }
-    }));
+    let words = parts.map(|part| {
+        part.split_once("=-").map_or_else(
+            || part.to_owned(),
+            |(name, value)| {
+                if name.starts_with('-') { part.to_owned() } else { format!("-{value}") }
+            },
+        )
+    });
     std::iter::once(String::new()).chain(words.filter(|word| !word.is_empty())).collect()
 }

@@ -7,8 +7,8 @@ use super::lines::{lines, mounts, section};
 use super::processes::process_file;
 use super::settings::{binary, persisted, setting};
 use super::shape::{self, NO_VALUE};
-use crate::config::scripts;
 use crate::config::exec_start::WRAPPERS;
+use crate::config::scripts;
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 22] = [
@@ -338,7 +338,8 @@ fn started(path: &str, number: u64, line: &str, keeps: &Keeps) -> Option<String>
     let (program, arguments) = words.split_first()?;
     let name = program.rsplit('/').next().unwrap_or_default();
     let is_told = value.contains('$') || value.contains(['"', '\'']) || PASSING_ON.contains(&name);
-    if !is_told || !keeps.has_program(name) || !shape::Shape::Path.fits(program) || scripts::of_command(value).is_some() {
+    if !is_told || !keeps.has_program(name) || !shape::Shape::Path.fits(program) || scripts::of_command(value).is_some()
+    {
         return None;
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -92,9 +92,8 @@ pub(super) fn read(door: &mut Door<'_>, name: &str, assignments: &[(String, Assi
             start.lacks = start.lacks.or_else(|| Some((path.to_owned(), place.clone())));
         }
     }
-    let gone = |key: &str, value: &str| {
-        lines.unset.iter().any(|it| it == key || it.split_once('=') == Some((key, value)))
-    };
+    let gone =
+        |key: &str, value: &str| lines.unset.iter().any(|it| it == key || it.split_once('=') == Some((key, value)));
     environment.retain(|key, value| !gone(key, value));
     let commands = lines.commands.iter().flat_map(|(line, place)| {
         let all = commands(name, line, &environment).into_iter();

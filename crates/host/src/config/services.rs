@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{AtBoot, Observed};
 
-use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
 use super::exec_start::{self, filled};
+use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
 use super::unit::{self, UnitName};
 use crate::Door;
 
@@ -65,8 +65,7 @@ pub fn read_services(
             let assignments = door.source.read(&path).into_known().map(|bytes| unit::parse(&bytes)).unwrap_or_default();
             exec_start::first_program(name, &assignments)
         };
-        (is_likely(name) || changed() || is_ours(&first()))
-            .then(|| bare(name, path, AtBoot::Unknown(String::new())))
+        (is_likely(name) || changed() || is_ours(&first())).then(|| bare(name, path, AtBoot::Unknown(String::new())))
     });
     let looked: Vec<Service> = looked.collect();
     let mut services = Vec::new();
@@ -184,9 +183,7 @@ mod tests {
     /// As `systemctl show -p ExecStart` of systemd 252 lists the words of the same lines.
     #[test]
     fn a_command_is_what_systemd_would_start() {
-        let words = |text: &str| {
-            exec_start::first_program("pg@16.service", &unit::parse(text.as_bytes())).join("|")
-        };
+        let words = |text: &str| exec_start::first_program("pg@16.service", &unit::parse(text.as_bytes())).join("|");
         for (text, said) in [
             ("ExecStart=/bin/postgres -D /d", "/bin/postgres|-D|/d"),
             ("ExecStart=-!/bin/postgres \"-c a b\" 'x'", "/bin/postgres|-c a b|x"),

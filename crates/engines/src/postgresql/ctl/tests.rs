@@ -62,9 +62,8 @@ fn what_the_tools_do_not_take_starts_nothing() {
         "pg_ctl_options = '-x'",
         "pg_ctl_options = '-s",
     ] {
-        let is_refused = |file: &str| {
-            matches!(next(file, None, &running()), Next::Refused(why) if why.contains("pg_ctl.conf:1"))
-        };
+        let is_refused =
+            |file: &str| matches!(next(file, None, &running()), Next::Refused(why) if why.contains("pg_ctl.conf:1"));
         assert!(is_refused(file), "{file}");
         let captured = kept(&format!("{FOLDER}/pg_ctl.conf"), file.as_bytes()).unwrap();
         assert!(is_refused(&String::from_utf8(captured).unwrap()), "captured {file}");

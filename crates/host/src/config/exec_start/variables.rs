@@ -114,7 +114,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<(String, String)> {
         }
     }
     if matches!(at, At::BeforeValue | At::Value | At::Single | At::Double) {
-        let length = if matches!(at, At::Single | At::Double) { value.len() } else { solid.max(value.trim_end().len()) };
+        let length =
+            if matches!(at, At::Single | At::Double) { value.len() } else { solid.max(value.trim_end().len()) };
         value.truncate(length);
         done(&mut key, &mut value);
     }
