@@ -224,7 +224,7 @@ pub struct ServiceStart {
     pub commands: Vec<StartCommand>,
     /// Those of its variables that servers are known to read; of all others nothing is kept.
     pub environment: BTreeMap<String, String>,
-    /// The files of variables that were read.
+    /// The files of variables that are read at each start, where they are there.
     pub variable_files: Vec<String>,
     /// A file of variables that is there and could not be read.
     pub unread: Option<Place>,

@@ -100,6 +100,8 @@ fn of_a_cluster_by_its_options() {
     if !require!(namespace::inside("unit_starts::of_a_cluster_by_its_options")) {
         return;
     }
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(200)));
     harness::must(Command::new("pg_createcluster").args(["15", "starts", "-p", "5998"]));
     let conf = format!("{CLUSTER}/postgresql.conf");
     let text = fs::read_to_string(&conf).unwrap() + "\nshared_buffers = 64MB\n";

@@ -374,6 +374,14 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     if key == "ExecStart" {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
     }
+    if key == "EnvironmentFile" {
+        // What it holds is in the command; whether it was changed since is asked by its name.
+        let path = value.trim().trim_start_matches('-');
+        return shape::Shape::Path.fits(path).then(|| match path {
+            "" => format!("{key}="),
+            path => format!("{key}=-{path}"),
+        });
+    }
     if key == "Environment" {
         let data =
             value.split_ascii_whitespace().filter_map(|word| word.trim_matches(['"', '\'']).strip_prefix("PGDATA="));

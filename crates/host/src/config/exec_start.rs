@@ -81,7 +81,8 @@ pub(super) fn read(door: &mut Door<'_>, name: &str, assignments: &[(String, Assi
                     environment.extend(variables_of(&bytes));
                     start.variable_files.push(path);
                 }
-                Observed::Absent => {}
+                // It may have been there.
+                Observed::Absent => start.variable_files.push(path),
                 Observed::Denied | Observed::Malformed(_) => {
                     found = true;
                     start.unread = start.unread.or(Some(Place { file: path, line: 0 }));
