@@ -21,7 +21,7 @@ pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
 /// A size that somebody is to copy: no less than it is, whatever a unit would round away.
 pub fn at_least(size: Bytes) -> String {
     let short = size.to_string();
-    let whole = size.get() % (1 << 30) == 0 || (size.get() < 1 << 30 && size.get() % (1 << 20) == 0);
+    let whole = size.get().is_multiple_of(1 << 30) || (size.get() < 1 << 30 && size.get().is_multiple_of(1 << 20));
     if whole { short } else { format!("{} MiB", PageCount(size.get().div_ceil(1 << 20))) }
 }
 
