@@ -35,7 +35,7 @@ fn of_a_java_machine_by_its_unit() {
     fs::write(&options, "HEAP=\"-Xms256m -Xmx256m\"\n").unwrap();
     let unit = |flags: &str| {
         format!(
-            "[Service]\nEnvironmentFile={}\nExecStart={} $HEAP -XX:+UseSerialGC {flags} -m java.rmi/sun.rmi.registry.RegistryImpl 0\n",
+            "[Service]\nEnvironmentFile={}\nExecStart={} $HEAP -XX:+AlwaysPreTouch -XX:+UseSerialGC {flags} -m java.rmi/sun.rmi.registry.RegistryImpl 0\n",
             options.display(),
             java.display()
         )

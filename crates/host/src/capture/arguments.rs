@@ -73,6 +73,11 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
             }
             continue;
         }
+        // postgres -cNAME=VALUE
+        if let Some(setting) = word.strip_prefix("-c").filter(|rest| name == "postgres" && rest.contains('=')) {
+            kept.push(format!("-c{}", option_value("-c", setting, keeps, &backends)));
+            continue;
+        }
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         match value {
             _ if name == "java" && keeps.has_prefix(option) => kept.push(java_flag(word, keeps)),
