@@ -833,7 +833,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__size)
-            opts="-h --root --format --sessions --memory --page-size --headroom --instance --only-described --connect --color --engine --data-dir --config --server-binary --sga --sga-max --processes --asm --management-database --command --segment --help"
+            opts="-h --root --format --sessions --memory --page-size --headroom --instance --only-described --connect --color --engine --data-dir --config --server-binary --command --segment --sga --sga-max --processes --asm --management-database --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -887,6 +887,14 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --segment)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --sga)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -904,14 +912,6 @@ _hugewise() {
                     return 0
                     ;;
                 --management-database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --command)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --segment)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

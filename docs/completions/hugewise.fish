@@ -93,13 +93,13 @@ qemu\t'By its command behind --, or in --command'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l data-dir -d 'PostgreSQL\'s data directory' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l config -d 'The server\'s configuration: postgresql.conf, init.ora, my.cnf' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l server-binary -d 'PostgreSQL\'s program `postgres`, where it is at no usual place' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l command -d 'The JVM\'s or QEMU\'s command in one word, where several are described: \'java -Xmx8g -jar a.jar\'' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l segment -d 'A System V segment of this size; may be repeated, and needs no --engine' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sga -d 'Oracle\'s SGA_TARGET: 34G' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sga-max -d 'Oracle\'s SGA_MAX_SIZE, where it is larger' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l processes -d 'Oracle\'s PROCESSES' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l asm -d 'An ASM instance beside it, with this SGA (=1G where no size is given)' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l management-database -d 'The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given)' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l command -d 'The JVM\'s or QEMU\'s command in one word, where several are described: \'java -Xmx8g -jar a.jar\'' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l segment -d 'A System V segment of this size; may be repeated, and needs no --engine' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l only-described -d 'Leave out what runs here'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l connect -d 'Also ask the servers over their sockets; without it nothing is connected to'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -13,8 +13,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // they read these files with the parsers that readers use, which are given a source. What configuration was remembered
     // lies beside the sources whose stamps tell that it still holds.
     ("host", &["config", "door", "kernel", "process", "source"]),
-    // A kind says where its servers that are down are listed, and is shown them as all kinds are: by their programs' names.
-    ("engines", &["asleep", "kind"]),
 ];
 
 /// A module by its names from the crate's root.

@@ -53,7 +53,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
     if wants_thp(instance) || is_asm_with_amm(instance) || !is_big(facts, instance)? {
         return Ok(None);
     }
-    if amm {
+    if amm || goes_under_amm(instance) {
         return Ok(Some(Cause::Amm));
     }
     match instance.asked {
@@ -96,6 +96,12 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
         there_is_enough(facts.host, page)?;
         Cause::Restart
     }))
+}
+
+/// Whether its files put one that has nothing on huge pages under AMM: what it has now is gone with its next start.
+fn goes_under_amm(instance: &Instance) -> bool {
+    let next = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
+    next && instance.mechanism == Mechanism::SysvShm && instance.huge_pages == HugePageUse::None
 }
 
 /// Whether the right that it has, as it runs, is not its next start's.

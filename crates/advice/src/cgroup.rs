@@ -338,8 +338,10 @@ fn demands(host: &Host, instance: &Instance) -> Vec<Demand> {
 fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usize>>) -> Result<Vec<usize>, Missing> {
     let missing = |why| Missing::Instance(Lack::new(format_args!("/proc/{}/cgroup", instance.pid), why));
     if instance.pid == 0 {
-        // One that does not run is in none.
-        return Ok(Vec::new());
+        // One that does not run is in none, and will be in the one of the service that starts it.
+        let unit = instance.asleep.as_ref().and_then(|asleep| asleep.unit.as_deref());
+        let path = unit.map(|unit| unit.cgroup.as_str()).filter(|_| !by_path.is_empty() && is_unified(host));
+        return Ok(above(path.unwrap_or_default(), by_path));
     }
     let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::untold("not read"))) };
     let memberships = match &process.cgroups {
@@ -351,16 +353,30 @@ fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usi
     let counts = |membership: &&hugewise_model::process::CgroupMembership| {
         membership.hierarchy == 0 || membership.controllers.iter().any(|controller| controller == "hugetlb")
     };
-    let mut within = BTreeSet::new();
-    for membership in memberships.iter().filter(counts) {
-        let mut path = membership.path.trim_end_matches('/');
-        loop {
-            within.extend(by_path.get(path).into_iter().flatten().copied());
-            let Some((above, _)) = path.rsplit_once('/') else { break };
-            path = above;
-        }
-    }
+    let within: BTreeSet<usize> =
+        memberships.iter().filter(counts).flat_map(|membership| above(&membership.path, by_path)).collect();
     Ok(within.into_iter().collect())
+}
+
+/// The limits of a cgroup and of those above it.
+fn above(path: &str, by_path: &HashMap<String, Vec<usize>>) -> Vec<usize> {
+    let mut within = Vec::new();
+    let mut path = path.trim_end_matches('/');
+    loop {
+        within.extend(by_path.get(path).into_iter().flatten().copied());
+        let Some((above, _)) = path.rsplit_once('/') else { return within };
+        path = above;
+    }
+}
+
+/// Whether the hugetlb controller is one of the unified hierarchy, in which systemd starts services: in one of version 1 it
+/// starts all of them at the root.
+fn is_unified(host: &Host) -> bool {
+    let memberships = host.processes.known().into_iter().flatten().find_map(|process| process.cgroups.known());
+    let of_version_1 = |membership: &hugewise_model::process::CgroupMembership| {
+        membership.hierarchy != 0 && membership.controllers.iter().any(|controller| controller == "hugetlb")
+    };
+    memberships.is_some_and(|all| !all.iter().any(of_version_1))
 }
 
 #[cfg(test)]

@@ -171,9 +171,13 @@ fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
 
 /// Whether its next start asks for so much that it is worth a finding, as its settings were changed.
 pub(crate) fn asks_for_more(instance: &Instance) -> bool {
+    asked_for(instance) >= BIG_SEGMENT
+}
+
+/// Memory on huge pages that its next start asks for, where what it asks for then is known.
+pub(crate) fn asked_for(instance: &Instance) -> Bytes {
     let next = instance.coming().filter(|next| next.asks());
-    let bytes: Bytes = next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum();
-    bytes >= BIG_SEGMENT
+    next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum()
 }
 
 /// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
@@ -302,11 +306,6 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
 /// What a server asks for when the next boot starts it.
 pub fn starting_at_boot(host: &Host, instance: &Instance) -> NextStart {
     instance.at_boot.known().cloned().unwrap_or_else(|| starting(host, instance))
-}
-
-/// A page that the kernel's buddy allocator does not have, and that it finds late in a host's life only by luck.
-pub fn is_gigantic(page: PageSize) -> bool {
-    page >= PageSize::GIB_1
 }
 
 /// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that

@@ -8,6 +8,7 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Bytes, Host, Instance, Limit, Observed, Process};
 
 use crate::login::{self, Allowance};
+use crate::permission::process_of;
 use crate::words::apart;
 
 /// What a process has when it asks for huge pages.
@@ -22,7 +23,12 @@ pub struct Given {
 impl Given {
     /// What the running process has.
     pub fn now(host: &Host, instance: &Instance) -> Self {
-        let process = host.process(instance.pid);
+        let process = process_of(host, instance);
+        if instance.is_asleep() {
+            let place = "the memlock limit that it is started with".to_owned();
+            let ipc_lock = process.map_or(Observed::Absent, |process| process.ipc_lock.clone());
+            return Self { memlock: Allowance { limit: Observed::Absent, place }, ipc_lock };
+        }
         let limit = process.map_or(Observed::Absent, |process| process.memlock.as_ref().map(|limits| limits.soft));
         let read = if process.is_some() { "" } else { ", not read" };
         Self {
@@ -95,10 +101,13 @@ pub fn at_restart(host: &Host, instance: &Instance) -> Ways {
     if goes_on_as_it_is(host, instance) {
         return Ways::sure(now);
     }
-    let Some(process) = host.process(instance.pid) else { return Ways::sure(now) };
+    let Some(process) = process_of(host, instance) else { return Ways::sure(now) };
     // A person does it, in his own session, whatever unit it lies in.
     if Kind::of(instance.engine).starter.is_some() {
         return Ways::sure(by_log_in(host, instance, process));
+    }
+    if instance.is_asleep() {
+        return of_asleep(host, instance, process);
     }
     let Some(unit) = unit_of(host, instance) else { return without_unit(host, instance, process) };
     let files = by_unit(host, unit, process);
@@ -133,31 +142,58 @@ pub fn at_boot(host: &Host, instance: &Instance) -> Ways {
     if goes_on_as_it_is(host, instance) {
         return Ways::sure(now);
     }
-    let Some(process) = host.process(instance.pid) else { return Ways::sure(now) };
+    let Some(process) = process_of(host, instance) else { return Ways::sure(now) };
+    if instance.is_asleep() {
+        return of_asleep(host, instance, process);
+    }
     let Some(unit) = unit_of(host, instance) else { return without_unit(host, instance, process) };
-    let mut files = by_unit(host, unit, process);
+    let files = by_unit(host, unit, process);
     if unit.loaded == Observed::Known(Loaded::Unchanged) && !is_certain(host, unit, process) {
         // It may come by its limit in another way, such as su's or a script's, and has it again.
         return Ways::sure(now);
     }
+    of_files(instance, unit, files).unwrap_or_else(|| Ways::sure(now))
+}
+
+/// What the files of a unit give a server, where they give it anything.
+fn of_files(instance: &Instance, unit: &Unit, mut files: Vec<Given>) -> Option<Ways> {
     if files.len() < 2 {
-        return Ways::sure(files.pop().unwrap_or(now));
+        return files.pop().map(Ways::sure);
     }
     let first = files.remove(0);
     let why =
         format!("{} starts it as another user, and its limit depends on how it becomes {}", unit.name, instance.owner);
-    Ways::open(first, files, why)
+    Some(Ways::open(first, files, why))
+}
+
+/// What one that does not run is given by the unit that starts it, or by a log-in where none is known to.
+fn of_asleep(host: &Host, instance: &Instance, process: &Process) -> Ways {
+    let unit = unit_of(host, instance).filter(|unit| !unit.files.is_empty());
+    let by_its_unit = unit.and_then(|unit| of_files(instance, unit, by_unit(host, unit, process)));
+    by_its_unit.unwrap_or_else(|| Ways::sure(by_log_in(host, instance, process)))
 }
 
 /// Whether nobody here decides on a server's limits: those of its container or of whatever starts it apart from systemd and
 /// log-ins, or of none, as it asks for no System V memory.
 fn goes_on_as_it_is(host: &Host, instance: &Instance) -> bool {
-    let by_others = || Kind::of(instance.engine).starter.as_ref().and_then(|it| (it.limits)(host, instance));
-    instance.mechanism != Mechanism::SysvShm || instance.pid == 0 || instance.containered || by_others().is_some()
+    let is_described = instance.pid == 0 && !instance.is_asleep();
+    instance.mechanism != Mechanism::SysvShm
+        || is_described
+        || instance.containered
+        || is_limited_by_others(host, instance)
 }
 
-/// The unit that a server runs in, where its files are known.
-fn unit_of<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Unit> {
+/// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware: no file here
+/// tells what they are.
+pub(crate) fn is_limited_by_others(host: &Host, instance: &Instance) -> bool {
+    Kind::of(instance.engine).starter.as_ref().is_some_and(|starter| (starter.limits)(host, instance).is_some())
+}
+
+/// The unit that a server runs in, or that starts one which does not run, where its files are known.
+pub fn unit_of<'a>(host: &'a Host, instance: &'a Instance) -> Option<&'a Unit> {
+    if let Some(asleep) = &instance.asleep {
+        return asleep.unit.as_deref();
+    }
     let name = instance.unit.as_deref().filter(|unit| unit.ends_with(".service"))?;
     host.configuration.units.iter().find(|unit| unit.name == name)
 }

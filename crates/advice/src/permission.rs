@@ -60,17 +60,27 @@ pub enum Right {
     Unknown(String),
 }
 
+/// An instance's main process; of one that belongs to the host and does not run the one that it would be, as far as its owner
+/// is known.
+pub fn process_of<'a>(host: &'a Host, instance: &'a Instance) -> Option<&'a Process> {
+    let would_be = || instance.asleep.as_ref()?.process.as_deref();
+    host.process(instance.pid).or_else(would_be)
+}
+
 /// Whether an instance's owner may use SHM_HUGETLB through CAP_IPC_LOCK in the initial user namespace
 /// or through vm.hugetlb_shm_group, whatever its memlock limit.
 pub fn without_memlock(host: &Host, instance: &Instance) -> Right {
-    let ipc_lock = host.process(instance.pid).map_or(Observed::Absent, |process| process.ipc_lock.clone());
+    let ipc_lock = process_of(host, instance).map_or(Observed::Absent, |process| process.ipc_lock.clone());
     without_memlock_by(host, instance, &ipc_lock)
 }
 
 /// The same of a start that is given the capability, or is not.
 pub(crate) fn without_memlock_by(host: &Host, instance: &Instance, ipc_lock: &Observed<bool>) -> Right {
-    let Some(process) = host.process(instance.pid) else {
-        return Right::Unknown(format!("/proc/{}/status: not read", instance.pid));
+    let Some(process) = process_of(host, instance) else {
+        return Right::Unknown(match instance.is_asleep() {
+            true => format!("the user that {} runs as: not known", instance.title()),
+            false => format!("/proc/{}/status: not read", instance.pid),
+        });
     };
     match capability(host, process, instance, ipc_lock) {
         Right::Lacks(_) => {}
@@ -92,7 +102,7 @@ pub(crate) fn without_memlock_by(host: &Host, instance: &Instance, ipc_lock: &Ob
 
 /// Groups that an instance's owner is in, the primary one first, as far as it may be given the right.
 pub fn groups(host: &Host, instance: &Instance) -> Vec<u32> {
-    let Some(process) = host.process(instance.pid) else { return Vec::new() };
+    let Some(process) = process_of(host, instance) else { return Vec::new() };
     let accounts = host.accounts.groups_of(process.uid);
     let own = [process.gid].into_iter().chain(process.groups.iter().copied());
     let mut groups: Vec<u32> = accounts.into_iter().chain(own).filter(|gid| may_be_given(host, *gid)).collect();
@@ -134,7 +144,7 @@ pub fn way(host: &Host, lacking: &[&Instance], instance: &Instance) -> Option<Wa
 
 /// Why the right cannot be told.
 pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
-    let process = host.process(instance.pid);
+    let process = process_of(host, instance);
     let capability = process.and_then(|process| process.ipc_lock.why());
     // Of a container's, which user namespace it is in has to be known too.
     let group = || host.kernel_settings.hugetlb_shm_group.why().filter(|_| process.is_some());
@@ -152,6 +162,7 @@ fn capability(host: &Host, process: &Process, instance: &Instance, ipc_lock: &Ob
             (None, _) | (_, None) if instance.containered => {
                 Right::Unknown(format!("/proc/{}/ns/user: not read, so what its CAP_IPC_LOCK counts", process.pid))
             }
+            _ if process.pid == 0 => Right::Has("it is started with CAP_IPC_LOCK".into()),
             _ => Right::Has(format!("pid {} has CAP_IPC_LOCK", process.pid)),
         },
     }

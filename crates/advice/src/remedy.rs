@@ -20,13 +20,10 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             if !goal.grows() {
                 return None;
             }
-            if target.sizing.as_ref().is_some_and(|sizing| sizing.refusal.is_some()) {
-                let asked = goal.goal.of(*page);
-                return Some(format!(
-                    "make the servers smaller: {asked} of {page} pages are more than this host can give"
-                ));
+            if let Some(refused) = too_much(target, goal) {
+                return Some(refused);
             }
-            let (pages, size) = (goal.goal, goal.goal.of(*page));
+            let (pages, size) = (goal.goal, format!("{}{}", goal.goal.of(*page), by_node(goal)));
             let then = in_the_way(host, instances, goal);
             match &goal.not_now {
                 // What the next boot is asked for has to be lowered first.
@@ -49,7 +46,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             Some(goal) => {
                 format!("give back {} of the {}", goal.now.saturating_sub(goal.goal), goal.now.in_pages_of(*page))
             }
-            None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            None => match uncounted(assessment, *page) {
+                Some(id) => format!(
+                    "see what {id} asks for when it is started, before pages of {page} are given back: they may be its"
+                ),
+                None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
+            },
         },
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
@@ -69,10 +71,12 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                 format!("have the boot's files set the pool of {page} pages to {pages} ({size})")
             }
             Some(goal) if brings_exactly(host, instances, goal) => return None,
+            Some(goal) if goal.grows() && too_much(target, goal).is_some() => return too_much(target, goal),
             Some(goal) => format!(
-                "set the pool of {page} pages to {} ({}) at each boot{}",
+                "set the pool of {page} pages to {} ({}{}) at each boot{}",
                 goal.goal,
                 goal.goal.of(*page),
+                by_node(goal),
                 in_the_way(host, instances, goal)
             ),
             None => format!("set the pool of {page} pages at each boot"),
@@ -106,6 +110,30 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
     Some(crate::words::one_line(&text))
 }
 
+/// What there is to do where the pools that the servers ask for are more than the host can carry, now or at a boot.
+fn too_much(target: &Target, goal: &Goal) -> Option<String> {
+    target.sizing.as_ref()?.refusal.as_ref()?;
+    let (page, asked) = (goal.page_size, goal.goal.of(goal.page_size));
+    Some(format!("make the servers smaller: {asked} of {page} pages are more than this host can give"))
+}
+
+/// The nodes that a pool's pages belong on, where it is not all the same: the kernel spreads a pool that is set as a whole evenly.
+fn by_node(goal: &Goal) -> String {
+    let pages = || goal.nodes.iter().map(|(_, _, goal)| goal.get());
+    let even = pages().max().unwrap_or_default() - pages().min().unwrap_or_default() <= 1;
+    if goal.nodes.len() < 2 || even {
+        return String::new();
+    }
+    let used = goal.nodes.iter().filter(|(_, _, goal)| *goal > PageCount::ZERO);
+    let parts: Vec<String> = used.map(|(node, _, goal)| format!("{goal} on node {node}")).collect();
+    format!(", {}", crate::words::list(&parts))
+}
+
+/// A server that is down and may have any pages of a size, for all that is known of it.
+pub fn uncounted(assessment: &Assessment, page: PageSize) -> Option<&InstanceId> {
+    assessment.situation.claim(page)?.uncounted.first()
+}
+
 /// Whether a pool does not fit beside what runs, and the boot's files bring it already: a reboot is all that is left to do.
 fn is_left_to_a_reboot(host: &Host, goal: &Goal) -> bool {
     goal.grows() && goal.not_now.is_some() && !goal.crowds && is_brought(host, goal.page_size, goal.goal)
@@ -118,9 +146,9 @@ fn is_brought(host: &Host, page: PageSize, pages: PageCount) -> bool {
 }
 
 /// The file of a server's unit that systemd has yet to load.
-fn waiting<'a>(host: &'a Host, instances: &[Instance], id: &InstanceId) -> Option<&'a str> {
+fn waiting<'a>(host: &'a Host, instances: &'a [Instance], id: &InstanceId) -> Option<&'a str> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref())?;
+    let unit = given::unit_of(host, instance)?;
     unit.loaded.known()?.waiting()
 }
 
@@ -133,15 +161,15 @@ struct Lacking {
 /// Whose memlock limit is too small; none where the limit is not the files' to say.
 fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
-    let process = host.process(instance.pid).filter(|_| !instance.containered)?;
-    let starter = Kind::of(instance.engine).starter.as_ref();
-    if starter.is_some_and(|starter| (starter.limits)(host, instance).is_some()) {
+    let process = permission::process_of(host, instance).filter(|_| !instance.containered)?;
+    if given::is_limited_by_others(host, instance) {
         return None;
     }
     let needs = chain::memlock_needed(host, instance);
-    let unit = host.configuration.units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+    let unit = given::unit_of(host, instance);
     let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
-    let service = match (&instance.unit, unit) {
+    let named = instance.unit.as_deref().or(unit.map(|unit| unit.name.as_str()));
+    let service = match (named, unit) {
         (Some(_), Some(unit)) if instance.is_known_to_the_host() => {
             given::memlocks_by_unit(host, unit, process).iter().any(is_short)
         }

@@ -13,6 +13,8 @@ use crate::words::list;
 pub struct Policy<'a> {
     /// Those that are against `always`.
     pub against: Vec<(&'a Instance, Level)>,
+    /// Whether one of them says never, and nobody here wants any: then never suits all of them.
+    pub never: bool,
     /// Those that would have `always`.
     pub wanting: Vec<&'a Instance>,
     /// Those that ask for THP themselves (madvise): `never` takes it from them.
@@ -22,6 +24,16 @@ pub struct Policy<'a> {
 }
 
 impl Policy<'_> {
+    /// What stands in place of `always` where some are against that.
+    const fn instead_of_always(&self) -> &'static str {
+        if self.never { "never" } else { "madvise" }
+    }
+
+    /// What those that are against `always` say, in words.
+    pub const fn word(&self) -> &'static str {
+        if self.never { "never" } else { "madvise or never" }
+    }
+
     /// Whether nobody here has a wish.
     pub const fn is_empty(&self) -> bool {
         self.against.is_empty() && self.wanting.is_empty() && self.advised.is_empty()
@@ -32,7 +44,7 @@ impl Policy<'_> {
 /// otherwise.
 pub fn meeting_point(host: &Host, instances: &[Instance]) -> &'static str {
     let policy = policy(host, instances);
-    if policy.against.is_empty() && !policy.wanting.is_empty() { "always" } else { "madvise" }
+    if policy.against.is_empty() && !policy.wanting.is_empty() { "always" } else { policy.instead_of_always() }
 }
 
 /// What the switches are to say.
@@ -50,7 +62,7 @@ pub fn switches(host: &Host, policy: &Policy<'_>) -> Option<Switches> {
     let always = host.thp.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
     let inherit = always.filter(|_| !policy.against.is_empty()).map(|size| size.page_size).collect();
     let value = match enabled {
-        "always" if !policy.against.is_empty() => "madvise",
+        "always" if !policy.against.is_empty() => policy.instead_of_always(),
         "never" if !policy.advised.is_empty() => "madvise",
         "never" | "madvise" if policy.against.is_empty() && !policy.wanting.is_empty() => "always",
         other => other,
@@ -81,6 +93,10 @@ pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
     // One that does not run is told of it once it does.
     for instance in instances.iter().filter(|instance| !instance.is_asleep()) {
         match advice(host, instance) {
+            Ok(Some(ThpAdvice::Never(level))) => {
+                policy.never = true;
+                policy.against.push((instance, level));
+            }
             Ok(Some(ThpAdvice::Against(level))) => policy.against.push((instance, level)),
             Ok(Some(ThpAdvice::For)) => policy.wanting.push(instance),
             Ok(None) => {}
@@ -90,6 +106,7 @@ pub fn policy<'a>(host: &Host, instances: &'a [Instance]) -> Policy<'a> {
             policy.advised.push(instance);
         }
     }
+    policy.never &= policy.wanting.is_empty() && policy.advised.is_empty() && policy.missing.is_none();
     policy
 }
 

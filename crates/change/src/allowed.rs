@@ -48,6 +48,8 @@ enum Forbidden {
     NoClient,
     #[error("it has no business with {0}")]
     Rewrites(String),
+    #[error("the plan does not name the file that it rewrites, so that nobody could put it back")]
+    Unnamed,
     #[error("{command}: {why}")]
     Undo { command: String, why: Box<Forbidden> },
 }
@@ -126,6 +128,7 @@ fn command(change: &CommandChange) -> Result<(), Forbidden> {
     }
     match change.files.iter().find(|path| !commands::may_rewrite(path)) {
         Some(path) => Err(Forbidden::Rewrites(path.clone())),
+        None if !commands::tells_what_it_rewrites(&change.command, &change.files) => Err(Forbidden::Unnamed),
         None => Ok(()),
     }
 }

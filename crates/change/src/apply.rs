@@ -1,5 +1,6 @@
 //! Carries a plan out.
 
+use hugewise_engines::options::file_name;
 use hugewise_model::{Bytes, PageCount, PageSize};
 
 use crate::drift::{self, Need};
@@ -8,7 +9,7 @@ use crate::outcome::{Applied, End, Event, Progress, StepOutcome, StepResult};
 use crate::plan::{Change, CommandChange, FileChange, FileState, Label, Plan, Step, ValueChange};
 use crate::restore::{self, Foreign, Restorer};
 use crate::undo::{recover_locked, take_back};
-use crate::{Error, Failure, System, allowed, values};
+use crate::{Error, Failure, System, allowed, at_boot, values};
 
 /// What may be overruled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,8 +47,10 @@ pub fn apply(
         let steps = plan.steps.iter().map(result).collect();
         return Ok(Applied { journal: None, end: End::NothingToDo, steps, notes });
     }
+    at_boot::lowers_nothing(plan, system, &needs)?;
     if !options.force {
         has_room(plan, system, &needs)?;
+        at_boot::leaves_room(plan, system)?;
     }
     let journal = Journal::begin(system, plan, restore::boot_id(system))?;
     let mut applied = Run { plan, system, options, journal }.all(&needs, progress)?;
@@ -86,7 +89,9 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         shrinks += PageCount(now.saturating_sub(after)).of(pool.page_size);
     }
     let growth = grows.saturating_sub(shrinks);
-    let Some(available) = available(system)?.filter(|_| growth > Bytes::ZERO) else { return Ok(()) };
+    let Some(available) = at_boot::amount(system, "MemAvailable:")?.filter(|_| growth > Bytes::ZERO) else {
+        return Ok(());
+    };
     let floor = Bytes(plan.budget.floor_bytes);
     if growth + floor > available {
         let left = available.saturating_sub(growth);
@@ -98,12 +103,6 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         });
     }
     Ok(())
-}
-
-fn available(system: &dyn System) -> Result<Option<Bytes>, Failure> {
-    let text = system.text("/proc/meminfo")?.unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    Ok(line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).map(Bytes::from_kib))
 }
 
 fn outcome(step: &Step, result: StepResult) -> StepOutcome {
@@ -253,8 +252,15 @@ impl Run<'_> {
                 }
             };
             for path in paths {
-                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv.
-                let path = self.system.real(&path)?.unwrap_or(path);
+                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv. A file of anybody
+                // else's that is a link itself leads where he likes.
+                let real = self.system.real(&path)?.unwrap_or_else(|| path.clone());
+                let of_system = ["/boot/", "/etc/"].iter().any(|folder| path.starts_with(folder));
+                if file_name(&real) != file_name(&path) && !of_system {
+                    let why = format!("it is a link to {real}, and hugewise follows no link of somebody else's");
+                    return Err(Failure::new(path, why).advising("put the file itself in its place"));
+                }
+                let path = real;
                 let file = self.system.file(&path)?;
                 files.push((path, file));
             }

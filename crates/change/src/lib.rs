@@ -7,6 +7,7 @@
 
 pub mod allowed;
 pub mod apply;
+mod at_boot;
 mod chain;
 pub mod diff;
 mod drift;

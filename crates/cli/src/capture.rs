@@ -27,8 +27,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
     let recording = Recording::new(source.as_ref());
-    let host = hugewise_host::read(&recording);
-    let found = hugewise_engines::find(&host, &recording);
+    let (host, found) = hugewise_engines::gather(&recording);
 
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
     let written = capture::write(&recording, &keeps(&host, &found), &target)
@@ -54,8 +53,7 @@ fn keeps(host: &Host, found: &Found) -> Keeps {
         mappings: kinds.iter().flat_map(|kind| kind.mappings).copied().collect(),
         options: kinds.iter().flat_map(|kind| kind.options).copied().collect(),
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
-        titles: kinds.iter().filter_map(|kind| kind.title).collect(),
-        rewrites: kinds.iter().filter_map(|kind| kind.rewrite).collect(),
+        forms: kinds.iter().map(|kind| &kind.forms).collect(),
         shape: Some(hugewise_engines::settings::shape),
         writers: host.configuration.pool_writers.iter().flat_map(files_of).collect(),
         lines: found.lines.clone(),

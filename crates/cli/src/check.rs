@@ -61,8 +61,7 @@ impl FailOn {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let source = outcome::open(arguments.root.as_deref())?;
-    let host = hugewise_host::read(source.as_ref());
-    let mut found = hugewise_engines::find(&host, source.as_ref());
+    let (host, mut found) = hugewise_engines::gather(source.as_ref());
     if arguments.connect {
         found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
     }

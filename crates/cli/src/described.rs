@@ -3,17 +3,12 @@
 //! Each `--engine` starts a server; the options behind it, up to the next `--engine`, are its own.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgMatches, Args, FromArgMatches};
-use hugewise_engines::By;
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use hugewise_engines::describe::Description;
+use hugewise_engines::{By, SizeOption, Sizes};
 use hugewise_model::{Bytes, Engine, Trait};
 
 use crate::argument::Wrong;
-
-/// SGA of an ASM instance that manages its memory with SGA_TARGET, where no size is given.
-const USUAL_ASM: &str = "1G";
-/// SGA of the grid infrastructure's management database, where no size is given.
-const USUAL_MANAGEMENT_DATABASE: &str = "1G";
 
 /// An engine of which a server can be described, and what by.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +25,20 @@ impl Kind {
     }
 
     /// The options that describe it.
-    const fn takes(self) -> &'static [&'static str] {
+    fn takes(self) -> Vec<&'static str> {
         match self.by {
-            By::Files => &["data_dir", "config", "server_binary"],
-            By::Sizes => &["config", "sga", "sga_max", "processes", "asm", "management_database"],
-            By::Config => &["config"],
-            By::Command(_) => &["command", "words"],
-            By::Segment => &[],
+            By::Files => vec!["data_dir", "config", "server_binary"],
+            By::Sizes(sizes) => std::iter::once("config").chain(sizes.options()).collect(),
+            By::Config => vec!["config"],
+            By::Command(_) => vec!["command", "words"],
+            By::Segment => Vec::new(),
+        }
+    }
+
+    const fn sizes(self) -> Option<&'static Sizes> {
+        match self.by {
+            By::Sizes(sizes) => Some(sizes),
+            _ => None,
         }
     }
 
@@ -44,7 +46,7 @@ impl Kind {
     fn least(self) -> String {
         match self.by {
             By::Files => "--data-dir DIR or --config FILE".into(),
-            By::Sizes => "--sga SIZE, or --config FILE with its parameters".into(),
+            By::Sizes(sizes) => format!("--{} SIZE, or --config FILE with its parameters", sizes.size.option),
             By::Config => "--config FILE".into(),
             By::Command(example) => format!("its command behind --: -- {example}"),
             By::Segment => "--segment SIZE".into(),
@@ -52,13 +54,13 @@ impl Kind {
     }
 
     /// The same for the list of engines.
-    const fn help(self) -> &'static str {
+    fn help(self) -> String {
         match self.by {
-            By::Files => "By --data-dir, --config or both",
-            By::Sizes => "By --sga, or by --config with a parameter file",
-            By::Config => "By --config",
-            By::Command(_) => "By its command behind --, or in --command",
-            By::Segment => "By --segment",
+            By::Files => "By --data-dir, --config or both".into(),
+            By::Sizes(sizes) => format!("By --{}, or by --config with a parameter file", sizes.size.option),
+            By::Config => "By --config".into(),
+            By::Command(_) => "By its command behind --, or in --command".into(),
+            By::Segment => "By --segment".into(),
         }
     }
 }
@@ -85,21 +87,6 @@ struct Raw {
     /// PostgreSQL's program `postgres`, where it is at no usual place.
     #[arg(long, value_name = "PATH")]
     server_binary: Vec<String>,
-    /// Oracle's SGA_TARGET: 34G.
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
-    sga: Vec<Bytes>,
-    /// Oracle's SGA_MAX_SIZE, where it is larger.
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
-    sga_max: Vec<Bytes>,
-    /// Oracle's PROCESSES.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    processes: Vec<u64>,
-    /// An ASM instance beside it, with this SGA (=1G where no size is given).
-    #[arg(long, value_name = "SIZE", value_parser = size, num_args = 0..=1, require_equals = true, default_missing_value = USUAL_ASM)]
-    asm: Vec<Bytes>,
-    /// The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given).
-    #[arg(long, value_name = "SIZE", value_parser = size, num_args = 0..=1, require_equals = true, default_missing_value = USUAL_MANAGEMENT_DATABASE)]
-    management_database: Vec<Bytes>,
     /// The JVM's or QEMU's command in one word, where several are described: 'java -Xmx8g -jar a.jar'.
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     command: Vec<String>,
@@ -133,7 +120,7 @@ const MIB: u64 = 1 << 20;
 /// Why servers are not described as the command line does it. The fields are options and engines as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Misdescribed {
-    #[error("{0} describes a server: name it before with --engine")]
+    #[error("{0} describes a server: put --engine ENGINE before it")]
     NoEngine(String),
     #[error("{option} does not describe {engine}; it needs {least}")]
     NotOfEngine { option: String, engine: &'static str, least: String },
@@ -143,10 +130,10 @@ enum Misdescribed {
     Twice { option: String, engine: &'static str },
     #[error("--engine {0} has two commands: --command, and one behind --")]
     TwoCommands(&'static str),
-    #[error("--config holds the sizes of an Oracle instance: leave --sga and its like out")]
-    ConfigAndSizes,
-    #[error("--sga-max {max} is below --sga {sga}: Oracle would raise it to that; leave it out")]
-    MaxBelow { max: Bytes, sga: Bytes },
+    #[error("--config holds the sizes of the {engine} instance: leave --{option} and its like out")]
+    ConfigAndSizes { engine: &'static str, option: &'static str },
+    #[error("--{} {most} is below --{} {size}: {engine} would raise it to that; leave it out", .sizes.most.option, .sizes.size.option)]
+    MostBelow { sizes: &'static Sizes, engine: &'static str, most: Bytes, size: Bytes },
 }
 
 /// A server to describe, and the name that it is to get where the description has none.
@@ -163,11 +150,11 @@ pub(crate) struct Servers(pub(crate) Vec<Server>);
 
 impl Args for Servers {
     fn augment_args(command: clap::Command) -> clap::Command {
-        Raw::augment_args(command)
+        with_sizes(Raw::augment_args(command))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Raw::augment_args_for_update(command)
+        with_sizes(Raw::augment_args_for_update(command))
     }
 }
 
@@ -185,6 +172,24 @@ impl FromArgMatches for Servers {
     }
 }
 
+/// The options of engines that are described by sizes.
+fn with_sizes(command: clap::Command) -> clap::Command {
+    let repeated =
+        |of: &'static SizeOption| Arg::new(of.option).long(of.option).help(of.help).action(ArgAction::Append);
+    let mut all = Vec::new();
+    for sizes in Kind::all().filter_map(Kind::sizes) {
+        let size = |of| repeated(of).value_name("SIZE").value_parser(size).allow_hyphen_values(true);
+        all.extend([&sizes.size, &sizes.most].map(size));
+        let count = clap::value_parser!(u64).range(1..);
+        all.push(repeated(&sizes.sessions).value_name("N").value_parser(count));
+        all.extend(sizes.beside.iter().map(|beside| {
+            let argument = repeated(&beside.size).value_name("SIZE").value_parser(self::size);
+            argument.num_args(0..=1).require_equals(true).default_missing_value(beside.usual)
+        }));
+    }
+    command.args(all)
+}
+
 /// One `--engine` with what stands behind it.
 struct Group<'a> {
     kind: Kind,
@@ -194,6 +199,12 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// The one value of an option that an engine has of its own.
+    fn own<T: Clone + Send + Sync + 'static>(&self, id: &'static str) -> Result<Option<T>, Misdescribed> {
+        let all: Vec<T> = self.matches.get_many(id).into_iter().flatten().cloned().collect();
+        self.value(id, &all)
+    }
+
     /// The values of an option that stand in this group.
     fn values<T: Clone>(&self, id: &str, all: &[T]) -> Vec<T> {
         let places = self.matches.indices_of(id).into_iter().flatten();
@@ -229,10 +240,8 @@ fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, Misdescribed>
         .zip(starts.iter().zip(ends))
         .map(|(kind, (from, to))| Group { kind: *kind, from: *from, to, matches })
         .collect();
-    for id in ["data_dir", "config", "server_binary", "sga", "sga_max", "processes", "asm", "management_database"]
-        .into_iter()
-        .chain(["command", "words"])
-    {
+    let own = Kind::all().filter_map(Kind::sizes).flat_map(Sizes::options);
+    for id in ["data_dir", "config", "server_binary", "command", "words"].into_iter().chain(own) {
         for at in matches.indices_of(id).into_iter().flatten() {
             let group = groups.iter().find(|group| (group.from..group.to).contains(&at));
             let Some(group) = group else {
@@ -265,7 +274,7 @@ fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, Misdescribed> 
             }
             Description::Files { engine, data_dir, config, server_binary }
         }
-        By::Sizes => return by_sizes(raw, group, config),
+        By::Sizes(sizes) => return by_sizes(sizes, group, config),
         By::Config => Description::Config { engine, path: config.ok_or_else(|| group.missing())? },
         By::Command(_) => Description::Command { engine, command: command(raw, group)? },
         By::Segment => return Err(group.missing()),
@@ -273,30 +282,28 @@ fn described(raw: &Raw, group: &Group<'_>) -> Result<Vec<Server>, Misdescribed> 
     Ok(vec![Server { description, known_as: None }])
 }
 
-fn by_sizes(raw: &Raw, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, Misdescribed> {
+fn by_sizes(sizes: &'static Sizes, group: &Group<'_>, config: Option<String>) -> Result<Vec<Server>, Misdescribed> {
     let engine = group.kind.engine;
-    let sga = group.value("sga", &raw.sga)?;
-    let sga_max = group.value("sga_max", &raw.sga_max)?;
-    let processes = group.value("processes", &raw.processes)?;
-    let main = match (config, sga) {
-        (None, Some(sga)) => Description::Sizes { engine, sga, sga_max, processes },
-        (Some(path), None) if sga_max.is_none() && processes.is_none() => Description::Config { engine, path },
-        (Some(_), _) => return Err(Misdescribed::ConfigAndSizes),
+    let size: Option<Bytes> = group.own(sizes.size.option)?;
+    let most: Option<Bytes> = group.own(sizes.most.option)?;
+    let processes: Option<u64> = group.own(sizes.sessions.option)?;
+    let description = |size, most, processes| Description::Sizes { engine, sga: size, sga_max: most, processes };
+    let main = match (config, size) {
+        (None, Some(size)) => match most.filter(|most| *most < size) {
+            Some(most) => return Err(Misdescribed::MostBelow { sizes, engine: group.name(), most, size }),
+            None => description(size, most, processes),
+        },
+        (Some(path), None) if most.is_none() && processes.is_none() => Description::Config { engine, path },
+        (Some(_), _) => {
+            return Err(Misdescribed::ConfigAndSizes { engine: group.name(), option: sizes.size.option });
+        }
         (None, None) => return Err(group.missing()),
     };
-    if let (Description::Sizes { sga, .. }, Some(max)) = (&main, sga_max)
-        && max < *sga
-    {
-        return Err(Misdescribed::MaxBelow { max, sga: *sga });
-    }
     let mut servers = vec![Server { description: main, known_as: None }];
-    for (id, all, known_as) in [
-        ("asm", &raw.asm, ("+ASM", Trait::Asm)),
-        ("management_database", &raw.management_database, ("-MGMTDB", Trait::Gimr)),
-    ] {
-        if let Some(sga) = group.value(id, all)? {
-            let description = Description::Sizes { engine, sga, sga_max: None, processes: None };
-            servers.push(Server { description, known_as: Some(known_as) });
+    for beside in sizes.beside {
+        if let Some(size) = group.own(beside.size.option)? {
+            let known_as = Some((beside.name, beside.marked));
+            servers.push(Server { description: description(size, None, None), known_as });
         }
     }
     Ok(servers)
@@ -389,8 +396,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_explained() {
         for (line, why) in [
-            ("--data-dir /a", "--data-dir describes a server: name it before with --engine"),
-            ("--data-dir /a --engine postgresql", "name it before with --engine"),
+            ("--data-dir /a", "--data-dir describes a server: put --engine ENGINE before it"),
+            ("--data-dir /a --engine postgresql", "put --engine ENGINE before it"),
             ("--engine postgresql", "needs --data-dir DIR or --config FILE"),
             ("--engine postgresql --sga 1G", "--sga does not describe postgresql"),
             ("--engine postgresql --data-dir /a --data-dir /b", "--data-dir is given twice for one postgresql"),

@@ -11,6 +11,7 @@ use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, System, prepare, unfinished};
 use hugewise_engines::Found;
 use hugewise_host::Source;
+use hugewise_host::source::Once;
 use hugewise_model::{Host, Instance, PageCount, PageSize, Reason, Unread};
 use hugewise_report::{Planned, formats};
 use hugewise_system::Unfit;
@@ -144,13 +145,14 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn read(source: &dyn Source, connect: bool) -> Self {
-        let mut host = hugewise_host::read(source);
-        let mut found = hugewise_engines::find(&host, source);
+        let source = Once::new(source);
+        let mut host = hugewise_host::read(&source);
+        let mut found = hugewise_engines::find(&host, &source);
         // What is to be done names accounts; a container's are not the host's.
         let owners = found.instances.iter().filter(|instance| !instance.containered);
         let owners: Vec<u32> = owners.filter_map(|instance| Some(host.process(instance.pid)?.uid)).collect();
         if hugewise_host::directory::add(&mut host, owners) {
-            found = hugewise_engines::find(&host, source);
+            found = hugewise_engines::find(&host, &source);
         }
         let Found { mut instances, unread: mut unread_of_engines, .. } = found;
         let mut unread = host.unread.clone();

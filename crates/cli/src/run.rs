@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use hugewise_engines::describe::{self, Description};
+use hugewise_engines::describe;
 use hugewise_host::{Door, Source, kernel};
 use hugewise_lab::run::compare::{self, Comparison, Inherited, Runs};
 use hugewise_lab::run::instructions::{self, Instructions, Pages, Surroundings, Wish};
 use hugewise_lab::run::launch::{self, Launch, Memlock, Watch};
-use hugewise_lab::run::program::{self, Program, Runtime};
+use hugewise_lab::run::program::{self, Program};
 use hugewise_lab::run::refusal::Refusal;
 use hugewise_model::{Bytes, Host, PageSize};
 use hugewise_report::text::run::fell_back;
@@ -148,21 +148,23 @@ fn planned(program: &Program, mut wish: Wish, arguments: &[OsString]) -> Result<
     let source = hugewise_host::source::Live::new();
     let mut host = Host { live: true, base_page: source.machine().base_page, ..Host::default() };
     kernel::read(&mut Door::new(&source), &mut host);
-    if let (Some(Runtime::Java), Pages::Huge(page), None) = (program.runtime, wish.pages, wish.need) {
-        wish.need = java_needs(&host, &source, page, arguments);
+    if wish.need.is_none() && wish.pages != Pages::Thp {
+        wish.need = needs(&host, &source, program, wish.pages, arguments);
     }
     let there = Surroundings { thp: &host.thp, pools: host.pools.known().map(Vec::as_slice) };
     instructions::instructions(program, wish, there, &|name| std::env::var_os(name)?.into_string().ok())
 }
 
-/// What a JVM with these arguments takes of the pool at its start: with less it goes on without, after a warning.
-fn java_needs(host: &Host, source: &dyn Source, page: PageSize, arguments: &[OsString]) -> Option<Bytes> {
-    let flags = instructions::java_flags(Pages::Huge(page)).iter().map(|flag| (*flag).to_owned());
+/// What a program with flags for huge pages of its own takes of the pool at its start: with less it goes on without.
+fn needs(host: &Host, source: &dyn Source, program: &Program, pages: Pages, arguments: &[OsString]) -> Option<Bytes> {
+    let flags = instructions::own_flags(program, pages);
+    if flags.is_empty() {
+        return None;
+    }
+    let flags = flags.iter().map(|flag| (*flag).to_owned());
+    let name = program.path.file_name()?.to_string_lossy().into_owned();
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
-    let command = std::iter::once("java".to_owned()).chain(flags).chain(words).collect();
-    let described =
-        describe::describe(host, source, &Description::Command { engine: hugewise_model::Engine::Jvm, command }, false)
-            .ok()?;
+    let described = describe::command(host, source, std::iter::once(name).chain(flags).chain(words).collect())?;
     let demand = described.instance.demand?;
     Some(demand.pages.of(demand.page_size))
 }

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
-use hugewise_advice::target::{self, Target, Wish};
+use hugewise_advice::target::{self, Goal, Target, Wish};
 use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
 use hugewise_host::Source;
+use hugewise_host::source::Once;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageSize, Unread};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageCount, PageSize, Unread};
 use hugewise_report::SizeReport;
 
 use crate::argument::Wrong;
@@ -90,16 +92,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.only_described && described.is_empty() {
         return Err(Failure::new("--only-described leaves nothing: describe a server with --engine or --segment"));
     }
-    let source = outcome::open(arguments.root.as_deref())?;
-    let host = hugewise_host::read(source.as_ref());
+    let opened = outcome::open(arguments.root.as_deref())?;
+    let source = Once::new(opened.as_ref());
+    let host = hugewise_host::read(&source);
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
-    let (mut instances, mut unread) = running(arguments, &host, source.as_ref(), alone);
+    let (mut instances, mut unread) = running(arguments, &host, &source, alone);
     let all = instances.clone();
     let assessment = hugewise_advice::assess(&host, &all);
     if arguments.instance.is_none() {
         target::planned_for(&host, &mut instances, &assessment);
     }
-    describe(arguments, &host, source.as_ref(), &mut instances, &mut unread)?;
+    describe(arguments, &host, &source, &mut instances, &mut unread)?;
     if let Some(name) = &arguments.instance {
         narrow(name, &mut instances)?;
     }
@@ -113,13 +116,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         memory: arguments.memory,
         ..Request::default()
     };
+    // Whoever names a server takes its pages from the pools of all.
+    let shares = arguments.instance.is_some() && arguments.memory.is_none() && !alone;
+    let plan = if shares { plan_for(&host, &all, &assessment, &instances, &request) } else { None };
+    let request = match &plan {
+        Some(plan) => Request { others: others(&host, &instances, plan, &request), ..request },
+        None => request,
+    };
     let sizing = match sizing::size(&host, &instances, &request) {
         Ok(sizing) => sizing,
         Err(error) => return nothing(&error, &host, &instances, &request, &unread),
     };
     // Of a host that is only thought of, no plan keeps anything.
     let planned = match arguments.memory {
-        None if !alone => target::goals(&host, &all, &assessment, &sizing),
+        None if !alone => plan.map_or_else(|| target::goals(&host, &all, &assessment, &sizing), |plan| plan.pools),
         _ => Vec::new(),
     };
     let shrunk = match arguments.memory {
@@ -160,6 +170,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         Ok(Outcome::Fine)
     }
+}
+
+/// What a plan for the named ones makes of the pools, with all that take from them; none where it has nothing to size.
+fn plan_for(
+    host: &Host,
+    all: &[Instance],
+    assessment: &Assessment,
+    named: &[Instance],
+    request: &Request,
+) -> Option<Target> {
+    let is_named = |instance: &&Instance| named.iter().any(|named| named.id() == instance.id());
+    let both: Vec<Instance> = all.iter().filter(|it| !is_named(it)).chain(named).cloned().collect();
+    let names: Vec<String> = named.iter().map(Instance::handle).collect();
+    let page_size = match request.page_size {
+        PageSizeChoice::Auto => None,
+        PageSizeChoice::Size(page) => Some(page),
+    };
+    let wish = Wish { names: &names, page_size, ..Wish::default() };
+    target::target(host, &both, assessment, wish, request).ok().filter(|target| target.sizing.is_some())
+}
+
+/// Pages that a plan for the named ones has for others beside what those hold.
+fn others(host: &Host, named: &[Instance], plan: &Target, request: &Request) -> Vec<(PageSize, PageCount)> {
+    let (Some(whole), Ok(alone)) = (&plan.sizing, sizing::size(host, named, request)) else { return Vec::new() };
+    let more = |goal: &Goal| {
+        let page = goal.page_size;
+        let pages = whole.pages(page).min(goal.goal).saturating_sub(alone.pages(page));
+        (pages > PageCount::ZERO).then_some((page, pages))
+    };
+    plan.pools.iter().filter_map(more).collect()
 }
 
 /// What runs here, and what could not be read of the host.

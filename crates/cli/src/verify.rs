@@ -164,8 +164,7 @@ struct Scene {
 
 impl Scene {
     fn read(arguments: &Arguments, source: &dyn Source) -> Self {
-        let host = hugewise_host::read(source);
-        let mut found = hugewise_engines::find(&host, source);
+        let (host, mut found) = hugewise_engines::gather(source);
         if arguments.connect {
             found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
         }

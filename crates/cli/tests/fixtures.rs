@@ -14,6 +14,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,6 +86,56 @@ fn each_host_gets_the_verdicts_that_its_note_expects() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Whoever is sent to a rule finds it in the same report.
+#[test]
+fn no_rule_is_named_that_has_found_nothing() {
+    let codes = |text: &str| -> BTreeSet<String> {
+        let at = text.match_indices("HW").map(|(at, _)| text[at..].chars().take(5).collect::<String>());
+        at.filter(|code| code.len() == 5 && code[2..].bytes().all(|byte| byte.is_ascii_digit())).collect()
+    };
+    for host in hosts() {
+        let (_, out, _) = check(&host, &["--format", "json"]);
+        let Ok(said) = serde_json::from_str::<Value>(&out) else { continue };
+        let of = |list: &str| -> BTreeSet<String> {
+            said[list].as_array().unwrap().iter().filter_map(|it| it["code"].as_str().map(str::to_owned)).collect()
+        };
+        let known: BTreeSet<String> = of("findings").union(&of("unknown")).cloned().collect();
+        for (command, more) in [("check", &[][..]), ("check", &["-v"]), ("plan", &[]), ("size", &[]), ("verify", &[])] {
+            let Said { out, .. } = support::on(command, &host, more);
+            let named = codes(&out);
+            assert!(named.is_subset(&known), "{}: {command} {more:?}: {named:?}, found {known:?}", host.display());
+        }
+        assert!(codes(&out).is_subset(&known), "{}: JSON", host.display());
+    }
+}
+
+/// That a server fell back is what its cause has brought about: it neither comes first nor is worse.
+#[test]
+fn a_fallback_stands_behind_its_cause() {
+    let worth = |finding: &Value| ["info", "warn", "error"].iter().position(|level| finding["level"] == *level);
+    let mut seen = 0;
+    for host in hosts() {
+        let (_, out, _) = check(&host, &["--format", "json"]);
+        let Ok(said) = serde_json::from_str::<Value>(&out) else { continue };
+        let findings = said["findings"].as_array().unwrap();
+        for (at, fallback) in findings.iter().enumerate().filter(|(_, it)| it["code"] == "HW401") {
+            let own = |it: &&Value| it["instance"] == fallback["instance"];
+            let instance = said["instances"].as_array().unwrap().iter().find(|it| {
+                fallback["instance"] == format!("{} {}", it["engine"].as_str().unwrap(), it["name"].as_str().unwrap())
+            });
+            let chain = instance.unwrap()["chain"].as_array().unwrap();
+            if !chain.iter().any(|link| link["state"] == "broken") {
+                continue;
+            }
+            let cause = findings[..at].iter().find(own);
+            let cause = cause.unwrap_or_else(|| panic!("{}: {fallback:#} comes first", host.display()));
+            assert!(worth(cause) >= worth(fallback), "{}: {fallback:#} is worse than {cause:#}", host.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "the fixtures have lost their fallbacks: {seen}");
 }
 
 /// What a person sees of `check` on a terminal of so many columns.

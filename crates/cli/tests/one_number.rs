@@ -146,6 +146,35 @@ fn the_pools_of_size_are_those_of_the_plan() {
     assert!(compared >= 12, "{compared}");
 }
 
+/// Whoever names a server is told of the pool that it shares with others, by whatever command.
+#[test]
+fn the_pools_of_a_named_server_are_those_of_its_plan() {
+    let mut compared = 0;
+    for host in hosts() {
+        let check = json(&host, &["check"]).unwrap();
+        for instance in check["instances"].as_array().unwrap() {
+            let title = format!("{} {}", instance["engine"].as_str().unwrap(), instance["name"].as_str().unwrap());
+            let Some(size) = json(&host, &["size", "--instance", &title]) else { continue };
+            let plan = json(&host, &["plan", "--instance", &title]).unwrap();
+            for at_boot in plan["at_boot"].as_array().into_iter().flatten() {
+                let (needed, planned) = pool(&size, &at_boot["page_bytes"]).unwrap();
+                assert_eq!(planned, at_boot["pages"].as_u64(), "{host:?} {title}");
+                assert!(needed <= planned.unwrap(), "{host:?} {title}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared >= 10, "{compared}");
+    let needed = |host: &str, name: &str| {
+        let size = json(&support::fixtures("hosts").join(host), &["size", "--instance", name]).unwrap();
+        pool(&size, &Value::from(2 << 20)).unwrap().0
+    };
+    // 537 pages that are held, and 537 of one that asks for them.
+    assert_eq!(needed("two-clusters-one-too-big", "15/main"), 1074);
+    // 750 of its own and of the one that runs, and the 547 of one that the boot starts.
+    assert_eq!(needed("stopped-servers", "oracle PROD"), 1297);
+}
+
 /// A captured host with something more in it.
 fn with(host: &str, more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -195,6 +224,32 @@ fn no_pages_are_given_back_where_servers_may_be_hidden() {
     assert!(!check["findings"].to_string().contains("pages of 2 MiB back"), "{check:#}");
 }
 
+/// Marks a path of a captured host as one that could not be read.
+fn denied(path: &str) -> String {
+    format!("sed -i 's|\"denied\": *\\[|&\"{path}\", \"{path}/\",|' hugewise/capture.json")
+}
+
+#[test]
+fn no_pages_are_given_back_where_lists_of_stopped_servers_could_not_be_read() {
+    let larger = "sed -i s/540/1500/ etc/sysctl.d/*.conf; \
+                  for at in sys/kernel/mm sys/devices/system/node/node0; do \
+                  echo 1500 > $at/hugepages/hugepages-2048kB/nr_hugepages; \
+                  echo 963 > $at/hugepages/hugepages-2048kB/free_hugepages; done; ";
+    let odd = "mkdir -p etc/libvirt/qemu; echo '<domain><name>g</name></domain>' > etc/libvirt/qemu/g.xml".to_owned();
+    let whole = with("healthy-postgresql", larger);
+    assert!(json(whole.path(), &["plan", "--shrink"]).unwrap()["steps"].to_string().contains("back"), "all were read");
+    for list in [denied("/etc/libvirt/qemu"), denied("/etc/oratab"), odd] {
+        let host = with("healthy-postgresql", &format!("{larger}{list}"));
+        let (code, out, _) = said(host.path(), &["check"]);
+        assert_eq!(code, 3, "{list}: {out}");
+        assert!(!out.contains("give back"), "{list}: {out}");
+        let (_, out, _) = said(host.path(), &["plan", "--shrink"]);
+        assert!(!out.contains("pages of 2 MiB back") && out.contains("are given back: what"), "{list}: {out}");
+        let quiet = with("healthy-postgresql", &list);
+        assert_eq!(said(quiet.path(), &["check"]).0, 3, "{list}");
+    }
+}
+
 #[test]
 fn memory_that_a_setting_keeps_off_huge_pages_is_the_same_case_to_all() {
     let sysv = "echo 'shared_memory_type = sysv' >> srv/databases/b/main/postgresql.conf";
@@ -212,4 +267,37 @@ fn memory_that_a_setting_keeps_off_huge_pages_is_the_same_case_to_all() {
         (size["pools"][0]["planned_pages"].as_u64(), plan["at_boot"][0]["pages"].as_u64()),
         (Some(537), Some(537))
     );
+}
+
+/// A cluster of 1 GiB that insists on huge pages and is down, on a host whose 540 pages are for another one.
+fn beside(start: &str, data: bool) -> tempfile::TempDir {
+    let data =
+        if data { "mkdir -p var/lib/postgresql/15/b; echo 15 > var/lib/postgresql/15/b/PG_VERSION" } else { ":" };
+    let config = "shared_buffers=1GB\\nhuge_pages=on\\nport=5444\\n";
+    with(
+        "healthy-postgresql",
+        &format!(
+            "mkdir -p etc/postgresql/15/b; printf '{config}' > etc/postgresql/15/b/postgresql.conf; \
+             echo {start} > etc/postgresql/15/b/start.conf; {data}"
+        ),
+    )
+}
+
+#[test]
+fn one_that_would_not_start_by_hand_is_told_of() {
+    let (code, out, _) = said(beside("manual", true).path(), &["check"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("Nothing wrong was found, but one server that is down would not start."), "{out}");
+    assert_eq!(said(beside("auto", true).path(), &["check"]).0, 1);
+}
+
+/// PostgreSQL 15: `FATAL: data directory "/var/lib/postgresql/15/b" does not exist`.
+#[test]
+fn a_cluster_whose_data_is_gone_gets_no_pages() {
+    let host = beside("auto", false);
+    let (code, out, _) = said(host.path(), &["check"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("its data is not there") && !out.contains("HW603"), "{out}");
+    let plan = json(host.path(), &["plan"]).unwrap();
+    assert_eq!(plan["steps"].as_array().map(Vec::len), Some(0), "{plan:#}");
 }

@@ -6,8 +6,8 @@
 use hugewise_host::Source;
 use hugewise_model::Host;
 
-use crate::Kind;
 pub use crate::description::{DescribeError, Described, Description, NO_IDENTITY};
+use crate::{By, Kind, kinds, options};
 
 /// What the described server needs. With `ask` the server's own program may be run to say so; it
 /// never touches the server's files.
@@ -33,6 +33,14 @@ pub fn describe(
         Description::Config { path, .. } if error.file.is_none() => DescribeError { file: Some(path.clone()), ..error },
         _ => error,
     })
+}
+
+/// The same of a command line, whose program tells which kind of server it is; none where it is no kind's, or makes no sense.
+pub fn command(host: &Host, source: &dyn Source, command: Vec<String>) -> Option<Described> {
+    let program = options::file_name(command.first()?);
+    let kind = kinds().iter().find(|kind| kind.runs(program))?;
+    let by_command = kind.describe.is_some_and(|(by, _)| matches!(by, By::Command(_)));
+    by_command.then(|| describe(host, source, &Description::Command { engine: kind.engine, command }, false).ok())?
 }
 
 /// The same for several servers of one host: no two have the same name or the same segment.

@@ -1,12 +1,12 @@
 //! What an engine's folder registers: everything about its kind that the other rooms need to know.
 
 use hugewise_host::Source;
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
-use hugewise_host::capture::{Rewrite, Title};
-use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
+use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process, Trait};
 
-use crate::asleep::Estate;
 use crate::description::{DescribeError, Described, Description};
+use crate::estate::Estate;
 use crate::logs::Format;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
@@ -53,13 +53,11 @@ pub struct Kind {
     pub mappings: &'static [&'static str],
     /// Files that it maps and that are read, by what is in their paths.
     pub mapped_files: &'static [&'static str],
-    /// What a capture keeps of a title of several words that a process of its writes over its first argument.
-    pub title: Option<Title>,
-    /// What a capture keeps of a line of its servers' configuration files that sets nothing which is read: of one that they refuse
-    /// as much as shows that. No value that can be a secret, and no name that is not known.
-    pub line: Option<fn(&str) -> Option<String>>,
-    /// What a capture keeps of files in a format of their own, by path and content; none of a file that is not its own.
-    pub rewrite: Option<Rewrite>,
+    /// What a capture keeps of a line of its servers' own configuration files that sets nothing which is read: of one that they
+    /// refuse as much as shows that. No value that can be a secret, and no name that is not known.
+    pub own_line: Option<fn(&str) -> Option<String>>,
+    /// What a capture keeps of titles, arguments and files that have a form of their own.
+    pub forms: Forms,
     /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
     pub(crate) reads_folder: fn(&Process) -> bool,
     /// Its configuration is below its owner's home folder.
@@ -115,8 +113,11 @@ pub struct Kind {
     pub can_by: Option<&'static str>,
     /// The same in the words of one server, where more than a setting's name tells.
     pub can_how: Option<fn(&Instance) -> String>,
-    /// The setting that has it refuse a start without huge pages; none where it has none.
+    /// The setting that has it refuse a start without huge pages; none where it has none. Of one server
+    /// [`insist_of`](Kind::insist_of) tells.
     pub insists_by: Option<&'static str>,
+    /// Whether an instance's release knows that setting.
+    pub can_insist: fn(&Instance) -> bool,
     /// Who changes its settings, as a plan sees it.
     pub settings_by: SettingsBy,
     /// Who restarts it, where its service may not.
@@ -144,11 +145,54 @@ pub enum By {
     /// Its data directory, its configuration file, or both.
     Files,
     /// The size of its memory, or its configuration file.
-    Sizes,
+    Sizes(&'static Sizes),
     /// Its command line, which begins like this one.
     Command(&'static str),
     /// Nothing that belongs to an engine.
     Segment,
+}
+
+/// Options that describe a server by its sizes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// What it may be made to grow to, where that is more.
+    pub most: SizeOption,
+    /// How many processes it may have.
+    pub sessions: SizeOption,
+    /// Servers of its kind that often run beside it.
+    pub beside: &'static [Beside],
+}
+
+/// An option of `hugewise size`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeOption {
+    /// Without its dashes.
+    pub option: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// A server beside the one that is described.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// That size where none is given, as people write it.
+    pub usual: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What marks it.
+    pub marked: Trait,
+}
+
+impl Sizes {
+    /// The options.
+    pub fn options(&'static self) -> impl Iterator<Item = &'static str> {
+        let beside = self.beside.iter().map(|beside| &beside.size);
+        [&self.size, &self.most, &self.sessions].into_iter().chain(beside).map(|of| of.option)
+    }
 }
 
 /// How a server is described that does not run; with the last argument its own program may be asked.
@@ -159,6 +203,8 @@ pub type Describe = fn(&Host, &dyn Source, &Description, bool) -> Result<Describ
 pub enum ThpAdvice {
     /// It says never or madvise; `always` is as bad as this for it.
     Against(Level),
+    /// It says never; `always` is as bad as this for it. Under madvise it has none either, as it asks for none.
+    Never(Level),
     /// It asks for `always`.
     For,
 }
@@ -175,6 +221,11 @@ impl Kind {
     /// What puts a server's memory that cannot be on huge pages where it can be; none where nothing does.
     pub fn how_it_can(&self, instance: &Instance) -> Option<String> {
         self.can_how.map(|how| how(instance)).or_else(|| self.can_by.map(str::to_owned))
+    }
+
+    /// The setting that has this server refuse a start without huge pages; none where its release has none.
+    pub fn insist_of(&self, instance: &Instance) -> Option<&'static str> {
+        self.insists_by.filter(|_| (self.can_insist)(instance))
     }
 
     /// What a kind has that says nothing of its own.
@@ -194,9 +245,8 @@ impl Kind {
         companions: &[],
         mappings: &[],
         mapped_files: &[],
-        title: None,
-        line: None,
-        rewrite: None,
+        own_line: None,
+        forms: Forms::NONE,
         reads_folder: |_| false,
         reads_home: false,
         logs: |_, _, _, _| Vec::new(),
@@ -221,6 +271,7 @@ impl Kind {
         can_by: None,
         can_how: None,
         insists_by: None,
+        can_insist: |_| true,
         settings_by: SettingsBy::Person,
         starter: None,
         restarter: None,
@@ -237,6 +288,11 @@ impl Kind {
             Some(start) => program.starts_with(start),
             None => program == *name,
         })
+    }
+
+    /// Whether a unit that runs a program of that name starts one of its servers, itself or through another program.
+    pub(crate) fn starts(&self, program: &str) -> bool {
+        self.runs(program) || self.companions.contains(&program)
     }
 }
 

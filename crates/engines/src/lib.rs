@@ -10,6 +10,7 @@ pub mod connect;
 pub mod describe;
 mod described;
 mod description;
+mod estate;
 mod faults;
 pub mod jvm;
 mod kind;
@@ -22,6 +23,7 @@ mod next;
 pub mod options;
 pub mod oracle;
 pub mod postgresql;
+mod private;
 pub mod qemu;
 mod question;
 pub mod redis;
@@ -44,11 +46,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_host::Source;
 use hugewise_host::config::Files;
 use hugewise_host::config::systemd::service_of;
-use hugewise_host::source::{Budgets, Limits, Owned, Owner};
+use hugewise_host::source::{Budgets, Limits, Once, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
-pub use kind::{By, Describe, Kind, SettingsBy, ThpAdvice, VersionUnknown};
+pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, VersionUnknown};
 pub use settable::Settable;
 pub use start::{Restarter, Start, Starter, Takes};
 
@@ -75,7 +77,7 @@ pub struct Scene<'a> {
     lines: RefCell<BTreeMap<String, Line>>,
 }
 
-/// What a capture keeps of a line, see [`Kind::line`].
+/// What a capture keeps of a line, see [`Kind::own_line`].
 pub type Line = fn(&str) -> Option<String>;
 
 /// Unread files of one user's servers that are told one by one.
@@ -162,6 +164,14 @@ pub fn settables() -> impl Iterator<Item = &'static Settable> {
     })
 }
 
+/// A host and its servers. What files of the host say is asked for once: all that is told speaks of one moment.
+pub fn gather(source: &dyn Source) -> (Host, Found) {
+    let source = Once::new(source);
+    let host = hugewise_host::read(&source);
+    let found = find(&host, &source);
+    (host, found)
+}
+
 /// The servers of a host, those that run and those that belong to it and do not, by engine and name; no two of an engine have
 /// the same name.
 pub fn find(host: &Host, source: &dyn Source) -> Found {
@@ -234,7 +244,7 @@ impl<'a> Scene<'a> {
 
     /// Notes the configuration files that a server of a kind was found to have.
     fn note_files(&self, kind: &Kind, files: &[String]) {
-        if let Some(line) = kind.line {
+        if let Some(line) = kind.own_line {
             self.lines.borrow_mut().extend(files.iter().map(|file| (file.clone(), line)));
         }
     }

@@ -3,12 +3,12 @@
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, SessionModel, Setting};
-use hugewise_model::{Asked, Bytes, Engine, HugePageUse, Instance, Level, Mapping, Observed, Process};
+use hugewise_model::instance::Setting;
+use hugewise_model::{Engine, Instance, Level, Observed, Process};
 
 use crate::kind::ThpAdvice;
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, SettingsBy, options, segments};
+use crate::{Found, Kind, Scene, SettingsBy, options, private};
 
 /// Redis and Valkey.
 pub static KIND: Kind = Kind {
@@ -38,14 +38,11 @@ const SETTINGS: &[&str] = &["port", "maxmemory", "disable-thp", "maxclients", "u
 const DEFAULT_PORT: &str = "6379";
 const DEFAULT_CLIENTS: u64 = 10_000;
 
-/// Private mappings from here up are its data.
-const SMALLEST_PART: Bytes = Bytes::from_mib(16);
-
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
         let Some((engine, files)) = engine(process) else { continue };
         let title = Title::of(process);
-        if !forked(scene, process) && !title.sentinel {
+        if !private::is_copy(scene, process) && !title.sentinel {
             let instance = instance(scene, found, process, engine, &title, &files);
             found.add(instance);
         }
@@ -61,12 +58,6 @@ fn engine(process: &Process) -> Option<(Engine, [&'static str; 2])> {
         "valkey-server" if family("valkey") => Some((Engine::Valkey, ["/etc/valkey/valkey.conf", "/etc/valkey.conf"])),
         _ => None,
     }
-}
-
-/// Whether a process is a copy that its server made of itself, to save a snapshot or on its way to another program.
-pub(crate) fn forked(scene: &Scene<'_>, process: &Process) -> bool {
-    let parent = scene.host.process(process.parent);
-    parent.is_some_and(|parent| parent.pid != process.pid && options::program(parent) == options::program(process))
 }
 
 /// What the server writes over its arguments: `redis-server 127.0.0.1:6379 [cluster]`, or the arguments themselves.
@@ -147,30 +138,8 @@ fn instance(
     instance.max_sessions =
         Observed::Known(set("maxclients").and_then(|it| it.parse().ok()).unwrap_or(DEFAULT_CLIENTS));
     instance.settings = settings;
-    describe_private_server(scene, process, &mut instance);
+    private::describe(scene, process, &mut instance);
     instance
-}
-
-/// What holds for every server whose memory is private and cannot be hugetlb.
-pub(crate) fn describe_private_server(scene: &Scene<'_>, process: &Process, instance: &mut Instance) {
-    if let Some(enabled) = process.thp_enabled.get() {
-        let value = if enabled { "1" } else { "0" }.to_owned();
-        let place = Some(Place { file: format!("/proc/{}/status", process.pid), line: 0 });
-        instance.settings.insert("thp_enabled".into(), Setting { name: "THP_enabled".into(), value, place });
-    }
-    let data = |_: &Process, mapping: &Mapping| {
-        let private = !mapping.shared && mapping.accessible && mapping.size() >= SMALLEST_PART;
-        private && (mapping.name.is_empty() || mapping.name.starts_with('['))
-    };
-    instance.segments = segments::of(scene.host, &[process.pid], data);
-    instance.huge_pages = match segments::huge_page_use(&instance.segments) {
-        // Nothing large enough to see, or unknown page sizes: it has no way to them.
-        HugePageUse::Unknown => HugePageUse::None,
-        seen => seen,
-    };
-    instance.session_model = SessionModel::Threads;
-    instance.asked = Asked::Cannot;
-    instance.mechanism = Mechanism::None;
 }
 
 /// `name value` lines; the settings that are known here with their lines.
@@ -194,7 +163,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<(String, String, u64)>, ParseError> {
 #[cfg(test)]
 mod tests {
     use hugewise_host::source::map::MapSource;
-    use hugewise_model::{Host, PageSize};
+    use hugewise_model::instance::Mechanism;
+    use hugewise_model::{Asked, Bytes, Host, HugePageUse, Mapping, PageSize};
 
     use super::*;
     use crate::testing;

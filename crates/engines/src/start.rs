@@ -6,7 +6,7 @@ use hugewise_model::{Asked, Bytes, Host, Instance, PageCount, PageSize};
 /// How servers of a kind start.
 pub struct Start {
     /// What one takes of a pool that has not enough for it, where it goes without what it lacks.
-    pub takes: Takes,
+    pub takes: fn(&Instance) -> Takes,
     /// Its memory may grow after the start: what it begins with decides whether that is on huge pages.
     pub grows: bool,
     /// It goes without where the pool has not one page, whatever its settings insist on.
@@ -44,7 +44,7 @@ pub enum Takes {
 impl Start {
     /// One stretch, all or nothing.
     pub(crate) const PLAIN: Self = Self {
-        takes: Takes::All,
+        takes: |_| Takes::All,
         grows: false,
         goes_without_any: false,
         refuses: |_, _| false,

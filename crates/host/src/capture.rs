@@ -5,6 +5,7 @@
 
 mod arguments;
 mod boot_loader;
+mod forms;
 mod lines;
 mod processes;
 mod redact;
@@ -19,6 +20,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use hugewise_model::Observed;
+
+pub use forms::{Forms, KeepsArguments, KeepsFile, KeepsValue};
 
 use crate::Source;
 use crate::source::Recording;
@@ -38,10 +41,8 @@ pub struct Keeps {
     pub options: Vec<&'static str>,
     /// Settings by name: `huge_pages`. `-` and `_` are one, as is case.
     pub settings: Vec<&'static str>,
-    /// What engines say of titles that their servers write over their first argument; the first that knows one decides.
-    pub titles: Vec<Title>,
-    /// What engines say of files in formats of their own; the first that knows the path decides.
-    pub rewrites: Vec<Rewrite>,
+    /// What engines say of what has a form of its own; the first that knows it decides.
+    pub forms: Vec<&'static Forms>,
     /// What the value of a setting can be, by its name, or of an option with its dashes; whatever else stands there is left
     /// out.
     pub shape: Option<fn(&str) -> shape::Shape>,
@@ -131,14 +132,6 @@ fn lineage(path: &str) -> impl Iterator<Item = &str> {
     ends.filter(|end| *end > 0).filter_map(|end| path.get(..end))
 }
 
-/// Given a first argument of several words: the same without what is somebody's choice, or `None` where it is no title of its
-/// own. Nothing that a user could have put there may be in it, and given its own answer it gives that again.
-pub type Title = fn(&str) -> Option<String>;
-
-/// Given a path inside its mount namespace and a file's bytes: the same file without secrets, or `None` for files
-/// that it does not know.
-pub type Rewrite = fn(&str, &[u8]) -> Option<Vec<u8>>;
-
 impl Keeps {
     fn has_exactly(&self, option: &str) -> bool {
         self.options.contains(&option)
@@ -172,27 +165,10 @@ impl Keeps {
     fn has_setting(&self, name: &str) -> bool {
         let plain = |name: &str| name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
         let name = plain(name);
-        let is_kept = |name: &str| self.settings.iter().any(|kept| is_of(&plain(kept), name));
-        is_kept(&name) || without_beginnings(&name).is_some_and(is_kept)
+        let is = |setting: &str| setting == name || setting.rsplit('.').next() == Some(&name);
+        self.settings.iter().any(|kept| is(&plain(kept)))
+            || self.forms.iter().any(|forms| forms.is_setting.is_some_and(|knows| knows(&name)))
     }
-}
-
-/// Whether a name is that of a setting: the whole of it, its last part, or enough of its beginning to be taken for it.
-fn is_of(setting: &str, name: &str) -> bool {
-    /// MySQL takes shorter ones, as long as no other option begins so.
-    const CUT_SHORT: [(&str, usize); 3] = [("large_", 3), ("innodb_", 12), ("key_", 5)];
-    let cut = || CUT_SHORT.iter().any(|(of, least)| setting.starts_with(of) && name.len() >= *least);
-    setting == name || setting.rsplit('.').next() == Some(name) || (setting.starts_with(name) && cut())
-}
-
-/// The name behind what tells how MySQL is to take it.
-fn without_beginnings(name: &str) -> Option<&str> {
-    let beginnings = ["skip_", "disable_", "enable_", "maximum_", "loose_", "autoset_"];
-    let mut rest = name;
-    while let Some(behind) = beginnings.into_iter().find_map(|beginning| rest.strip_prefix(beginning)) {
-        rest = behind;
-    }
-    (rest.len() < name.len()).then_some(rest)
 }
 
 /// What was written.
@@ -372,10 +348,9 @@ fn names_read(seen: &Seen, keeps: &Keeps, folder: &str, names: Vec<String>) -> V
         (seen.files.contains_key(&path) || seen.lists.contains_key(&path) || seen.links.contains_key(&path))
             && keeps.servers.are_in(&path)
     };
-    let tells = |name: &str| match name.strip_prefix("debian-").and_then(|rest| rest.strip_suffix(".flag")) {
-        Some(version) => shape::is_version(version),
-        None if cgroup => name.starts_with("hugetlb.") || name.starts_with("cgroup."),
-        None => name == "aria_log_control",
+    let tells = |name: &str| match cgroup {
+        true => name.starts_with("hugetlb.") || name.starts_with("cgroup."),
+        false => keeps.forms.iter().any(|forms| forms.tells_by_name.is_some_and(|tells| tells(name))),
     };
     names.into_iter().filter(|name| tells(name) || asked(name)).collect()
 }

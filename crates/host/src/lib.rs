@@ -48,11 +48,11 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         ..Host::default()
     };
     host.processors.tlb = machine.tlb;
-    let mounts = kernel::read(&mut door, &mut host);
+    let files = earlier.and_then(|earlier| earlier.files);
+    let mounts = kernel::read_after(&mut door, &mut host, files.map(|files| &files.processors));
     if host.live {
         host.hidden = hidden::by_mount(source, &mounts);
     }
-    let files = earlier.and_then(|earlier| earlier.files);
     config::read(&mut door, &mut host, files);
     let facts = process::Facts {
         base_page: host.base_page.get(),
@@ -72,7 +72,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
     }
     host.hidden = host.hidden.or_else(|| hidden::by_number(found.unseen));
     let processes = || host.processes.known().into_iter().flatten().map(AsRef::as_ref);
-    host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, processes());
+    host.hugetlb_cgroups = kernel::cgroup_hugetlb::read(&mut door, &mounts, processes());
     host.configuration.units = config::read_units(&mut door, processes(), files);
     host.unread = door.unread;
     host.unread.extend(host.hidden.iter().map(|why| Unread::new("/proc", Reason::untold(why.clone()))));

@@ -1,5 +1,8 @@
 //! Servers that belong to a host and do not run.
 
+use crate::Process;
+use crate::configuration::Unit;
+
 /// What says that a server which does not run belongs to the host, and whether the boot starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asleep {
@@ -7,6 +10,17 @@ pub struct Asleep {
     pub known_by: String,
     /// Whether the boot starts it.
     pub at_boot: AtBoot,
+    /// The process that it would be, as far as its owner tells: user, groups, CAP_IPC_LOCK; none where its owner is not known.
+    pub process: Option<Box<Process>>,
+    /// The service that starts it, where one is known to and what its files say decides on anything.
+    pub unit: Option<Box<Unit>>,
+}
+
+impl Asleep {
+    /// One of which no more is known.
+    pub fn new(known_by: impl Into<String>, at_boot: AtBoot) -> Self {
+        Self { known_by: known_by.into(), at_boot, process: None, unit: None }
+    }
 }
 
 /// Whether a boot starts a server, each with what says so: `start.conf=auto (/etc/postgresql/15/main/start.conf:3)`.

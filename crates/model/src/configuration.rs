@@ -205,6 +205,8 @@ pub struct Unit {
     pub pam: bool,
     /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
     pub ambient_ipc_lock: bool,
+    /// The cgroup of the unified hierarchy that systemd starts it in: `/system.slice/db.service`; empty where its name tells none.
+    pub cgroup: String,
     /// The unit file and its drop-ins, in the order in which they apply.
     pub files: Vec<String>,
     /// The link to /dev/null in its place: systemd starts no such unit. One below /run is gone at the next boot.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::{Bytes, Configuration, Limit, Observed, PageCount, PageSize, Process, Unread};
 
+mod gigantic;
 #[cfg(test)]
 mod tests;
 

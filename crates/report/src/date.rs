@@ -34,7 +34,8 @@ pub fn civil(at: Moment, clock: &Clock) -> Option<DateTime> {
     wall(Moment(at.0.checked_add(i64::from(clock.offset_at(at).unwrap_or(0)) * 1000)?))
 }
 
-fn wall(at: Moment) -> Option<DateTime> {
+/// The same of a clock that goes by UTC.
+pub(crate) fn wall(at: Moment) -> Option<DateTime> {
     Some(Offset::UTC.to_datetime(Timestamp::from_millisecond(at.0).ok()?))
 }
 

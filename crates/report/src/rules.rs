@@ -10,30 +10,22 @@ use serde::Serialize;
 use crate::Layout;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
-use crate::table::{self, Cell, Column};
 
-const COLUMNS: [Column; 4] = [
-    Column { heading: "code", short: "code", right: false, least: None },
-    Column { heading: "level", short: "level", right: false, least: None },
-    Column { heading: "name", short: "name", right: false, least: None },
-    Column { heading: "looks for", short: "looks for", right: false, least: Some(12) },
-];
-
-/// Writes one line a rule.
+/// Writes each rule by its code, level and name, with what it looks for below.
 ///
 /// # Errors
 /// Where `out` cannot be written.
 pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-    let row = |rule: &&Rule| {
-        vec![
-            Cell::new(Role::Text, rule.code.as_str()),
-            Cell::new(rule.level.into(), rule.level.as_str()),
-            Cell::new(Role::Strong, rule.name),
-            Cell::new(Role::Text, first_sentence(rule.docs.what).trim_end_matches('.')),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = rules.iter().map(row).collect();
-    table::write(&mut Screen::new(out, layout), &COLUMNS, &rows)
+    let mut screen = Screen::new(out, layout);
+    for rule in rules {
+        let heading = Spans::new()
+            .add(Role::Text, &format!("{}  ", rule.code))
+            .add(rule.level.into(), &format!("{:<5}  ", rule.level.as_str()))
+            .add(Role::Strong, rule.name);
+        screen.line(&heading)?;
+        screen.flow(7, &Spans::from(format!("       {}", first_sentence(rule.docs.what)).as_str()))?;
+    }
+    Ok(())
 }
 
 /// What `hugewise rules --format json` prints.
@@ -183,12 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_a_line_a_rule() {
+    fn the_list_says_of_each_rule_what_it_looks_for() {
         let mut out = Vec::new();
         write_list(&[&RULE], &mut out, Layout::plain(60)).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
-        code   level  name    looks for
-        HW999  warn   sample  Speaks where a segment of more than 1…
+        HW999  warn   sample
+               Speaks where a segment of more than 1 GiB sits on
+               base pages.
         "#);
     }
 }

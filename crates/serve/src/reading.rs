@@ -8,6 +8,7 @@ use hugewise_advice::{Assessment, target};
 use hugewise_host::config::Files;
 use hugewise_host::kernel::stat::{self, Stat};
 use hugewise_host::process::Earlier;
+use hugewise_host::source::Once;
 use hugewise_host::{Door, Source};
 use hugewise_model::{Host, Instance, Observed, Unread};
 use hugewise_report::openmetrics::{CollectorRun, CpuSeconds, Metered};
@@ -52,6 +53,7 @@ impl Reading {
         let mut clock = Clock::default();
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
         let earlier = Earlier { files: Some(files), ..Earlier::of(before.map(|before| &before.host), number) };
+        let source = &Once::new(source);
         let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
         let mut found = clock.time(
             "engines",

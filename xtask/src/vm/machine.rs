@@ -284,6 +284,8 @@ impl Machine {
                 Ok(())
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(self.trouble("no answer in time")),
+            // A read with a time limit ends when this is stopped and goes on, without any signal of its own (signal(7)).
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -97,17 +97,7 @@ pub(super) fn reserved(host: &Host, words: &[String], page: PageSize) -> Option<
     let found = implicit.or_else(|| of(&|size| size == Some(page)))?;
     let cma = cmdline::assignments_of(words, |name| name == "hugetlb_cma").iter().any(|(_, value, _)| value != "0");
     // The kernel leaves gigantic pages to the contiguous allocator then.
-    if cma && is_gigantic(host, page) { Some(Reserved { total: 0, nodes: Vec::new() }) } else { Some(found) }
-}
-
-/// Whether the kernel's ordinary allocator has no block as large as such a page.
-pub(super) fn is_gigantic(host: &Host, page: PageSize) -> bool {
-    let largest = match host.base_page.get().map_or(4096, |base| base.bytes().get()) {
-        65_536 => 512 << 20,
-        16_384 => 32 << 20,
-        _ => 4 << 20,
-    };
-    page.bytes().get() > largest
+    if cma && host.is_gigantic(page) { Some(Reserved { total: 0, nodes: Vec::new() }) } else { Some(found) }
 }
 
 /// Pages of `page` that these words ask for on a kernel with that default size.

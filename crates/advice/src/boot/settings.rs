@@ -4,7 +4,6 @@ use hugewise_host::config::kernel_value::{sysctl_count, sysctl_int, sysfs_count}
 use hugewise_host::config::sysctl::{self, Kind, SETTINGS};
 use hugewise_model::{Host, PageSize};
 
-use super::line::is_gigantic;
 use super::writes::{Hit, Targets, hits};
 use super::{Step, command_line, default_size};
 use crate::Missing;
@@ -57,8 +56,9 @@ fn value<T>(key: &str, hit: &Hit<'_, T>, before: Option<&str>) -> Option<String>
 /// # Errors
 /// A file that counts could not be read.
 pub fn overcommit(host: &Host, page: PageSize) -> Result<Vec<Step<u64>>, Missing> {
-    // The kernel refuses any number for pages that it cannot find at run time.
-    if is_gigantic(host, page) {
+    // Before Linux 6.19 the kernel refuses any number for gigantic pages ("mm/hugetlb: allow overcommitting gigantic hugepages").
+    let refuses = host.kernel.known().is_none_or(|kernel| !kernel.at_least(6, 19));
+    if refuses && host.is_gigantic(page) {
         return Ok(Vec::new());
     }
     let mut all = vec![(pool_file(page, "nr_overcommit_hugepages"), false)];

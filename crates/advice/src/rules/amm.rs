@@ -10,13 +10,14 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) whose SGA of \
-               256 MiB or more lies in files under /dev/shm. An ASM instance with MEMORY_TARGET is no finding: Oracle \
-               itself sets it up so.",
-        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says: every process pays page \
-              tables for the SGA.",
+               256 MiB or more lies in files under /dev/shm, or will from its next start on. An ASM instance with \
+               MEMORY_TARGET is not reported: Oracle itself sets it up that way.",
+        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says, and every process needs \
+              page tables for the whole SGA.",
         cost: "page tables in every process, whatever use_large_pages says",
         fix: "Go to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set SGA_TARGET and \
-              PGA_AGGREGATE_TARGET, set the pool aside, restart. The sum of the two targets is then yours to balance.",
+              PGA_AGGREGATE_TARGET, set the pool aside, restart. You then divide memory between the two targets \
+              yourself.",
         sources: &["Oracle Database Reference 19c: USE_LARGE_PAGES, MEMORY_TARGET", "MOS note 749851.1"],
     },
     check: |facts| RULE.of_each(facts, look),
@@ -27,9 +28,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
-    let summary = format!("{} runs under AMM, which rules out huge pages: {held}", instance.title());
-    let short = "it runs under AMM, which rules out huge pages".to_owned();
-    let mut evidence = vec![format!("/proc/{}/maps: its SGA is mapped from /dev/shm", instance.pid)];
+    let runs = chain::is_amm(instance);
+    let (short, summary) = if runs {
+        let short = "it runs under AMM, which rules out huge pages";
+        (short, format!("{} runs under AMM, which rules out huge pages: {held}", instance.title()))
+    } else {
+        let short = "its next start puts it under AMM, which rules out huge pages";
+        (short, format!("{} goes under AMM with its next start, which rules out huge pages: {held}", instance.title()))
+    };
+    let short = short.to_owned();
+    let mut evidence = Vec::new();
+    if runs {
+        evidence.push(format!("/proc/{}/maps: its SGA is mapped from /dev/shm", instance.pid));
+    }
     for name in ["memory_target", "memory_max_target"] {
         evidence.extend(instance.settings.get(name).map(ToString::to_string));
     }
@@ -78,5 +89,26 @@ mod tests {
         let case = super::case(&[hugewise_model::Trait::Amm]);
         let chain = case.assess().chains.remove(0);
         assert_eq!(chain.broken().map(|link| link.name), Some(hugewise_model::LinkName::Asked));
+    }
+
+    /// The file is of the next start: a restart for pages that it cannot take helps nobody.
+    #[test]
+    fn one_that_goes_under_amm_is_not_sent_into_a_restart() {
+        use hugewise_model::instance::Setting;
+        use hugewise_model::{Asked, NextStart, Observed, Remedy};
+
+        let mut case = crate::testing::quiet();
+        case.pool(5000, 5000);
+        let instance = case.oracle("PROD", crate::testing::gib(8), 20);
+        let setting = Setting { name: "memory_target".into(), value: "12G".into(), place: None };
+        instance.settings.insert(setting.name.clone(), setting.clone());
+        let next = NextStart { asked: Asked::Cannot, setting: Some(setting), demands: Vec::new() };
+        instance.next = Observed::Known(next);
+        let codes = case.codes();
+        assert!(codes.contains(&"HW402") && !codes.contains(&"HW209"), "{codes:?}");
+        let assessment = case.assess();
+        let amm = assessment.findings.iter().find(|finding| finding.code.as_str() == "HW402").unwrap();
+        let first = amm.remedies.first().unwrap();
+        assert!(!matches!(first, Remedy::Restart(_)), "{first:?}");
     }
 }

@@ -13,11 +13,11 @@ pub(crate) static RULE: Rule = Rule {
     name: "boot-loses-pages",
     level: Level::Error,
     docs: Docs {
-        what: "A server of 256 MiB or more that would get huge pages at a restart now, or that does not run and is started by \
-               the boot, and that gets fewer, or none, after the next boot: \
-               the pools that the boot's files bring have not enough for all servers that will ask, in the worst order of their \
-               starts. An error where the server then refuses to start.",
-        why: "The host comes back from its maintenance, and the server is on base pages or is not there at all.",
+        what: "A server of 256 MiB or more that would get huge pages at a restart now, or that does not run and is \
+               started by the boot, and that gets fewer, or none, after the next boot: the pools that the boot's \
+               files set up do not have enough for all servers that will ask, in the worst order of their starts. An \
+               error where the server then refuses to start.",
+        why: "The host comes back from maintenance, and the server is on base pages or does not come up at all.",
         cost: "after a reboot the server is on base pages, or is not there at all",
         fix: "Keep the pools that the servers need in a file that the boot reads last.",
         sources: &[

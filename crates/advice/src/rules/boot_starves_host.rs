@@ -8,9 +8,10 @@ pub(crate) static RULE: Rule = Rule {
     name: "boot-starves-host",
     level: Level::Error,
     docs: Docs {
-        what: "Pools that the next boot is asked for, of all page sizes together, beyond 80 % of memory and beyond what the \
-               host lives with now: a warning; `mem=` on the command line leaves that much of memory. An error from 90 % on, or where less than 256 MiB would be left: the host may \
-               not come up. What the kernel's command line reserves counts even where a file gives some of it back later.",
+        what: "Pools that the next boot is asked for, of all page sizes together, beyond 80 % of memory and beyond \
+               what the pools take now: a warning; `mem=` on the command line leaves that much of memory. An error \
+               from 90 % on, or where less than 256 MiB would be left: the host may not come up. What the kernel's \
+               command line reserves counts even where a file gives some of it back later.",
         why: "Pages on the command line are taken before the first program starts. Where nothing is left the kernel panics, or \
               the first services are killed; where it comes up, it gives fewer pages than the line says, and a server that \
               insists on them does not start. Only a rescue system or the boot menu's editor gets such a host back.",

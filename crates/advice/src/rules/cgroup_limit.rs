@@ -10,9 +10,10 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A server that asks for huge pages or is on them, in a cgroup whose hugetlb limit, or that of a cgroup \
-               above it, is below its demand, or below what all servers there that ask for huge pages need together. An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for \
-               the reservation limit (rsvd.max) where the server insists on huge pages; a warning where it can fall \
-               back. A warning too where there is no pool yet, and the server is worth one.",
+               above it, is below its demand, or below what all servers there that ask for huge pages need together. \
+               An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for the reservation limit \
+               (rsvd.max) where the server insists on huge pages; a warning where it can fall back. Also a warning \
+               where there is no pool yet and the server is large enough to need one.",
         why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by SIGBUS \
               some time later. A container without a hugepages limit on a host with a pool is the usual case: its limit \
               is 0. The reservation limit fails at the mapping, so that a server can fall back.",

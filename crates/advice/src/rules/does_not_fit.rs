@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server on base pages, with 256 MiB or more, that asks for more pages than the pool has for it. \
                Available is free - reserved, and surplus pages that the pool may grow by. Several servers are served \
                in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
-        why: "At its next start the server falls back to base pages, or does not start at all, as its setting says. \
-              One page short is as bad as no pool for a server that takes all or nothing.",
+        why: "At its next start the server falls back to base pages, or does not start at all, depending on its \
+              setting. One page short is as bad as no pool for a server that takes all or nothing.",
         cost: "at its next start it is on base pages, or does not start at all",
         fix: "Make the pool large enough for every server that asks, and restart this one.",
         sources: &[

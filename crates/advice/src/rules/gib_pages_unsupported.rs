@@ -11,10 +11,10 @@ pub(crate) static RULE: Rule = Rule {
         what: "1 GiB pages asked for, on the command line (hugepagesz=1G, default_hugepagesz=1G) or by a server, on an \
                x86-64 processor without them (no pdpe1gb among its flags; virtual machines often hide it). An error \
                where a server asks, a warning otherwise. Other architectures have no such flag and are not judged.",
-        why: "The kernel ignores the parameter and every hugepages= that belongs to it: the host boots without the pool. \
-              A server that insists does not start.",
+        why: "The kernel ignores the parameter and every hugepages= that belongs to it: the host boots without the \
+              pool. A server that insists on such pages does not start.",
         cost: "the host boots without that pool; a server that insists does not start",
-        fix: "Ask for 2 MiB pages, or let the hypervisor pass the flag on.",
+        fix: "Ask for 2 MiB pages, or have the hypervisor pass the flag through.",
         sources: &[
             "Linux Documentation/admin-guide/kernel-parameters.txt: hugepagesz",
             "proc(5): flags of /proc/cpuinfo",

@@ -24,15 +24,17 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
-               from 1 GiB or 5 % of memory on. Pages that are free but reserved count as used: a server was promised \
-               them, and so do those that a server will ask for at its restart or at the next boot, or that a heap on huge \
-               pages has yet to grow into. Where nobody knows what a server will ask for, nothing is called idle. Half is what \
-               tells a pool that nobody came for from one with spare pages.",
+               from 1 GiB or 5 % of memory on. Free pages that are reserved count as used, because a server was \
+               promised them. So do pages that a server will ask for at its restart or at the next boot, and pages \
+               that a heap on huge pages has yet to grow into. Where it is not known what a server will ask for, no \
+               page is called idle. Half is what separates a pool that no server took from one with a few spare \
+               pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
-              the server that it was meant for started without it.",
+              the server that it was meant for started without huge pages.",
         cost: "memory that no program and no page cache can have",
-        fix: "Where a server was meant to use it, restart that server, and look at its chain if it still does not. \
-              Otherwise shrink the pool: pages that are not in use go back at once, without any restart.",
+        fix: "If a server was meant to use it, restart that server; if it still does not, `hugewise verify` shows \
+              which link is broken. Otherwise shrink the pool: pages that are not in use go back at once, without any \
+              restart.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: HugePages_Free includes reserved pages"],
     },
     check: |facts| RULE.of_host(facts, look),

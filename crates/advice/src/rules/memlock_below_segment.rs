@@ -12,14 +12,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "memlock-below-segment",
     level: Level::Error,
     docs: Docs {
-        what: "A running server that takes System V huge pages, is not on them, and whose memlock limit is below what it \
-               needs, as it runs or as its next start has it: that goes by whoever starts it, systemd by its unit or a log-in \
-               by limits.conf. An error where this kernel accepts memlock for SHM_HUGETLB and nothing else gives the right; a \
-               warning where it cannot be told whether it does; a note for Oracle elsewhere, which compares the limit \
-               and warns in its alert log. Servers that use mmap need no memlock and are never named.",
-        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; with \
-              less, shmget fails and the server falls back. A limit between its small and its large segment gives a few \
-              pages and no more.",
+        what: "A running server that takes System V huge pages, is not on them, and whose memlock limit is below what \
+               it needs, now or at its next start. The next limit depends on what starts it: systemd takes it from \
+               the unit, a log-in from limits.conf. An error where this kernel accepts memlock for SHM_HUGETLB and \
+               nothing else gives the right; a warning where it cannot be told whether it does; a note for Oracle \
+               elsewhere, which compares the limit and warns in its alert log. Servers that use mmap need no memlock \
+               and are never named.",
+        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; \
+              with less, shmget fails and the server falls back. A limit between its smallest and its largest segment \
+              lets only the small ones have huge pages.",
         cost: "the server falls back to base pages: page tables in every process",
         fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
               reach services), limits.conf when a log-in does. On newer kernels the group is what counts.",

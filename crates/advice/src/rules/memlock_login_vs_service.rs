@@ -22,7 +22,8 @@ pub(crate) static RULE: Rule = Rule {
         why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
               limits.conf does not reach services.",
         cost: "it works when a DBA starts it and fails when systemd does, or vice versa",
-        fix: "Set both to the same: a drop-in for the unit, a rule for the owner. Each holds from the next start.",
+        fix: "Set both to the same value: a drop-in for the unit, a rule in limits.d for the owner. Each takes effect \
+              at the next start.",
         sources: &["systemd.exec(5): LimitMEMLOCK", "limits.conf(5), pam_limits(8)"],
     },
     check: |facts| RULE.of_each(facts, look),
@@ -50,6 +51,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Err(Missing::Instance(Lack::new(what, Reason::untold("not read"))));
     };
     let needs = chain::memlock_needed(host, instance);
+    // What starts it has given it enough, past its unit, and gives it the same again.
+    if given::is_limited_by_others(host, instance)
+        && given::Given::now(host, instance).memlock.allows(needs) == Some(true)
+    {
+        return Ok(None);
+    }
     let allows =
         |found: &Allowance| found.allows(needs).ok_or_else(|| Missing::Instance(Lack::of(&found.place, &found.limit)));
     let services = given::memlocks_by_unit(host, unit, process);

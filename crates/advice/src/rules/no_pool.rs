@@ -13,12 +13,12 @@ pub(crate) static RULE: Rule = Rule {
                empty. PostgreSQL and MariaDB as installed stay below 256 MiB. An error where page tables take 5 % of \
                memory now or would at the largest number of sessions; a warning from 1 GiB on; a note below, and for \
                an Oracle that raises the pool itself (AUTO), which could not: memory may be fragmented.",
-        why: "The server started without huge pages and says so at most in its log. Every process pays for page \
-              tables, every access for more address translation, and the memory can be swapped.",
+        why: "The server started without huge pages, and at most its log says so. Every process needs page tables of \
+              its own, every access costs more address translation, and the memory can be swapped out.",
         cost: "page tables in every process, and memory that can be swapped out",
-        fix: "Set the pool aside and restart the server. The kernel takes the pool from free memory at once and gives \
-              less than asked without an error when it cannot: read the number back. Pages that the server does not \
-              use are lost to everything else.",
+        fix: "Set the pool aside and restart the server. The kernel takes the pool from free memory at once; where it \
+              cannot find enough it gives fewer pages and reports no error, so read the number back. Pages that the \
+              server does not use are lost to everything else.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "PostgreSQL 15 manual, 19.4.5 Linux Huge Pages",

@@ -20,8 +20,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "System V segments that no process maps and that still hold memory: a note from 64 MiB in all, a \
                warning from 1 GiB. Memory is what is in RAM or in swap; on kernels before 2.6.36, which don't tell, the \
                size. Segments already marked for removal don't count. Only the reader's own ipc namespace is seen.",
-        why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory, its \
-              huge pages among it, and the next start finds too few.",
+        why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory and \
+              its huge pages, and the next start finds too few.",
         cost: "memory and huge pages that the next start does not find",
         fix: "Make sure that its owner is gone and will not come back for it, then remove it. What is in it is lost.",
         sources: &["shmctl(2): SHM_DEST", "proc(5): /proc/sysvipc/shm"],

@@ -12,12 +12,13 @@ pub(crate) static RULE: Rule = Rule {
     name: "page-tables-at-max",
     level: Level::Warn,
     docs: Docs {
-        what: "Page tables that would take 5 % of memory or more if as many sessions came as the \
-               settings allow (max_connections, processes), for servers with a process a session on base pages. What a \
-               session touches is the mean of the sessions that run now; with fewer than ten of them the rule goes by all of \
-               the segment, and the summary says `at most`. Sessions that are threads share one set of page tables: \
-               no rule multiplies those. 5 % is where page-tables-heavy warns. The numbers are those of hugewise size.",
-        why: "The settings promise sessions that the memory cannot carry. It shows on the worst day: when an \
+        what: "Page tables that would take 5 % of memory or more if as many sessions came as the settings allow \
+               (max_connections, processes), for servers with a process a session on base pages. What a session \
+               touches is the mean of the sessions that run now; with fewer than ten of them the rule assumes that \
+               each touches the whole segment, and the summary says `at most`. Sessions that are threads share one \
+               set of page tables, which is counted once. 5 % is where page-tables-heavy warns. The numbers are those \
+               of hugewise size.",
+        why: "The settings allow more sessions than the memory can carry. It shows on the worst day, when an \
               application opens all its connections at once.",
         cost: "page tables that memory cannot hold once all sessions have come",
         fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",

@@ -8,9 +8,11 @@ pub(crate) static RULE: Rule = Rule {
     name: "pages-asked-late",
     level: Level::Warn,
     docs: Docs {
-        what: "Pages of 1 GiB and more that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
-               not the kernel's command line: a warning. A pool of smaller pages that they bring and that takes 70 % of \
-               memory or more: a note.",
+        what: "Gigantic pages that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
+               not the kernel's command line: a warning. Gigantic are those larger than any block of the kernel's page \
+               allocator (/proc/buddyinfo has a column for each size of block): 1 GiB on x86-64; on arm64 32 MiB and 1 GiB \
+               with base pages of 4 KiB, 1 GiB with 16 KiB, 16 GiB with 64 KiB. A pool of smaller pages that they bring \
+               and that takes 70 % of memory or more: a note.",
         why: "Files are read late in the boot, when memory is in use. A page of 1 GiB needs 1 GiB in one piece, which is then \
               had by luck: the write succeeds, and the pool has fewer pages or none. A server that insists on them does not \
               start.",
@@ -18,6 +20,7 @@ pub(crate) static RULE: Rule = Rule {
         fix: "Reserve them on the kernel's command line (hugepagesz=1G hugepages=N), which takes them before anything else.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: the most reliable way is at boot time",
+            "Linux mm/hugetlb.c, hstate_is_gigantic: of an order beyond MAX_PAGE_ORDER (ARCH_FORCE_MAX_ORDER of arch/*/Kconfig)",
             "Measured on Linux 6.1: 4 written to the 1 GiB pool of a host with 3.8 GiB free gives 0, and no error",
         ],
     },
@@ -36,7 +39,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let evidence = vec![format!("{}: {asked}", step.place)];
-        if demand::is_gigantic(page) {
+        if host.is_gigantic(page) {
             let uses =
                 |it: &Instance| demand::held(it, page) > PageCount::ZERO || demand::page_size(host, it) == Some(page);
             if !facts.instances.iter().any(uses) {
@@ -69,38 +72,38 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     speaks: || {
-        let mut case = large_pages();
+        let mut case = large_pages(hugewise_model::PageSize::GIB_1);
         case.host.configuration.boot = crate::testing::quiet().host.configuration.boot;
         case
     },
-    silent: large_pages,
+    silent: || large_pages(hugewise_model::PageSize::GIB_1),
     missing: || {
-        let mut case = large_pages();
+        let mut case = large_pages(hugewise_model::PageSize::GIB_1);
         case.host.configuration.tmpfiles = hugewise_model::Observed::Denied;
         case
     },
 };
 
-/// A server on pages of 1 GiB that the command line and a file bring.
+/// A server of 4 GiB on such pages, which the command line and a file bring.
 #[cfg(test)]
-fn large_pages() -> crate::testing::Case {
+fn large_pages(page: hugewise_model::PageSize) -> crate::testing::Case {
     use hugewise_model::Observed::Known;
-    use hugewise_model::PageSize;
     use hugewise_model::configuration::TmpfilesWrite;
+    let pages = page.pages_for(crate::testing::gib(4));
     let mut case = crate::testing::quiet();
     let server = crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(4)));
-    server.asked_page_size = Known(PageSize::GIB_1);
-    server.segments.iter_mut().for_each(|segment| segment.page_size = Known(PageSize::GIB_1));
-    server.demand =
-        server.demand.take().map(|it| hugewise_model::Demand { page_size: PageSize::GIB_1, pages: PageCount(4), ..it });
-    case.pools()[1].total = Known(PageCount(4));
-    let words = ["hugepagesz=1G", "hugepages=4"].map(str::to_owned);
+    server.asked_page_size = Known(page);
+    server.segments.iter_mut().for_each(|segment| segment.page_size = Known(page));
+    server.demand = server.demand.take().map(|it| hugewise_model::Demand { page_size: page, pages, ..it });
+    case.pools()[1].page_size = page;
+    case.pools()[1].total = Known(pages);
+    let words = [format!("hugepagesz={}", crate::words::boot_name(page)), format!("hugepages={pages}")];
     if let Known(entry) = &mut case.host.configuration.boot {
         entry.command_line.extend(words);
     }
     case.host.configuration.tmpfiles = Known(vec![TmpfilesWrite {
-        path: crate::words::pool_file(PageSize::GIB_1, "nr_hugepages"),
-        value: "4".into(),
+        path: crate::words::pool_file(page, "nr_hugepages"),
+        value: pages.get().to_string(),
         place: crate::testing::place("/etc/tmpfiles.d/db.conf"),
     }]);
     case
@@ -108,6 +111,9 @@ fn large_pages() -> crate::testing::Case {
 
 #[cfg(test)]
 mod tests {
+    use hugewise_model::host::ZoneFreeBlocks;
+    use hugewise_model::{Observed, PageSize};
+
     use super::*;
     use crate::standing::Standing;
     use crate::testing::{Case, quiet};
@@ -119,10 +125,28 @@ mod tests {
 
     #[test]
     fn only_the_command_line_secures_pages_of_1_gib() {
-        let mut case = large_pages();
+        let mut case = large_pages(PageSize::GIB_1);
         assert_eq!(at_boot(&case), Standing::All);
         case.host.configuration.boot = quiet().host.configuration.boot;
         assert_eq!(at_boot(&case), Standing::Unknown);
+    }
+
+    /// arm64 with base pages of 4 KiB has pools of 32 MiB, and blocks of 4 MiB at most (arch/arm64/Kconfig).
+    #[test]
+    fn pages_of_32_mib_are_had_by_luck_where_no_block_is_as_large() {
+        let speaks = |orders: usize, early: bool| {
+            let mut case = large_pages(PageSize::from_kib(32 << 10).unwrap());
+            case.host.architecture = Observed::Known("aarch64".into());
+            let zone = ZoneFreeBlocks { node: 0, zone: "Normal".into(), blocks: vec![0; orders] };
+            case.host.memory.free_blocks = Observed::Known(vec![zone]);
+            if !early {
+                case.host.configuration.boot = quiet().host.configuration.boot;
+            }
+            (at_boot(&case), case.assess().findings.iter().any(|it| it.code == RULE.code))
+        };
+        assert_eq!(speaks(11, true), (Standing::All, false));
+        assert_eq!(speaks(11, false), (Standing::Unknown, true));
+        assert_eq!(speaks(14, false), (Standing::All, false), "a kernel that was built with larger blocks");
     }
 
     #[test]

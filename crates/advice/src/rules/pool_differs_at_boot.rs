@@ -10,16 +10,17 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
-               different numbers (a note that says which one wins; none where that is a file of hugewise's own, whose plan \
-               said what it overrides). Pages that no server asks for are idle-pool's. The order of the boot is: command line, \
-               sysctl.d by file name with the last one winning, tmpfiles.d, and tuned, which writes the files of \
-               /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own settings. Files below /run are gone by \
-               then. Files that ask for more than there is are pool-short-of-request's. An Oracle that raises the pool itself \
-               (AUTO) explains a larger pool. A pool that something else writes at boot is pool-written-at-boot's.",
+               different numbers (a note that says which one wins; none where that is a file of hugewise's own, whose \
+               plan said what it overrides). Pages that no server asks for are reported by idle-pool (HW202). The \
+               order of the boot is: command line, sysctl.d by file name with the last one winning, tmpfiles.d, and \
+               tuned, which writes the files of /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own \
+               settings. Files below /run are gone by then. Files that ask for more than there is are reported by \
+               pool-short-of-request (HW207). An Oracle that raises the pool itself (AUTO) explains a larger pool. A \
+               pool that something else writes at boot is reported by pool-written-at-boot (HW606).",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
-        fix: "Write the number that runs into a file that wins. That changes nothing now.",
+        fix: "Write the pool's present size to a file that the boot reads last. That changes nothing now.",
         sources: &[
             "sysctl.d(5): all files are sorted by name, the last one wins",
             "tmpfiles.d(5)",

@@ -4,7 +4,7 @@ use crate::demand::starting;
 use crate::rules::shm_limits;
 use crate::situation::{Obstacle, startup};
 use crate::standing::Standing;
-use crate::{Docs, Facts, Missing, Rule, cause, demand};
+use crate::{Docs, Facts, Missing, Rule, cause, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW210"),
@@ -12,10 +12,11 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A server of 256 MiB or more that runs on huge pages and would not get them all back at its next restart, or \
-               would not start at all. Its files as they are now decide what it will ask for; the pool is taken as it would be \
+               would not start at all; and one on base pages whose nodes or file system keep the pages from its next start \
+               too. Its files as they are now decide what it will ask for; the pool is taken as it would be \
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
-        why: "It runs well until somebody restarts it: a pool was made smaller under it, or a setting was changed, and nothing \
-              shows that before.",
+        why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
+              nothing shows it until then.",
         cost: "everything looks well until somebody restarts the server",
         fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
         sources: &[
@@ -34,7 +35,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Err(unclear);
     }
     let is_down = restart.obstacle == Some(Obstacle::Start);
-    if !moments.loses_at_restart() || !(is_down || is_told(facts, instance, fails)?) {
+    let kept = is_kept_off(facts, instance, restart.obstacle, fails)?;
+    if !kept && (!moments.loses_at_restart() || !(is_down || is_told(facts, instance, fails)?)) {
         return Ok(None);
     }
     // Of limits that are too low for what is there already, HW304 speaks.
@@ -44,6 +46,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let why = restart.why.clone().unwrap_or_default();
     let (level, what) = match restart.standing {
         Standing::DoesNotStart => (Level::Error, "would not start again"),
+        Standing::Partly if kept => (Level::Warn, "would get a part of its memory on huge pages at most at a restart"),
+        _ if kept => (Level::Warn, "would get no huge pages at a restart either"),
         Standing::Partly => (Level::Warn, "would get only part of its huge pages back at a restart"),
         _ => (Level::Warn, "would lose its huge pages at a restart"),
     };
@@ -51,7 +55,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let short = format!("it {what}");
     let start = starting(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
-    evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
+    if kept {
+        evidence.push(chain::seen_on_base(facts.host, instance));
+    } else {
+        evidence.push(format!("{} of it on huge pages now (/proc/{}/maps)", instance.huge_bytes(), instance.pid));
+    }
     let remedies = match restart.obstacle {
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
         Some(Obstacle::Right) => super::boot_loses_pages::rights(facts, instance),
@@ -73,6 +81,26 @@ fn unclear(instance: &Instance) -> Option<Missing> {
     let next = instance.next.known().filter(|next| next.asked == Asked::Unknown)?;
     let setting = next.setting.as_ref().filter(|_| instance.asked != Asked::Unknown)?;
     Some(Missing::Instance(Lack::new(format_args!("what {setting} comes to"), Reason::untold("not known"))))
+}
+
+/// Whether one that is on base pages is kept there by what its next start meets again: the nodes that it may use, or the file system
+/// that its memory is in. One whose settings contradict each other does not start at all.
+fn is_kept_off(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    obstacle: Option<Obstacle>,
+    fails: bool,
+) -> Result<bool, Missing> {
+    if instance.huge_pages != HugePageUse::None {
+        return Ok(false);
+    }
+    Ok(match obstacle {
+        Some(Obstacle::Nodes | Obstacle::Mount | Obstacle::MountOptions) => {
+            cause::cause(facts, instance)? == Some(cause::Cause::Restart)
+        }
+        Some(Obstacle::Settings) => fails,
+        _ => false,
+    })
 }
 
 /// Whether a server is large enough, and no cause of its own says it already.

@@ -11,9 +11,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A server with 256 MiB or more on base pages although it asks, the pool has room for all of it, and no \
                limit that could be seen is in its way: the pool was too small when it started, or it has not been \
-               started since its settings ask.",
-        why: "A server maps its memory once, at its start. Pages that are set aside later reach it only by a restart; \
-              until then they lie idle and it pays for base pages.",
+               restarted since its settings were changed to ask.",
+        why: "A server maps its memory once, at its start. Pages that are set aside later are of use to it only after \
+              a restart; until then they lie idle, and it stays on base pages.",
         cost: "page tables in every process, beside huge pages that lie idle",
         fix: "Restart it. Set it to refuse a start without huge pages, so that the next shortage is seen at once.",
         sources: &[
@@ -29,8 +29,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if !asks || cause(facts, instance)? != Some(Cause::Restart) {
         return Ok(None);
     }
-    // With what stands in its files now a restart leaves it down: of that HW210 speaks.
-    if facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle == Some(Obstacle::Start)) {
+    // What keeps the pages from it keeps them from its next start too, or that does not come about at all: of that HW210 speaks.
+    let kept =
+        |obstacle| matches!(obstacle, Obstacle::Start | Obstacle::Nodes | Obstacle::Mount | Obstacle::MountOptions);
+    if facts.situation.of(instance).is_some_and(|moments| moments.restart.obstacle.is_some_and(kept)) {
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);

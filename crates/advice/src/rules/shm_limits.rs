@@ -11,13 +11,13 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "kernel.shmmax below the largest System V segment of a server (a warning), or kernel.shmall below all \
-               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in System V segments. shmall counts base \
-               pages, whatever page size a segment has. On kernels before 3.16 also limits that are enough now and that no \
-               file sets for the next boot (a warning): such a kernel begins with 32 MiB and 8 GiB, unless its \
-               distribution gave it others.",
-        why: "The segments that run now were made before the limits were lowered, or by a server that cut itself into \
-              pieces. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the server cuts its memory \
-              into more segments, or does not start.",
+               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in \
+               System V segments. shmall counts base pages, whatever page size a segment has. On kernels before 3.16 \
+               also limits that are enough now and that no file sets for the next boot (a warning): such a kernel \
+               starts with 32 MiB and 8 GiB, unless its distribution set others.",
+        why: "The segments in use now were made before the limits were lowered, or by a server that split its memory \
+              into several. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the \
+              server cuts its memory into more segments, or does not start.",
         cost: "the next start gets more and smaller segments, or fails",
         fix: "Raise the limits; no restart is needed for that. They protect nothing else on a database host.",
         sources: &["Linux Documentation/admin-guide/sysctl/kernel.rst: shmmax, shmall", "shmget(2): EINVAL, ENOSPC"],
@@ -107,14 +107,19 @@ fn kept_by_nobody(host: &Host) -> impl Iterator<Item = ShmLimit> {
     ShmLimit::ALL.into_iter().filter(|limit| boot::shm_limit_is_by_hand(host, *limit))
 }
 
-/// What the segments that are there need of a limit.
+/// What the segments need of a limit that are there, and those that servers which do not run ask for when they are started.
 fn needed(host: &Host, instances: &[Instance], limit: ShmLimit) -> u64 {
-    let sysv = instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm);
-    let sizes = sysv.flat_map(|it| &it.segments).filter(|it| it.kind == SegmentKind::SystemV).map(|it| it.size);
+    let sysv = || instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm);
+    let there = sysv().flat_map(|it| &it.segments).filter(|it| it.kind == SegmentKind::SystemV).map(|it| it.size);
+    let asleep = sysv().filter(|it| it.is_asleep() && it.is_vouched()).map(demand::asked_for);
+    let asleep = asleep.filter(|size| *size > Bytes::ZERO);
     match limit {
-        ShmLimit::Largest => sizes.max().unwrap_or_default().get(),
-        ShmLimit::All => host.base_page.get().map_or(0, |base| base.pages_for(sizes.sum()).get()),
-        ShmLimit::Number => number(host, sizes.count()),
+        // One that is cut into pieces starts all the same: what none has yet asked for is no such need.
+        ShmLimit::Largest => there.max().unwrap_or_default().get(),
+        ShmLimit::All => host.base_page.get().map_or(0, |base| base.pages_for(there.chain(asleep).sum()).get()),
+        ShmLimit::Number => {
+            number(host, there.count()).saturating_add(u64::try_from(asleep.count()).unwrap_or(u64::MAX))
+        }
     }
 }
 

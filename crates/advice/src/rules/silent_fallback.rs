@@ -10,11 +10,11 @@ pub(crate) static RULE: Rule = Rule {
     name: "silent-fallback",
     level: Level::Warn,
     docs: Docs {
-        what: "A server whose setting asks for huge pages and starts without them in silence: huge_pages=try, \
+        what: "A server whose setting asks for huge pages and lets it start without them silently: huge_pages=try, \
                USE_LARGE_PAGES=TRUE, large-pages of MySQL and MariaDB. A warning where 256 MiB or more fell back, and \
                where the pool of the next boot is too small for it; a note where all of it is on huge pages.",
-        why: "PostgreSQL tells of the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, newer MariaDB says \
-              nothing. Nobody notices until the page tables do.",
+        why: "PostgreSQL logs the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, newer MariaDB says \
+              nothing. Nobody notices until the page tables have grown.",
         cost: "nobody notices until the page tables have grown",
         fix: "Set it to refuse: huge_pages=on, USE_LARGE_PAGES=ONLY. Do that once the pool is large enough, or the \
               next start fails. MySQL, MariaDB and the JVM have no such setting: watch them.",
@@ -41,8 +41,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if instance.asked != Asked::Try {
         return Ok(None);
     }
-    let setting = instance.setting.as_ref().map_or_else(|| "its setting".to_owned(), ToString::to_string);
-    let mut evidence = vec![setting.clone()];
+    let said = match (&instance.setting, instance.version.known()) {
+        (Some(setting), _) => setting.to_string(),
+        (None, Some(version)) => format!("release {version}"),
+        (None, None) => "its setting".to_owned(),
+    };
+    let mut evidence = vec![said];
     let all = instance.huge_pages == HugePageUse::All;
     let (level, what, silently) = if all {
         if instance.segment_bytes() < demand::BIG_SEGMENT {
@@ -64,10 +68,24 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         evidence.push(chain::seen_on_base(host, instance));
         (Level::Warn, format!("it fell back to {held}"), "let it start without huge pages, silently")
     };
-    let name = instance.setting.as_ref().map_or("its setting".to_owned(), |it| format!("{}={}", it.name, it.value));
-    let summary = format!("{title}: {name} lets it start without huge pages, silently; {what}");
-    let short = format!("{name} {silently}");
-    let remedies = match Kind::of(instance.engine).insists_by {
+    let name = instance.setting.as_ref().map(|it| format!("{}={}", it.name, it.value));
+    let (summary, short) = match (name, Kind::of(instance.engine).insist_of(instance)) {
+        (Some(name), _) => (
+            format!("{title}: {name} lets it start without huge pages, silently; {what}"),
+            format!("{name} {silently}"),
+        ),
+        (None, Some(_)) => (
+            format!("{title}: its setting lets it start without huge pages, silently; {what}"),
+            format!("its setting {silently}"),
+        ),
+        (None, None) => (
+            format!(
+                "{title} starts without huge pages where it gets none, silently, and has no setting against it; {what}"
+            ),
+            "its release has no setting that refuses a start without huge pages".to_owned(),
+        ),
+    };
+    let remedies = match Kind::of(instance.engine).insist_of(instance) {
         Some(_) => vec![Remedy::SetSetting(instance.id())],
         None => vec![Remedy::Consider(
             "it has no setting that refuses a start without huge pages: check after each start".into(),

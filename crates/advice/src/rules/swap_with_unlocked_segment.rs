@@ -16,10 +16,10 @@ pub(crate) static RULE: Rule = Rule {
                on base pages, not locked. An error where the kernel says that some of the segment itself is in swap \
                (System V segments tell), a warning otherwise. Below 64 MiB is what hosts swap out over weeks without \
                need.",
-        why: "A buffer cache in swap is worse than none: the server reads from disk to get at what it keeps in memory to \
-              spare the disk. Hugetlb memory is never swapped.",
+        why: "A buffer cache in swap is worse than none: the server reads from disk what it keeps in memory to avoid \
+              reading from disk. Hugetlb memory is never swapped.",
         cost: "reads from disk of what the server keeps in memory to spare the disk",
-        fix: "Huge pages for the segment; until then less memory for the server, or a lower vm.swappiness.",
+        fix: "Put the segment on huge pages; until then give the server less memory, or lower vm.swappiness.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: huge pages cannot be swapped",
             "shmctl(2): SHM_LOCK",

@@ -9,12 +9,12 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "THP that is set to something else now than the files will set at the next boot. The command line \
                (transparent_hugepage=) comes first, then tmpfiles.d, then tuned, which leaves THP alone where the \
-               command line names it. Where no file sets it, the kernel's own default comes, which nothing tells: \
-               then the rule is silent. Services that write the switch by themselves are not seen.",
-        why: "A switch set by hand is gone after the reboot; a profile of tuned that sets it back looks like a \
+               command line names it. Where no file sets it the kernel's built-in default applies, which nothing \
+               shows: then the rule is silent. Services that write the switch by themselves are not seen.",
+        why: "A switch set by hand is gone after the reboot; a tuned profile that sets it back makes it look like a \
               setting that does not stick.",
         cost: "what was set by hand is gone after the next reboot",
-        fix: "Set it where the last word is spoken.",
+        fix: "Set it in the file that wins.",
         sources: &[
             "Linux Documentation/admin-guide/mm/transhuge.rst",
             "tuned plugin_vm: transparent_hugepages",

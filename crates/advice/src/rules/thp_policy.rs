@@ -7,15 +7,17 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-policy",
     level: Level::Warn,
     docs: Docs {
-        what: "Transparent huge pages against the advice of the engines that run here, for their versions. A \
-               JVM with UseTransparentHugePages needs madvise or always (a warning under never). Servers that switched THP off for themselves don't count (Redis does so by default \
-               under `always`). Per-size switches (Linux 6.8) are looked at too: one that says always acts even where \
-               the top switch says never. Where engines disagree, madvise is what none forbids outright.",
-        why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts, \
-              memory that a fork copies and an allocator cannot give back. THP never concerns hugetlb memory.",
+        what: "Transparent huge pages against the advice of the engines that run here, for their versions. A JVM with \
+               UseTransparentHugePages needs madvise or always (a warning under never). Servers that switched THP off \
+               for themselves don't count (Redis does so by default under `always`). Per-size switches (Linux 6.8) \
+               are looked at too: one that says always acts even where the top switch says never. Where engines \
+               disagree, madvise is the value that none of them rules out.",
+        why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts \
+              memory, more to copy after a fork, and memory that an allocator cannot give back. THP never concerns \
+              hugetlb memory.",
         cost: "latency while the kernel compacts memory; memory not given back",
-        fix: "Switch it at run time and for the next boot. It holds for memory that is mapped from then on: restart \
-              the servers to have it all.",
+        fix: "Switch it at run time and for the next boot. It applies to memory that is mapped from then on: restart \
+              the servers so that it applies to all of theirs.",
         sources: &["Linux Documentation/admin-guide/mm/transhuge.rst"],
     },
     check: |facts| {
@@ -35,7 +37,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if policy.is_empty() {
         return policy.missing.map_or(Ok(Vec::new()), Err);
     }
-    let thp::Policy { against, wanting, advised, missing } = policy;
+    let word = policy.word();
+    let thp::Policy { against, wanting, advised, missing, .. } = policy;
     let thp = &facts.host.thp;
     let enabled = match thp.enabled.known() {
         Some(enabled) => enabled.as_str(),
@@ -76,10 +79,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
         let named = chain::titles(against.iter().map(|(instance, _)| *instance));
         let mut summary = if enabled == "always" {
-            format!("THP is always; the advice for {named} is madvise or never")
+            format!("THP is always; the advice for {named} is {word}")
         } else {
             let names: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-            format!("THP is {enabled} but always for {}; the advice for {named} is madvise or never", names.join(", "))
+            format!("THP is {enabled} but always for {}; the advice for {named} is {word}", names.join(", "))
         };
         let short = summary.clone();
         if !wanting.is_empty() {

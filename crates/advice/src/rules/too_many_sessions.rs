@@ -21,8 +21,8 @@ pub(crate) static RULE: Rule = Rule {
         why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private memory \
               and locks; when they all wake, the host does nothing but switch between them.",
         cost: "time lost to waiting and switching; page tables for each session",
-        fix: "A connection pool in front of the server, or fewer connections in the application's own pool. Nothing \
-              has to be restarted for that but the application.",
+        fix: "A connection pool in front of the server, or fewer connections in the application's own pool. Only the \
+              application has to be restarted.",
         sources: &["PostgreSQL wiki, Number Of Database Connections", "Field report: 625 sessions on 4 cores"],
     },
     check: |facts| RULE.of_each(facts, look),

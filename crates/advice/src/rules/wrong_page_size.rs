@@ -1,3 +1,4 @@
+use hugewise_engines::Kind;
 use hugewise_model::{Finding, Instance, Level, Pool, Remedy};
 
 use crate::cause::{Cause, cause, pain};
@@ -65,11 +66,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 }
 
 fn default_of_one_gib(instance: &Instance) -> Finding {
-    let summary =
-        format!("{} asks for pages of the default size, which is 1 GiB here; Oracle wants 2 MiB", instance.title());
+    let against = Kind::of(instance.engine).against_gib_pages.unwrap_or("it needs 2 MiB pages");
+    let summary = format!("{} asks for pages of the default size, which is 1 GiB here; {against}", instance.title());
     let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
     let what = "boot with default_hugepagesz=2M and the pool in 2 MiB pages";
-    let short = "it asks for pages of the default size, 1 GiB; Oracle wants 2 MiB".to_owned();
+    let short = "it asks for pages of the default size, 1 GiB, and needs 2 MiB ones".to_owned();
     Finding {
         short,
         evidence,

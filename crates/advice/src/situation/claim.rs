@@ -17,21 +17,27 @@ pub struct Claim {
     pub pages: PageCount,
     /// Servers of which nobody knows whether they ask for more.
     pub unknown: Vec<InstanceId>,
+    /// Those of them that have nothing by which their pages could be counted: any may be theirs.
+    pub uncounted: Vec<InstanceId>,
 }
 
 /// The claims to all pools whose counts are known; linear in the servers.
 pub(super) fn claims(host: &Host, instances: &[Instance]) -> BTreeMap<PageSize, Claim> {
     let pools = host.pools.known().into_iter().flatten();
     let mut claims: BTreeMap<PageSize, Claim> = pools
-        .filter_map(|pool| Some((pool.page_size, Claim { pages: pool.committed()?, unknown: Vec::new() })))
+        .filter_map(|pool| Some((pool.page_size, Claim { pages: pool.committed()?, ..Claim::default() })))
         .collect();
     for instance in instances {
         let instance = at_its_word(instance);
         let unread = is_unread(host, &instance);
         for (page, claim) in &mut claims {
-            claim.pages = claim.pages + to_come(host, &instance, *page);
+            let to_come = to_come(host, &instance, *page);
+            claim.pages = claim.pages + to_come;
             if unread && may_take(host, &instance, *page) {
                 claim.unknown.push(instance.id());
+                if instance.is_asleep() && to_come == PageCount::ZERO {
+                    claim.uncounted.push(instance.id());
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use hugewise_model::{Host, Instance, PageCount, PageSize};
 
-use super::start::Supply;
+use super::supply::Supply;
 use crate::{boot, demand};
 
 /// The nodes of a pool that a server may use; none where these are all.
@@ -75,7 +75,7 @@ mod tests {
     use hugewise_model::{Asked, Observed};
 
     use crate::situation::{Moment, Obstacle, situation};
-    use crate::testing::{Case, all_huge, part, quiet, sysctl};
+    use crate::testing::{Case, all_huge, node, part, quiet, sysctl};
 
     /// 160 pages on node 0, of which 48 are free, and 40 on node 1, none of them free: the server holds 152 of them.
     fn uneven(allowed: &[(u32, u32)]) -> Case {
@@ -117,5 +117,50 @@ mod tests {
         let mut larger = uneven(&[(1, 1)]);
         larger.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "304")]);
         assert_eq!(words(&larger), ["all", "does_not_start", "all"]);
+    }
+
+    /// 537 pages, 268 of them on the only node that it may use: none of its next starts takes more.
+    #[test]
+    fn one_on_base_pages_is_not_sent_into_a_restart_for_pages_of_other_nodes() {
+        for (asked, level, what) in [
+            (Asked::Must, hugewise_model::Level::Error, "would not start again"),
+            (Asked::Try, hugewise_model::Level::Warn, "would get no huge pages at a restart either"),
+        ] {
+            let mut case = quiet();
+            case.postgresql("15/main", hugewise_model::Bytes::from_mib(1074)).asked = asked;
+            case.pool(537, 537);
+            case.pools()[0].nodes = vec![part(0, 269, 269), part(1, 268, 268)];
+            for process in case.processes() {
+                process.nodes_allowed = Observed::Known(vec![(1, 1)]);
+            }
+            let findings = case.assess().findings;
+            assert!(findings.iter().all(|it| it.code.as_str() != "HW209"), "{:?}", case.codes());
+            let found = findings.iter().find(|it| it.code.as_str() == "HW210").unwrap();
+            assert!(found.level == level && found.summary.contains(what), "{found:?}");
+            assert!(found.fix.iter().any(|line| line.contains("AllowedMemoryNodes=")), "{:?}", found.fix);
+        }
+    }
+
+    /// 10 pages on node 0 and 190 on node 1, 152 of which the server holds that may use node 1 alone: an even spread at the next boot
+    /// would leave it 100.
+    #[test]
+    fn a_pool_that_is_kept_keeps_its_nodes() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", hugewise_model::Bytes::from_mib(304))).asked = Asked::Try;
+        case.pool(200, 48);
+        case.pools()[0].nodes = vec![part(0, 10, 10), part(1, 190, 38)];
+        case.host.nodes = Observed::Known(vec![node(0), node(1)]);
+        for process in case.processes() {
+            process.nodes_allowed = Observed::Known(vec![(1, 1)]);
+        }
+        let assessment = case.assess();
+        let goal = &assessment.target.pools[0];
+        let nodes: Vec<(u32, u64)> = goal.nodes.iter().map(|(node, _, pages)| (*node, pages.get())).collect();
+        assert_eq!((goal.goal.get(), nodes), (200, vec![(0, 10), (1, 190)]));
+        // Where all may use both, the kernel's own spread will do.
+        for process in case.processes() {
+            process.nodes_allowed = Observed::Known(vec![(0, 1)]);
+        }
+        assert!(case.assess().target.pools[0].nodes.is_empty());
     }
 }

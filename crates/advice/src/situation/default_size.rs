@@ -3,7 +3,8 @@
 use hugewise_engines::Kind;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, PageCount, PageSize};
 
-use super::{Fit, Obstacle, Outlook};
+use super::Fit;
+use super::moments::{Obstacle, Outlook};
 use crate::boot;
 use crate::standing::Standing;
 use crate::words::one_line;

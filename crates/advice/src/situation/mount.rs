@@ -5,7 +5,8 @@ use hugewise_host::kernel::mounts::page_size;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Bytes, Host, Instance, NextStart, Observed, PageSize};
 
-use super::{Fit, Obstacle, Outlook, default_size};
+use super::moments::{Obstacle, Outlook};
+use super::{Fit, default_size};
 use crate::demand::starting;
 use crate::standing::Standing;
 use crate::words::one_line;

@@ -20,14 +20,14 @@ pub(super) enum Segments {
     Unknown(String),
 }
 
-/// Whether an instance's memory comes through shmget, as far as something of it is to be known.
-pub(super) fn is_asked(instance: &Instance) -> bool {
-    instance.mechanism == Mechanism::SysvShm && instance.pid != 0
+/// Whether an instance's memory comes through shmget: of one that belongs to the host.
+pub(crate) fn is_asked(instance: &Instance) -> bool {
+    instance.mechanism == Mechanism::SysvShm && (instance.pid != 0 || instance.is_asleep())
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
 pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    if let Takes::Pieces(size) = Kind::of(instance.engine).start.takes {
+    if let Takes::Pieces(size) = (Kind::of(instance.engine).start.takes)(instance) {
         return page.pages_for(size);
     }
     let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
@@ -89,7 +89,7 @@ pub(super) fn counted(host: &Host, instance: &Instance) -> (u64, u64) {
     // Where kernel.shmmax had it cut its memory into pieces, it may come with one.
     let all: Bytes = own.iter().map(|segment| segment.size).sum();
     let is_cut = host.kernel_settings.shmmax.get().is_none_or(|shmmax| shmmax < all);
-    let least = if is_cut { own.len().min(1) } else { own.len() };
+    let least = if is_cut { own.len().min(1) } else { own.len() }.max(usize::from(instance.is_asleep()));
     (count(there.saturating_sub(own.len())), count(least))
 }
 

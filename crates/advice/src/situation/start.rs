@@ -4,37 +4,19 @@ use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
+use super::moments::{Obstacle, Outlook};
 use super::segments::{Segments, smallest_piece};
-use super::{Obstacle, Outlook};
+use super::supply::Supply;
 use crate::cgroup::Shortage;
 use crate::given::{Given, Ways};
 use crate::standing::Standing;
 use crate::{Missing, chain, demand};
 
-/// Pages of a size that a server finds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Supply {
-    /// So many.
-    Pages {
-        /// Pages.
-        pages: PageCount,
-        /// Those of them that are sure to be there.
-        sure: PageCount,
-        /// What there is to say of them, to follow their number.
-        note: String,
-        /// The same if others take what nobody knows whether they ask for, and who that is; none where there are no such.
-        perhaps: Option<(PageCount, String)>,
-    },
-    /// There is no such pool, for this reason.
-    None(String),
-    /// It cannot be told, for want of this.
-    Unknown(String),
-}
-
 /// Whether a server that asks takes what there is where the pool has not enough for it.
 pub(super) fn takes_part(instance: &Instance, start: &NextStart) -> bool {
     let only = start.setting.as_ref().is_some_and(kind(instance).raises_or_fails);
-    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only)) && kind(instance).takes != Takes::All
+    (start.asked == Asked::Try || (start.asked == Asked::Raises && !only))
+        && (kind(instance).takes)(instance) != Takes::All
 }
 
 fn kind(instance: &Instance) -> &'static Start {
@@ -185,6 +167,7 @@ fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> 
         })
     })
 }
+
 /// The worst limit of a cgroup that a demand meets at a start.
 pub(super) type Limited<'a> = &'a dyn Fn(&Demand) -> Result<Option<Shortage>, Missing>;
 
@@ -225,7 +208,9 @@ fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) ->
 
 /// Whether a server may have the pages, as this kernel checks it.
 pub(super) fn right(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
-    if instance.mechanism == Mechanism::SysvShm && instance.pid != 0 {
+    // One that is only described is nobody's yet.
+    let is_described = instance.pid == 0 && !instance.is_asleep();
+    if instance.mechanism == Mechanism::SysvShm && !is_described {
         chain::sysv(host, instance, given)
     } else {
         (LinkState::Ok, String::new())

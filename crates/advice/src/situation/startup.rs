@@ -3,7 +3,7 @@
 use hugewise_model::instance::Startup;
 use hugewise_model::{Asleep, AtBoot, Instance, Remedy};
 
-use super::{Obstacle, Outlook};
+use super::moments::{Obstacle, Outlook};
 use crate::standing::Standing;
 use crate::words::one_line;
 

@@ -6,6 +6,8 @@ use hugewise_model::{Asked, Demand, DemandSource, Observed, PageCount, PageSize}
 use super::*;
 use crate::testing::{Case, all_huge, gib, quiet, sysctl};
 
+mod asleep;
+
 fn words(case: &Case, name: &str) -> [&'static str; 3] {
     let instance = case.instances.iter().find(|it| it.name == name).unwrap();
     let situation = situation(&case.host, &case.instances);

@@ -1,6 +1,6 @@
 //! What comes of a start of a server that may be given one right or another.
 
-use super::Outlook;
+use super::moments::Outlook;
 use crate::given::{Difference, Given, Ways};
 use crate::standing::Standing;
 use crate::words::one_line;

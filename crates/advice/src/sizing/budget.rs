@@ -45,6 +45,11 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// What has to stay of so much memory for page cache and whatever is not counted.
+    pub fn floor_of(total: Bytes) -> Bytes {
+        total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total)
+    }
+
     /// Everything but the pools.
     pub fn rest(&self) -> Bytes {
         let parts = [self.sessions_private, self.page_tables, self.others, self.kernel, self.watermarks];
@@ -108,7 +113,7 @@ pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Bu
         budget.unknown.push("/proc/meminfo MemTotal".into());
         return budget;
     };
-    budget.floor = total.shared_by(100).unwrap_or_default().times(FLOOR_PERCENT).max(SMALLEST_FLOOR).min(total);
+    budget.floor = Budget::floor_of(total);
     let needed = budget.pools + budget.rest();
     budget.left = Some(total.saturating_sub(needed));
     let planned = budget.planned + budget.rest();

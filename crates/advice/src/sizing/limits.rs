@@ -1,7 +1,7 @@
 //! Limits that the demand asks for, and which of them this kernel looks at for these servers.
 
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Asked, Bytes, Limit, PageCount};
+use hugewise_model::{Asked, Bytes, Instance, Limit, PageCount};
 
 use super::budget::Budget;
 use super::wanted::{Plan, Wanted};
@@ -95,9 +95,9 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
 }
 
 /// The smallest limit that a server may get at its next restart or the next boot, and whether it is enough; no limit where one
-/// of them is not known, and nothing of a server that does not run.
+/// of them is not known, and nothing of a server that is only described, or whose owner is not known.
 fn at_next_starts(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Option<Limit>, bool)> {
-    ask.host.process(wanted.instance.pid)?;
+    permission::process_of(ask.host, wanted.instance)?;
     let (restart, boot) = (given::at_restart(ask.host, wanted.instance), given::at_boot(ask.host, wanted.instance));
     let limits: Option<Vec<Limit>> = restart.all().chain(boot.all()).map(|given| given.memlock.limit.get()).collect();
     let least = limits.and_then(|limits| limits.into_iter().min());
@@ -177,7 +177,8 @@ fn group(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<u32> {
             Right::Has(what) | Right::Lacks(what) | Right::Unknown(what) => one_line(what),
         })
         .collect();
-    let described = sysv.iter().all(|wanted| wanted.instance.pid == 0);
+    let is_described = |it: &Instance| it.pid == 0 && !it.is_asleep();
+    let described = sysv.iter().all(|wanted| is_described(wanted.instance));
     let memlock = match permission::memlock(ask.host) {
         Memlock::Buys(why) => format!("{why}: a memlock limit would do instead"),
         Memlock::Useless(why) => format!("{why}: SHM_HUGETLB needs the group or CAP_IPC_LOCK"),
@@ -203,7 +204,7 @@ fn group(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<u32> {
 /// A group of the instance's owner: of its process, or of its account.
 fn group_of(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<u32> {
     let accounts = &ask.host.accounts;
-    let process = ask.host.process(wanted.instance.pid).map(|process| process.uid);
+    let process = permission::process_of(ask.host, wanted.instance).map(|process| process.uid);
     let by_name = || accounts.users.iter().find(|(_, user)| user.name == wanted.instance.owner).map(|(uid, _)| *uid);
     let uid = process.or_else(by_name)?;
     accounts.users.get(&uid).map(|user| user.gid)

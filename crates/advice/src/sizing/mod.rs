@@ -44,6 +44,9 @@ pub struct Request {
     pub fault_cost: Option<FaultCost>,
     /// Page tables of a session that touches nothing, where they were measured.
     pub process_tables: Option<Bytes>,
+    /// Pages that others than the servers sized here will ask for beyond those that they hold, by page size: the pools are theirs
+    /// too.
+    pub others: Vec<(PageSize, PageCount)>,
 }
 
 impl Default for Request {
@@ -55,6 +58,7 @@ impl Default for Request {
             memory: None,
             fault_cost: None,
             process_tables: None,
+            others: Vec::new(),
         }
     }
 }
@@ -103,7 +107,7 @@ pub struct PoolTarget {
     pub pages: PageCount,
     /// Of these, pages beyond the demand: headroom, and what Oracle wants free.
     pub spare_pages: PageCount,
-    /// Of these, pages that others than the servers sized here hold.
+    /// Of these, pages that others than the servers sized here hold, or will ask for.
     pub held_by_others: PageCount,
     /// Pages in the pool now.
     pub now: Option<PageCount>,
@@ -234,6 +238,14 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
         budget,
         refusal,
     })
+}
+
+impl Sizing {
+    /// Pages of a size in all pools, as they should be.
+    pub fn pages(&self, page: PageSize) -> PageCount {
+        let pools = self.refusal.as_ref().map_or(&self.pools, |refusal| &refusal.wanted);
+        pools.iter().filter(|pool| pool.page_size == page).map(|pool| pool.pages).sum()
+    }
 }
 
 /// The servers that no pages are planned for, and why: what is left to say where [`size`] finds nothing to size.

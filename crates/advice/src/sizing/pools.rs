@@ -33,7 +33,8 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
         let ours: PageCount = plan.wanted.iter().map(|wanted| demand::held(wanted.instance, page)).sum();
         let committed = pool.and_then(hugewise_model::Pool::committed).unwrap_or_default();
         let not_sized = if ask.elsewhere { PageCount::ZERO } else { left_out(instances, plan, page) };
-        let held_by_others = committed.saturating_sub(ours).max(not_sized);
+        let to_come = ask.request.others.iter().filter(|(of, _)| *of == page).map(|(_, pages)| *pages);
+        let held_by_others = committed.saturating_sub(ours).max(not_sized) + to_come.sum();
         PoolTarget {
             page_size: page,
             node: None,

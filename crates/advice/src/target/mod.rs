@@ -17,7 +17,6 @@ use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
 use crate::{Assessment, Facts, boot, demand, starving, stranger};
 
-pub use crate::demand::is_gigantic;
 pub use insist::{Insist, NotYet};
 pub use pools::{Goal, memory};
 
@@ -167,13 +166,13 @@ fn insisting(ask: Ask<'_>, pools: &[Goal]) -> BTreeSet<InstanceId> {
         let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else { return false };
         // Large pages that are asked for late in a boot may not be had.
         let early = || boot::reserved_early(ask.host, page).map(|(pages, _)| pages).unwrap_or_default();
-        let sure = !crowded && (!is_gigantic(page) || early() >= pool.needed);
+        let sure = !crowded && (!ask.host.is_gigantic(page) || early() >= pool.needed);
         let pages = pool.pages_at_boot(ask.host, ask.instances);
         let stays = || matches!(boot::ours::overruled(ask.host, page, pages), Ok(None));
         pool.is_there() && pool.goal >= pool.needed && sure && stays()
     };
     let insist = Insist::new(ask, pools.iter().map(|pool| (pool.page_size, pool.goal)));
-    let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insists_by.is_some());
+    let asking = ask.sized().map(|(instance, _)| instance).filter(|it| Kind::of(it.engine).insist_of(it).is_some());
     asking.filter(|instance| insist.may(instance, secured).is_ok()).map(Instance::id).collect()
 }
 

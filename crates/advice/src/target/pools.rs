@@ -8,7 +8,7 @@ use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, Page
 
 use super::Ask;
 use super::commit::Commit;
-use crate::demand::{is_gigantic, is_with_spare, starting};
+use crate::demand::{is_with_spare, starting};
 use crate::situation::to_come;
 use crate::{Missing, boot, demand, known};
 
@@ -108,7 +108,7 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
             Some(free) if extra + keep > free => Some(format!(
                 "{extra} more are needed; of {free} that can be had now, {keep} have to stay until the servers have moved"
             )),
-            Some(free) if is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
+            Some(free) if ask.host.is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
             )),
@@ -253,11 +253,14 @@ fn strangers(ask: &Ask<'_>) -> Vec<Instance> {
 }
 
 /// Whether pages are to be given back: the pools starve the host, or somebody said so. Not while servers may be hidden, as
-/// what nobody seems to ask for may be theirs at their next start; and not for tidiness where a server's settings were not read.
+/// what nobody seems to ask for may be theirs at their next start; not for tidiness where a server's settings were not read; and
+/// never where one that is down may have any of them, and nothing of it is counted.
 fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let spare = pool.total.get().unwrap_or_default().saturating_sub(least);
-    let is_told = || ask.assessment.situation.claim(pool.page_size).is_some_and(|claim| claim.unknown.is_empty());
-    let wanted = ask.starves() || (ask.wish.shrink && is_told());
+    let claim = ask.assessment.situation.claim(pool.page_size);
+    let is_told = || claim.is_some_and(|claim| claim.unknown.is_empty());
+    let is_counted = || claim.is_none_or(|claim| claim.uncounted.is_empty());
+    let wanted = (ask.starves() && is_counted()) || (ask.wish.shrink && is_told());
     wanted && spare > PageCount::ZERO && ask.host.unseen().is_none()
 }
 
@@ -269,7 +272,7 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) 
     let steps = boot::pool(ask.host, page).unwrap_or_default();
     let asked = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
     // A few beyond what is needed starve nobody, and would be filled up again.
-    let stay = !ask.starves() || (!ask.wish.shrink && !is_gigantic(page) && is_with_spare(asked, needed));
+    let stay = !ask.starves() || (!ask.wish.shrink && !ask.host.is_gigantic(page) && is_with_spare(asked, needed));
     if asked <= now && stay { asked } else { PageCount::ZERO }
 }
 
@@ -278,7 +281,11 @@ fn configured(ask: &Ask<'_>, page: PageSize, now: PageCount, needed: PageCount) 
 fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Option<PageCount> {
     let page = pool.page_size;
     let asked = PageCount(boot::pool(ask.host, page).ok()?.last()?.value);
-    if !ask.wish.now || ask.wish.shrink || asked <= pages.max(now) || !is_with_spare(asked, pages) || is_gigantic(page)
+    if !ask.wish.now
+        || ask.wish.shrink
+        || asked <= pages.max(now)
+        || !is_with_spare(asked, pages)
+        || ask.host.is_gigantic(page)
     {
         return None;
     }
@@ -287,7 +294,8 @@ fn restored(ask: &Ask<'_>, pool: &Pool, now: PageCount, pages: PageCount) -> Opt
     (extra + kept_free(ask) <= obtainable_memory(ask)?).then_some(asked)
 }
 
-/// A growing pool's pages by node: what the targets say, but no more in all than the pool is to grow by.
+/// A pool's pages by node. A growing one has what the targets say, but no more in all than it is to grow by; one that does not
+/// grow keeps them on the nodes of those that may use no others.
 fn nodes(
     pool: &Pool,
     targets: &[&crate::sizing::PoolTarget],
@@ -301,8 +309,11 @@ fn nodes(
     }
     let now: PageCount = nodes.iter().map(|(_, now, _)| *now).sum();
     let mut grows = goal.saturating_sub(now);
-    if nodes.len() < 2 || grows == PageCount::ZERO {
+    if nodes.len() < 2 {
         return None;
+    }
+    if grows == PageCount::ZERO {
+        return kept(nodes, goal);
     }
     for (_, now, goal) in &mut nodes {
         let more = goal.saturating_sub(*now).min(grows);
@@ -311,4 +322,22 @@ fn nodes(
     }
     // More than the targets ask for (as the files do): the kernel spreads that itself.
     (grows == PageCount::ZERO).then_some(nodes)
+}
+
+/// The pages of a pool that does not grow, where the kernel's even spread would take from a node what is wanted there and is there
+/// now: what is wanted of each node, and of the others as many as there are.
+fn kept(mut nodes: Vec<(u32, PageCount, PageCount)>, goal: PageCount) -> Option<Vec<(u32, PageCount, PageCount)>> {
+    let each = goal.get() / u64::try_from(nodes.len()).ok()?;
+    let wanted: PageCount = nodes.iter().map(|(_, _, wanted)| *wanted).sum();
+    let bound = nodes.iter().any(|(_, _, wanted)| wanted.get() > each);
+    if !bound || wanted > goal || nodes.iter().any(|(_, now, wanted)| now < wanted) {
+        return None;
+    }
+    let mut rest = goal.saturating_sub(wanted);
+    for (_, now, goal) in &mut nodes {
+        let more = now.saturating_sub(*goal).min(rest);
+        rest = rest.saturating_sub(more);
+        *goal = *goal + more;
+    }
+    (rest == PageCount::ZERO).then_some(nodes)
 }

@@ -1,6 +1,7 @@
 //! Commands that a plan may run.
 
 use super::{Forbidden, lines};
+use hugewise_engines::options::file_name;
 use hugewise_engines::settable::{ByItself, is_plain};
 use hugewise_engines::{restarters, settables};
 
@@ -13,10 +14,10 @@ pub(super) fn check(command: &[String], user: Option<&str>) -> Result<(), Forbid
     };
     let known = match (program, arguments) {
         ("update-grub" | "update-grub2", []) => true,
-        ("grub-mkconfig" | "grub2-mkconfig", ["-o", file]) => in_boot(file),
+        ("grub-mkconfig" | "grub2-mkconfig", ["-o", file]) => is_menu(file),
         ("grubby", ["--update-kernel=ALL", change]) => {
             let words = change.strip_prefix("--args=").or_else(|| change.strip_prefix("--remove-args="));
-            words.is_some_and(|words| words.split_whitespace().all(boot_word_or_name))
+            words.is_some_and(|words| words.split([' ', '\t']).all(boot_word_or_name))
         }
         ("systemctl", ["daemon-reload"]) => true,
         ("systemctl", ["restart", name]) => is_service(name),
@@ -65,8 +66,34 @@ fn boot_word_or_name(word: &str) -> bool {
     lines::boot_word(word) || ["hugepagesz", "default_hugepagesz", "hugepages", "transparent_hugepage"].contains(&word)
 }
 
-fn in_boot(path: &str) -> bool {
-    path.starts_with("/boot/") && !path.split('/').any(|part| part == "..")
+/// The menu of GRUB: below /boot, and called so.
+fn is_menu(path: &str) -> bool {
+    in_boot(path).is_some_and(|(_, name)| name == "grub.cfg")
+}
+
+/// What boot loaders keep below /boot in files of their own: GRUB's menu and its environment, and entries (the Boot Loader
+/// Specification).
+fn of_boot_loader(path: &str) -> bool {
+    in_boot(path).is_some_and(|(folder, name)| {
+        let entry = folder.ends_with("/loader/entries") && name.ends_with(".conf");
+        entry || matches!(name, "grub.cfg" | "grub.*" | "grubenv")
+    })
+}
+
+/// Folder and name of a file below /boot.
+fn in_boot(path: &str) -> Option<(&str, &str)> {
+    let below = path.starts_with("/boot/") && !path.split('/').any(|part| part == "..");
+    path.rsplit_once('/').filter(|_| below)
+}
+
+/// Whether a command names what it rewrites, so that it can be put back.
+pub(super) fn tells_what_it_rewrites(command: &[String], files: &[String]) -> bool {
+    let words: Vec<&str> = command.iter().map(|word| file_name(word)).collect();
+    match words.as_slice() {
+        ["grub-mkconfig" | "grub2-mkconfig", _, _] => command.last().is_some_and(|menu| files.contains(menu)),
+        ["update-grub" | "update-grub2"] | ["grubby", ..] => files.iter().any(|file| of_boot_loader(file)),
+        _ => true,
+    }
 }
 
 /// Files that these commands rewrite, which are put back from the journal.
@@ -75,5 +102,5 @@ pub(super) fn may_rewrite(path: &str) -> bool {
         ["/etc/default/grub", "/etc/kernel/cmdline", "/etc/tuned/active_profile", "/etc/tuned/profile_mode"];
     let clean = path.starts_with('/') && !path.split('/').any(|part| part == "..");
     let of_server = |name: &str| clients().any(|client| client.file == name);
-    clean && (KNOWN.contains(&path) || in_boot(path) || path.rsplit('/').next().is_some_and(of_server))
+    clean && (KNOWN.contains(&path) || in_boot(path).is_some() || path.rsplit('/').next().is_some_and(of_server))
 }

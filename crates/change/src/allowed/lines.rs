@@ -28,13 +28,17 @@ const SYSCTLS: [&str; 6] = [
 const THP_WORDS: [&str; 10] =
     ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force"];
 
-/// Every line, but for comments and empty ones.
+/// Every line, but for comments and empty ones. Of blanks a shell knows these two alone: a comment behind any other is none to
+/// it, and no setting of ours has another sign than ASCII's.
 pub(super) fn check(language: Language, text: &str) -> Result<(), Forbidden> {
     let mut section = String::new();
     for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
+        let line = line.trim_matches([' ', '\t']);
         if line.is_empty() || line.starts_with('#') {
             continue;
+        }
+        if !line.is_ascii() {
+            return Err(Forbidden::Line { number: number + 1, line: line.to_owned() });
         }
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name.to_owned();

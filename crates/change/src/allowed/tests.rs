@@ -14,7 +14,8 @@ fn written(path: &str, text: &str) -> bool {
 }
 
 fn run(words: &[&str]) -> bool {
-    checked(CommandChange::new(words.iter().copied(), "")).is_ok()
+    let menu = words.last().copied().filter(|last| last.starts_with("/boot/")).unwrap_or("/boot/grub/grub.cfg");
+    checked(CommandChange::new(words.iter().copied(), "").rewrites(menu)).is_ok()
 }
 
 fn set(path: &str, value: &str) -> bool {
@@ -77,6 +78,13 @@ fn nothing_else_is_written() {
         ("/etc/default/grub.d/zz-hugewise.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX $(/tmp/x)\"\n"),
         ("/etc/default/grub.d/zz-hugewise.cfg", "/tmp/x\n"),
         ("/etc/default/grub.d/zz-hugewise.cfg", "# x\r/tmp/x\n"),
+        // Blanks to Unicode, and the beginning of a command's name to a shell.
+        ("/etc/default/grub.d/zz-hugewise.cfg", "\u{a0}# || /tmp/x\n"),
+        ("/etc/default/grub.d/zz-hugewise.cfg", "\u{2003}#|/tmp/x\n"),
+        ("/etc/default/grub.d/zz-hugewise.cfg", "\u{3000}\n"),
+        ("/etc/sysctl.d/zz-hugewise-pool.conf", "\u{a0}vm.nr_hugepages = 1\n"),
+        ("/etc/sysctl.d/zz-hugewise-pool.conf", "vm.nr_hugepages\u{a0}= 1\n"),
+        ("/etc/systemd/system/x.service.d/zz-hugewise.conf", "[Service]\nLimitMEMLOCK=\u{a0}infinity\n"),
         ("/etc/tuned/hugewise/tuned.conf", "[script]\nscript=/tmp/x\n"),
         ("/etc/tuned/hugewise/tuned.conf", "[main]\ninclude=${f:exec:/tmp/x}\n"),
         ("/etc/tuned/hugewise/tuned.conf", "[main]\nsummary=${f:exec:/tmp/x}\n"),
@@ -179,9 +187,32 @@ fn commands_of_a_plan_pass_and_no_others() {
     assert!(!psql("ALTER SYSTEM SET huge_pages = 'on'; DROP TABLE x; --'", "postgres"));
     assert!(!psql("\\! id", "postgres"));
 
-    let rewriting = |path: &str| checked(CommandChange::new(["/usr/sbin/update-grub"], "").rewrites(path)).is_ok();
+    let update = || CommandChange::new(["/usr/sbin/update-grub"], "").rewrites("/boot/grub/grub.cfg");
+    let rewriting = |path: &str| checked(update().rewrites(path)).is_ok();
     assert!(rewriting("/boot/grub/grub.cfg") && rewriting("/srv/pg/postgresql.auto.conf"));
     assert!(!rewriting("/etc/shadow") && !rewriting("/boot/../etc/shadow"));
     let undone = CommandChange::new(["/usr/sbin/update-grub"], "").undone_by(["/bin/sh", "-c", "id"]);
     assert!(checked(undone).is_err_and(|why| why.contains("/bin/sh")));
+}
+
+/// A file that a command makes anew is put back by an undo: it has to be named, and has to be a boot loader's.
+#[test]
+fn a_boot_loaders_command_names_its_own_file() {
+    let made = |words: &[&str], files: &[&str]| {
+        let command = CommandChange::new(words.iter().copied(), "");
+        checked(files.iter().fold(command, |command, file| command.rewrites(*file))).is_ok()
+    };
+    let mkconfig = |file: &str, files: &[&str]| made(&["/usr/sbin/grub2-mkconfig", "-o", file], files);
+    for menu in ["/boot/grub2/grub.cfg", "/boot/efi/EFI/redhat/grub.cfg"] {
+        assert!(mkconfig(menu, &[menu]), "{menu}");
+        assert!(!mkconfig(menu, &[]) && !mkconfig(menu, &["/boot/grub/grub.cfg"]), "{menu}");
+    }
+    for other in ["/boot/vmlinuz-6.1.0", "/boot/grub2/../vmlinuz", "/boot/grub2/grubenv", "/boot/grub.cfg/x"] {
+        assert!(!mkconfig(other, &[other]), "{other}");
+    }
+    assert!(!made(&["/usr/sbin/update-grub"], &[]) && !made(&["/usr/sbin/update-grub"], &["/boot/vmlinuz-6.1.0"]));
+    assert!(made(&["/usr/sbin/update-grub"], &["/boot/grub/grub.cfg"]));
+    let grubby = ["/usr/sbin/grubby", "--update-kernel=ALL", "--args=hugepages=4"];
+    assert!(made(&grubby, &["/boot/loader/entries/*.conf", "/etc/default/grub", "/boot/grub2/grubenv"]));
+    assert!(!made(&grubby, &[]) && !made(&grubby, &["/boot/loader/entries/vmlinuz"]));
 }

@@ -7,7 +7,7 @@ use hugewise_advice::target::Insist;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Finding, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
 use super::settings::may_insist;
@@ -96,7 +96,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let due = in_part
             || match asked {
                 Asked::No => true,
-                Asked::Try => kind.insists_by.is_some() && ask.calls_for(&setting),
+                Asked::Try => kind.insist_of(instance).is_some() && ask.calls_for(&setting),
                 Asked::Cannot => kind.can_by.is_some() && ask.calls_for(&setting),
                 Asked::Must | Asked::Raises | Asked::Unknown => false,
             };
@@ -109,7 +109,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.told.insert(setting);
             continue;
         }
-        let may_insist = kind.insists_by.is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
+        let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
         let mut lines = commands::ask(instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
@@ -152,15 +152,25 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if lines.is_empty() && !(off_amm && start.is_some()) {
             continue;
         }
-        if off_amm {
-            let name = about.map(|instance| shell_word(&instance.name)).unwrap_or_default();
-            lines.push("# restart it, then plan its pages:".into());
-            lines.push(format!("hugewise plan --instance {name}"));
+        if let Some(instance) = about.filter(|_| off_amm) {
+            // Its files ask for AMM no more, and this plan has its pages.
+            if others_are_done(draft, finding) && starting(ask.host, instance).asked != Asked::Cannot {
+                lines.extend(commands::restart(instance));
+            } else {
+                lines.push("# restart it, then plan its pages:".into());
+                lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
+            }
         }
         let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
+}
+
+/// Whether steps of this plan do everything that ends a finding, but for a start and what a person may think of.
+fn others_are_done(draft: &Draft<'_>, finding: &Finding) -> bool {
+    let due = |remedy: &&Remedy| !matches!(remedy, Remedy::Restart(_) | Remedy::Consider(_));
+    finding.remedies.iter().filter(due).all(|remedy| ends::is_done(draft, remedy, finding.instance.as_ref()))
 }
 
 /// The lines of a remedy that no step of this plan carries out; none where it is somebody else's affair.
@@ -174,6 +184,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         {
             Vec::new()
         }
+        Remedy::GiveBack(page) if remedy::uncounted(ask.assessment, *page).is_some() => said(ask, remedy),
         Remedy::GiveBack(_) => vec![
             "# give them back, if no server that uses them is down just now:".into(),
             "hugewise plan --shrink".into(),

@@ -31,7 +31,7 @@ pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
 
 /// Lets an instance's owner use SHM_HUGETLB.
 pub(super) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
-    let process = host.process(instance.pid);
+    let process = permission::process_of(host, instance);
     let account = process.and_then(|process| host.accounts.users.get(&process.uid));
     // A container's accounts are not the host's; the group that it runs with is.
     let gid = account.map(|user| user.gid).or_else(|| process.map(|process| process.gid));

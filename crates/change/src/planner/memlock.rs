@@ -50,7 +50,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         } else if let Some(step) = draft.steps.iter_mut().find(|step| step.id == LOG_INS) {
             step.carry(remedy(instance), When::Now);
         }
-        if let Some(unit) = instance.unit.as_deref().filter(|_| instance.is_known_to_the_host())
+        let unit = instance.unit.as_deref();
+        let unit = unit.or_else(|| given::unit_of(ask.host, instance).map(|unit| unit.name.as_str()));
+        if let Some(unit) = unit.filter(|_| instance.is_known_to_the_host())
             && units.insert(unit.to_owned())
         {
             service(ask, draft, instance, unit);
@@ -97,7 +99,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
         return;
     }
-    let Some(uid) = ask.host.process(instance.pid).map(|process| process.uid).filter(|_| plain) else {
+    let Some(uid) = permission::process_of(ask.host, instance).map(|process| process.uid).filter(|_| plain) else {
         let lines = [format!("# in a file under /etc/security/limits.d: {owner} - memlock unlimited")];
         draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
         return;
@@ -159,11 +161,10 @@ fn with_limits(ask: &Ask<'_>, files: &Overlay<'_>) -> Host {
 
 fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
     let needs = chain::memlock_needed(ask.host, instance);
-    let Some(process) = ask.host.process(instance.pid) else { return };
+    let Some(process) = permission::process_of(ask.host, instance) else { return };
     // The smallest that the unit's files may give it.
     let memlock = |files: &Overlay<'_>| -> Option<Allowance> {
-        let units = systemd::read_units(&mut Door::new(files), [process]);
-        let unit = units.into_iter().find(|known| known.name == unit)?;
+        let unit = systemd::read_named(&mut Door::new(files), &BTreeSet::from([unit.to_owned()])).pop()?;
         let found = given::memlocks_by_unit(&with_limits(ask, files), &unit, process);
         found.into_iter().min_by_key(|found| found.limit.get())
     };

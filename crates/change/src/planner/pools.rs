@@ -37,8 +37,6 @@ impl std::ops::Deref for Goal {
     }
 }
 
-pub(super) use target::is_gigantic;
-
 pub(super) fn goals(ask: &Ask<'_>, warnings: &mut Vec<String>) -> Vec<Goal> {
     let (goals, mut unknown) = ask.target().goals();
     warnings.append(&mut unknown);

@@ -12,7 +12,7 @@ use hugewise_model::{Bytes, Instance, Observed, PageCount, PageSize, Remedy};
 use super::boot_loader::{self, Reserved};
 use super::draft::{Draft, Drafted, Part, Whom};
 use super::overlay::Overlay;
-use super::pools::{self, Goal};
+use super::pools::Goal;
 use super::{Ask, ours};
 use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
@@ -64,7 +64,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let promised = !boot::is_written(ask.host, page);
             draft.at_boot.extend(promised.then_some(PoolAtBoot { page_size: page, pages: pages.get() }));
         }
-        let late = pools::is_gigantic(page) && needed && reserved(ask, None, page) < goal.needed;
+        let late = ask.host.is_gigantic(page) && needed && reserved(ask, None, page) < goal.needed;
         if next == pages || (next > pages && !gives_back) {
             set_at_boot(ask, draft, page);
             if boot::is_written(ask.host, page) {
@@ -87,7 +87,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let entry = if due.is_empty() { None } else { by_steps(ask, draft, &due) };
     for goal in &mut draft.pools {
         goal.is_sure =
-            !pools::is_gigantic(goal.page_size) || reserved(ask, entry.as_ref(), goal.page_size) >= goal.needed;
+            !ask.host.is_gigantic(goal.page_size) || reserved(ask, entry.as_ref(), goal.page_size) >= goal.needed;
     }
 }
 
@@ -127,7 +127,7 @@ fn late(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, entry: Option<&BootEntr
     let page = due.goal.page_size;
     let part = ask.host.memory.total.get().and_then(|memory| due.pages.of(page).part_of(memory));
     let early = reserved(ask, entry, page);
-    if early < due.pages && (pools::is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
+    if early < due.pages && (ask.host.is_gigantic(page) || part.is_some_and(|part| part >= boot::LARGE_PART)) {
         draft.warn(format!(
             "the {} {} asked for late in the boot and may come out fewer: the kernel's command line takes \
              them first{}",
@@ -250,7 +250,7 @@ fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<Boo
     let early = |due: &&Due| {
         let shrinks = due.goal.goal < due.goal.now;
         let needed = due.goal.needed > PageCount::ZERO;
-        let surest_there = pools::is_gigantic(due.goal.page_size) && (needed || !shrinks);
+        let surest_there = ask.host.is_gigantic(due.goal.page_size) && (needed || !shrinks);
         due.pages > PageCount::ZERO && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due

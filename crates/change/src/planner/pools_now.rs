@@ -85,12 +85,12 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
     let service = |instance: &Instance| instance.unit.as_deref().filter(|_| commands::restarts(instance)).map(operand);
-    let each = |verb: &str| -> Vec<String> {
+    let each = |verb: &str, of: &dyn Fn(&Instance) -> bool| -> Vec<String> {
         let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
             Some(unit) => format!("systemctl {verb} {unit}"),
             None => format!("# {verb} {}", one_line(&instance.title())),
         };
-        waiting().map(line).collect()
+        waiting().filter(|(instance, _)| of(instance)).map(line).collect()
     };
     let title = format!("{} don't fit beside what runs now", pages.in_pages_of(page));
     if goal.crowds {
@@ -100,9 +100,9 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let file = pool_file(page, "nr_hugepages");
     let mut lines =
         vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
-    lines.extend(each("stop"));
+    lines.extend(each("stop", &|instance| !instance.is_asleep()));
     lines.push(format!("echo {} > {file}", pages.get()));
     lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
-    lines.extend(each("start"));
+    lines.extend(each("start", &|_| true));
     Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }
 }

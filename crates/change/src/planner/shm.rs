@@ -25,10 +25,7 @@ pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance
         // One that its files put under AMM has no use for any of it from its next start on.
         let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
-        !instance.is_asleep()
-            && instance.mechanism == Mechanism::SysvShm
-            && ask.is_chosen(instance)
-            && (sized || told())
+        instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || told())
     })
 }
 

@@ -284,6 +284,30 @@ fn links_are_not_followed() {
     assert_eq!(machine.get("/srv/theirs.conf").as_deref(), Some("theirs\n"));
 }
 
+/// What a server's own account has put in place of its file is not read for the journal.
+#[test]
+fn a_link_in_place_of_a_servers_own_file_is_not_followed() {
+    let machine = machine();
+    machine.put("/etc/shadow", "root:secret\n");
+    machine.put("/srv/data/PG_VERSION", "15\n");
+    let auto = "/srv/data/postgresql.auto.conf";
+    symlink("../../etc/shadow", machine.path(auto)).unwrap();
+    let psql = |sql: &str| {
+        let words = ["/usr/bin/psql", "-X", "-h", "/var/run/postgresql", "-p", "5432", "-d", "postgres", "-c", sql];
+        words.map(str::to_owned)
+    };
+    let set = CommandChange::new(psql("ALTER SYSTEM SET huge_pages = 'on'"), "");
+    let set = set.undone_by(psql("ALTER SYSTEM RESET huge_pages")).as_user("postgres");
+    let plan = Plan { steps: vec![step("settings").change(set.rewrites(auto))], ..plan() };
+    let journal = || machine.get(&crate::journal::path(1)).unwrap_or_default();
+    let said = match prepare(plan, &machine) {
+        Ok(plan) => format!("{:?}", applied(&machine, &plan)),
+        Err(error) => error.to_string(),
+    };
+    assert!(said.contains("it is a link to"), "{said}");
+    assert!(!journal().contains("secret"), "{}", journal());
+}
+
 #[test]
 fn a_file_with_two_names_is_not_parted() {
     let machine = machine();

@@ -1,6 +1,7 @@
 //! Whole plans on a machine that stands in a folder.
 
 mod any;
+mod at_boot;
 mod behaviour;
 mod chain;
 mod deaths;

@@ -21,9 +21,14 @@ pub(crate) fn start(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server
 
 /// One with these flags and no others.
 pub(crate) fn start_as(folder: &tempfile::TempDir, flags: &[&str]) -> Result<Server, Skip> {
+    start_in(folder, flags, &[])
+}
+
+/// The same with these variables in its environment.
+fn start_in(folder: &tempfile::TempDir, flags: &[&str], environment: &[(&str, &str)]) -> Result<Server, Skip> {
     let java = harness::program(&["/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "/usr/bin/java"])?;
     let mut command = Command::new(java);
-    command.args(flags);
+    command.args(flags).envs(environment.iter().copied());
     // A free port; the registry's class is in every runtime image.
     command.args(["-m", "java.rmi/sun.rmi.registry.RegistryImpl", "0"]);
     let mut server = Server::start(&mut command, &folder.path().join("log"), Signal::TERM);
@@ -68,4 +73,25 @@ fn in_every_state() {
     let (on_huge, _) = kernel::large_mappings(server.pid, MIB);
     let verdict = if on_huge > 0 { "partly" } else { "none" };
     harness::check().assert_verdict("jvm", server.pid, verdict, Some("room"));
+}
+
+/// Its environment may keep it from telling of itself, too: its pages show that its command line is not all that it was told.
+#[test]
+fn one_that_is_silenced_by_its_environment_is_not_said_to_ask_for_nothing() {
+    let folder = harness::folder();
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(400)));
+    let told = [HEAP_ARGUMENTS, &["-XX:+UseLargePages", "-XX:-UsePerfData"]].concat().join(" ");
+    for variable in ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"] {
+        let server = require!(start_in(&folder, &[], &[(variable, &told)]));
+        assert!(kernel::hugetlb_bytes(server.pid) >= HEAP, "{}", server.log());
+        let checked = harness::check();
+        let instance = checked.instance("jvm", server.pid);
+        assert_ne!(instance["asked"], "no", "{instance:#}");
+        assert_eq!(instance["huge_pages"], "all", "{instance:#}");
+    }
+    // One that stands on none is taken at its command line.
+    let server = require!(start(&folder, &["-XX:-UsePerfData"]));
+    let checked = harness::check();
+    assert_eq!(checked.instance("jvm", server.pid)["asked"], "no");
 }

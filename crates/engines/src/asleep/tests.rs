@@ -2,9 +2,11 @@ use hugewise_host::source::MapSource;
 use hugewise_model::host::User;
 use hugewise_model::instance::Startup;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{PageCount, PageSize};
+use hugewise_model::vouch::Voucher;
+use hugewise_model::{Engine, PageCount, PageSize};
 
 use super::*;
+use crate::estate::MOST;
 use crate::testing;
 
 fn host(processes: Vec<Process>) -> Host {
@@ -98,6 +100,44 @@ fn start_conf_and_the_service_of_all_clusters_say_whether_the_boot_starts_one() 
     assert_eq!(at_boot(&asleep(&disabled)[0]), ("no", "postgresql.service is disabled"));
     let masked = cluster("auto").link("/etc/systemd/system/postgresql@15-b.service", "/dev/null");
     assert!(matches!(told(&masked).1, Some(Startup::Never(why)) if why.contains("masked")));
+}
+
+/// PostgreSQL 15: `FATAL: data directory "/srv/pg/b" does not exist`, and without its PG_VERSION
+/// `"/srv/pg/b" is not a valid data directory`.
+#[test]
+fn a_cluster_without_data_is_started_by_nobody() {
+    let config = "data_directory = '/srv/pg/gone'\nshared_buffers=1GB\nhuge_pages=on\n";
+    let all = asleep(&cluster("auto\n").file("/etc/postgresql/15/b/postgresql.conf", config));
+    let why = "its data is not there: no /srv/pg/gone/PG_VERSION";
+    assert_eq!(at_boot(&all[0]), ("no", why));
+    assert!(matches!(&all[0].startup, Some(Startup::Never(said)) if said == why));
+    let denied = cluster("auto\n").denied("/srv/pg/b/PG_VERSION");
+    assert_eq!(at_boot(&asleep(&denied)[0]).0, "yes", "it is there");
+}
+
+#[test]
+fn of_lists_that_cannot_be_read_nobody_knows_who_is_on_them() {
+    let known_by = |source: &MapSource| {
+        let found = crate::find(&host(vec![init()]), source);
+        let told = |instance: &Instance| {
+            assert_eq!((instance.asked, instance.next.is_known()), (Asked::Unknown, false));
+            assert_eq!(at_boot(instance).0, "unknown");
+            (
+                instance.title(),
+                found.unread.iter().any(|it| Some(it.what.as_str()) == instance.name.strip_prefix("of ")),
+            )
+        };
+        found.instances.iter().map(told).collect::<Vec<_>>()
+    };
+    for (engine, path) in [("oracle", "/etc/oratab"), ("qemu", "/etc/libvirt/qemu"), ("postgresql", "/etc/postgresql")]
+    {
+        assert_eq!(known_by(&MapSource::new().denied(path)), [(format!("{engine} of {path}"), true)]);
+    }
+    let odd = MapSource::new().file("/etc/libvirt/qemu/g.xml", "<domain><name>g</name></domain>");
+    assert_eq!(known_by(&odd), [("qemu of /etc/libvirt/qemu/g.xml".to_owned(), true)]);
+    // What the guest of that name has is seen where it runs.
+    let main = running(9, &["qemu-system-x86_64", "-name", "guest=g"], "/", "machine.scope");
+    assert_eq!(asleep_beside(&odd, vec![main]).len(), 0);
 }
 
 #[test]
@@ -249,10 +289,55 @@ fn instances_of_oratab() {
         executable: Observed::Known(format!("{home}/bin/oracle")),
         ..running(9, &[&format!("ora_pmon_{sid}")], home, "ssh.service")
     };
-    for (sid, count) in [("PROD", 0), ("PROD1", 0), ("PROD_2", 0), ("PRODX", 1)] {
+    let alone = |sid: &str, count: [usize; 2]| {
         let source = with(&format!("PROD:{home}:N\n"), file);
-        assert_eq!(asleep_beside(&source, vec![pmon(sid)]).len(), count, "{sid}");
+        assert_eq!(asleep_beside(&source, vec![pmon(sid)]).len(), count[0], "{sid}");
+        let grid = source.file("/etc/oracle/olr.loc", "olrconfig_loc=/x\n");
+        assert_eq!(asleep_beside(&grid, vec![pmon(sid)]).len(), count[1], "{sid} with Grid Infrastructure");
+    };
+    for (sid, count) in [("PROD", [0, 0]), ("PROD1", [1, 0]), ("PROD_2", [1, 0]), ("PRODX", [1, 1])] {
+        alone(sid, count);
     }
+    // What has a line of its own is a database of its own.
+    for grid in [false, true] {
+        let source = with(&format!("PROD:{home}:N\nPROD2:{home}:N\n"), file);
+        let source = if grid { source.file("/etc/oracle/olr.loc", "olrconfig_loc=/x\n") } else { source };
+        let all = asleep_beside(&source, vec![pmon("PROD2")]);
+        assert_eq!(all.iter().map(Instance::title).collect::<Vec<_>>(), ["oracle PROD"], "{grid}");
+    }
+    let clusterware = Process { pid: 8, name: "ohasd.bin".into(), ..Process::default() };
+    let source = with(&format!("PROD:{home}:N\n"), file);
+    assert_eq!(asleep_beside(&source, vec![clusterware, pmon("PROD1")]).len(), 0);
+}
+
+/// As of those that run: the owner's groups by the account files, and the limit and cgroup of the service that starts it.
+#[test]
+fn who_starts_one_that_is_down_is_known() {
+    let home = "/u01/db";
+    let unit = format!("[Service]\nUser=oracle\nSlice=db.slice\nLimitMEMLOCK=64K\nExecStart={home}/bin/dbstart\n");
+    let source = |letter: &str| {
+        MapSource::new()
+            .file("/etc/oratab", format!("PROD:{home}:{letter}\n"))
+            .file(&format!("{home}/dbs/initPROD.ora"), "*.sga_target=8G\n*.use_large_pages=ONLY\n")
+            .file("/etc/systemd/system/dbora.service", &unit)
+    };
+    let whose = |source: &MapSource| asleep(source).pop().unwrap().asleep.unwrap();
+    let started = whose(&source("Y"));
+    let process = started.process.unwrap();
+    assert_eq!((process.uid, process.gid, process.ipc_lock), (54321, 54321, Observed::Known(false)));
+    let unit = started.unit.unwrap();
+    assert_eq!((unit.name.as_str(), unit.cgroup.as_str()), ("dbora.service", "/db.slice/dbora.service"));
+    assert!(unit.memlock.known().is_some_and(|(soft, ..)| soft.allows(hugewise_model::Bytes::from_kib(64))));
+    assert_eq!(whose(&source("N")).unit, None, "that one has to be started by hand");
+    // No account file has any of Oracle's: nobody knows whose it is.
+    let mut unknown = host(vec![init()]);
+    unknown.accounts.users.remove(&54321);
+    let found = crate::find(&unknown, &source("Y"));
+    assert!(
+        found.instances[0].asleep.as_ref().is_some_and(|asleep| asleep.process.is_none()),
+        "{found:?}",
+        found = found.instances
+    );
 }
 
 #[test]
@@ -274,6 +359,15 @@ fn guests_that_libvirt_has_defined() {
     );
     let starts = source.clone().link("/etc/libvirt/qemu/autostart/db.xml", "/etc/libvirt/qemu/db.xml");
     assert_eq!(at_boot(&asleep(&starts)[0]).0, "yes");
+    let masked = |source: MapSource, name: &str| source.link(&format!("/etc/systemd/system/{name}"), "/dev/null");
+    let half =
+        masked(starts.clone(), "libvirtd.service").file("/usr/lib/systemd/system/virtqemud.service", "[Service]\n");
+    assert_eq!(at_boot(&asleep(&half)[0]).0, "yes", "the other one may");
+    let neither = masked(masked(starts.clone(), "libvirtd.service"), "virtqemud.service");
+    assert_eq!(
+        at_boot(&asleep(&neither)[0]),
+        ("no", "virtqemud.service is masked (/etc/systemd/system/virtqemud.service)")
+    );
     for words in [["qemu-system-x86_64", "-name", "guest=db,debug-threads=on"], ["kvm", "-uuid", "A1"]] {
         assert_eq!(asleep_beside(&source, vec![running(9, &words, "/", "machine.scope")]).len(), 0, "{words:?}");
     }
@@ -285,7 +379,9 @@ fn guests_that_libvirt_has_defined() {
 
 #[test]
 fn names_are_unique_beside_those_that_run() {
-    let source = cluster("auto").file("/etc/postgresql/14/b/postgresql.conf", "data_directory='/mnt/pg/b'\n");
+    let source = cluster("auto")
+        .file("/etc/postgresql/14/b/postgresql.conf", "data_directory='/mnt/pg/b'\n")
+        .file("/mnt/pg/b/PG_VERSION", "14\n");
     let main = running(9, &["/usr/lib/postgresql/15/bin/postgres", "-D", "/other/b"], "/other/b", "x.service");
     let found = crate::find(&host(vec![init(), main]), &source);
     let names: BTreeSet<String> = found.instances.iter().map(Instance::title).collect();

@@ -4,10 +4,10 @@ use hugewise_host::Door;
 use hugewise_model::Process;
 
 use super::{KIND, start};
-use crate::asleep::{Estate, Sleeper};
+use crate::estate::{Estate, Sleeper};
 
 pub(super) fn asleep(estate: &mut Estate<'_>) {
-    for (service, main) in estate.services_of(&KIND) {
+    for (service, main) in estate.services_of(|program| KIND.starts(program)) {
         let scene = estate.scene;
         let runs = |process: &Process| process.command == main.command && main.command.is_known();
         if scene.host.processes.known().into_iter().flatten().any(|process| runs(process)) {

@@ -1,75 +1,9 @@
 //! A Java virtual machine's command line: the flags that decide on huge pages, and the program's name.
 
-use hugewise_host::capture::shape::{JAVA_PAIRS, is_program_name};
+use hugewise_host::capture::shape;
 use hugewise_model::Bytes;
 
 use crate::options;
-
-/// The flags that are read here, and the launcher's options whose value is a word of its own: without these it would pass
-/// for the main class. Others can hold secrets, and none of them is kept.
-pub const KEPT: &[&str] = &[
-    "-jar",
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "--module-path",
-    "--add-modules",
-    "--add-exports",
-    "--add-opens",
-    "--add-reads",
-    "-Xms*",
-    "-Xmx*",
-    "-Xmn*",
-    "-Xlp*",
-    "-XX:+UseLargePages*",
-    "-XX:-UseLargePages*",
-    "-XX:+UseTransparentHugePages*",
-    "-XX:-UseTransparentHugePages*",
-    "-XX:+UseSHM*",
-    "-XX:-UseSHM*",
-    "-XX:+UseHugeTLBFS*",
-    "-XX:-UseHugeTLBFS*",
-    "-XX:LargePageSizeInBytes*",
-    "-Xint*",
-    "-XX:MaxRAM*",
-    "-XX:MaxRAMPercentage*",
-    "-XX:MinRAMPercentage*",
-    "-XX:MaxRAMFraction*",
-    "-XX:MinRAMFraction*",
-    "-XX:TieredStopAtLevel*",
-    "-XX:CompilationMode*",
-    "-XX:ObjectAlignmentInBytes*",
-    "-XX:+UseContainerSupport*",
-    "-XX:-UseContainerSupport*",
-    "-XX:+UseEpsilonGC*",
-    "-XX:-UseEpsilonGC*",
-    "-XX:MaxHeapSize*",
-    "-XX:InitialHeapSize*",
-    "-XX:ReservedCodeCacheSize*",
-    "-XX:+SegmentedCodeCache*",
-    "-XX:-SegmentedCodeCache*",
-    "-XX:+TieredCompilation*",
-    "-XX:-TieredCompilation*",
-    "-XX:G1HeapRegionSize*",
-    "-XX:ShenandoahRegionSize*",
-    "-XX:NewSize*",
-    "-XX:MaxNewSize*",
-    "-XX:NewRatio*",
-    "-XX:+AlwaysPreTouch*",
-    "-XX:-AlwaysPreTouch*",
-    "-XX:+UseG1GC*",
-    "-XX:-UseG1GC*",
-    "-XX:+UseParallelGC*",
-    "-XX:-UseParallelGC*",
-    "-XX:+UseSerialGC*",
-    "-XX:-UseSerialGC*",
-    "-XX:+UseShenandoahGC*",
-    "-XX:-UseShenandoahGC*",
-    "-XX:VMOptionsFile*",
-    "-XX:Flags*",
-    "-XX:+UseZGC*",
-    "-XX:-UseZGC*",
-];
 
 /// Switches that are recorded.
 const SWITCHES: &[&str] = &[
@@ -213,17 +147,25 @@ pub(super) fn harmless(word: &str) -> Option<String> {
     if name == INTERPRETED {
         return Some("-Xint".to_owned());
     }
-    let switch = SWITCHES.contains(&name);
-    let sane = switch
-        || size(&value).is_some()
-        || (PERCENTAGES.contains(&name) && percentage(&value).is_some())
-        || (name == MODE.0 && MODE.1.contains(&value.as_str()));
-    let shown = if sane { value.as_str() } else { "?" };
-    Some(match (switch, shown) {
+    let shown = if is_sane(name, &value) { value.as_str() } else { "?" };
+    Some(match (SWITCHES.contains(&name), shown) {
         (true, "true") => format!("-XX:+{name}"),
         (true, _) => format!("-XX:-{name}"),
         (false, value) => format!("-XX:{name}={value}"),
     })
+}
+
+/// Whether a flag that is read has a value of its kind; `None` of any other word.
+pub(super) fn has_sane_value(word: &str) -> Option<bool> {
+    flag(word).map(|(name, value)| is_sane(name, &value))
+}
+
+fn is_sane(name: &str, value: &str) -> bool {
+    let switch = SWITCHES.contains(&name) || name == INTERPRETED;
+    switch
+        || size(value).is_some()
+        || (PERCENTAGES.contains(&name) && percentage(value).is_some())
+        || (name == MODE.0 && MODE.1.contains(&value))
 }
 
 /// `512m`, `4G`, `1073741824`, `0x40000000`, with one letter at most (`Arguments::atojulong`).
@@ -244,6 +186,33 @@ pub(super) fn size(text: &str) -> Option<Bytes> {
     };
     u64::from_str_radix(digits, radix).ok()?.checked_mul(unit).map(Bytes)
 }
+
+/// Whether a word can be the name of what a Java machine runs, and nothing else: `kafka.Kafka`, `shop/shop.Main`,
+/// `app-1.2.jar`. What is none is not told as a name, so that a server is called the same on its host and in a capture.
+pub(super) fn is_program_name(word: &str) -> bool {
+    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"._$-/".contains(&sign);
+    (1..=128).contains(&word.len()) && !word.starts_with(['-', '/']) && word.bytes().all(sign) && shape::harmless(word)
+}
+
+/// Options of `java` whose value is the next word (`java --help` of 8 to 25): it would pass for the main class.
+pub(super) const JAVA_PAIRS: &[&str] = &[
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--limit-modules",
+    "--add-exports",
+    "--add-opens",
+    "--add-reads",
+    "--patch-module",
+    "--enable-native-access",
+    "--source",
+    "-d",
+    "--describe-module",
+];
 
 /// What runs: the main class, the jar's file name, or the module, where it has a name that a capture keeps. Nothing of its
 /// own arguments is looked at.

@@ -35,7 +35,7 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<&'static str, String>, ParseError>
     Ok(strings)
 }
 
-/// A file that says of itself what is read of this one, and nothing else: of the arguments the flags in `flags::KEPT` with
+/// A file that says of itself what is read of this one, and nothing else: of the arguments the flags that are read with
 /// their sizes, of versions what is one. The program's own command line, its passwords among it, is a string of the other.
 ///
 /// # Errors

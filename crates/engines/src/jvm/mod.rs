@@ -6,6 +6,7 @@ mod demand;
 mod described;
 pub mod flags;
 pub mod hsperf;
+mod kept;
 mod log;
 mod start;
 
@@ -64,17 +65,12 @@ pub static KIND: Kind = Kind {
     asleep: asleep::asleep,
     starting: Some(&start::STARTING),
     accounts: ACCOUNTS,
-    options: flags::KEPT,
-    // What a machine says of itself holds its whole command line and its properties.
-    rewrite: Some(|path, bytes| {
-        let ours = path.contains("/hsperfdata_");
-        ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
-    }),
+    forms: kept::FORMS,
     describe: Some((By::Command("java -Xmx8g ..."), described::describe)),
     mappings: &["/memfd:java_heap"],
     mapped_files: &["/hsperfdata_"],
     log_format: Some(&log::FORMAT),
-    start: Start { takes: Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
+    start: Start { takes: |_| Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
     often_small: true,
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),
@@ -163,9 +159,12 @@ fn instance(scene: &Scene<'_>, door: &mut Door<'_>, process: &Process, data: Opt
             (Flags::read(command.iter().map(String::as_str)), Place::command_line(process.pid).file)
         }
     };
-    // The environment is never read, and may ask for what the command line does not: without the machine's own word,
-    // only one that has none to give may be taken at its command line.
-    let silent = process.mappings.is_known() && data.is_none() && process.command.is_known();
+    // The environment is never read, and may ask for what the command line does not: without the machine's own word, only one
+    // that has none to give may be taken at its command line, and not where huge pages show that it was told more.
+    let on_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
+    let silent = data.is_none()
+        && process.command.is_known()
+        && process.mappings.known().is_some_and(|mappings| !mappings.iter().any(on_huge));
     let flags_known = all_words && (silent || told.contains_key("java.rt.vmArgs"));
 
     let in_path = || process.executable.known().and_then(|path| versions::in_path(path));

@@ -223,6 +223,17 @@ fn who_may_not_see_what_the_environment_added_does_not_say_no() {
 }
 
 #[test]
+fn huge_pages_that_its_command_line_does_not_ask_for_do_not_say_no() {
+    let asked = |command, page| {
+        let maps = vec![mapping(0xc000_0000, 1024, "/anon_hugepage (deleted)", page)];
+        only(java(7, command, maps), &MapSource::new()).asked
+    };
+    assert_eq!(asked("java -Xmx1g Main", PageSize::MIB_2), Asked::Unknown);
+    assert_eq!(asked("java -Xmx1g -XX:+UseLargePages Main", PageSize::MIB_2), Asked::Try);
+    assert_eq!(asked("java -Xmx1g Main", PageSize::KIB_4), Asked::No);
+}
+
+#[test]
 fn flags_may_stand_in_an_argument_file() {
     let process = Process { directory: Observed::Known("/srv".into()), ..java(7, "java @jvm.options Main", vec![]) };
     let source = MapSource::new().file("/srv/jvm.options", "-Xmx4g\n-XX:+UseLargePages\n");

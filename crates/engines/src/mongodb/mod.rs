@@ -3,15 +3,15 @@
 pub mod yaml;
 
 use hugewise_host::Door;
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::Setting;
 use hugewise_model::{Engine, Host, Instance, Level, Process};
 
 use crate::kind::{ThpAdvice, VersionUnknown};
-use crate::redis::{describe_private_server, forked};
 use crate::settings::shown;
-use crate::{Found, Kind, Scene, SettingsBy, options, versions};
+use crate::{Found, Kind, Scene, SettingsBy, options, private, versions};
 
 /// MongoDB.
 pub static KIND: Kind = Kind {
@@ -31,10 +31,13 @@ pub static KIND: Kind = Kind {
     ],
     companions: &["mongos"],
     settings_by: SettingsBy::Nobody,
-    rewrite: Some(|path, bytes| {
-        let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
-        ours.then(|| without_secrets(bytes)).flatten()
-    }),
+    forms: Forms {
+        rewrite: Some(|path, bytes| {
+            let ours = options::file_name(path).starts_with("mongo") && path.ends_with(".conf");
+            ours.then(|| without_secrets(bytes)).flatten()
+        }),
+        ..Forms::NONE
+    },
     thp,
     thp_in_words: Some(
         "off up to 7; from 8 on `always` on x86-64 and arm64, worth a note otherwise (its manual, \"TCMalloc performance\")",
@@ -116,7 +119,7 @@ const PATHS: &[(&str, &str)] = &[
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for process in scene.host.processes.known().into_iter().flatten() {
-        if KIND.runs(options::program(process)) && !forked(scene, process) {
+        if KIND.runs(options::program(process)) && !private::is_copy(scene, process) {
             instance(scene, found, process);
         }
     }
@@ -164,7 +167,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, process: &Process) {
     instance.max_sessions = set("net.maxincomingconnections").and_then(|value| value.parse().ok()).into();
     instance.endpoints = vec![port];
     instance.settings = settings;
-    describe_private_server(scene, process, &mut instance);
+    private::describe(scene, process, &mut instance);
     found.add(instance);
 }
 
@@ -232,7 +235,7 @@ mod tests {
     fn a_capture_keeps_what_is_read_and_where_and_no_more() {
         let file = b"storage: {dbPath: /data, wiredTiger: {engineConfig: {cacheSizeGB: 4}}}\nsecurity:\n  keyFile: S3\nnet:\n  \
                      tls: {certificateKeyFilePassword: S3}\n  port: 27100\n  maxIncomingConnections: S3 x\n";
-        let rewrite = KIND.rewrite.unwrap();
+        let rewrite = KIND.forms.rewrite.unwrap();
         let kept = rewrite("/etc/mongod.conf", file).unwrap();
         assert!(!String::from_utf8_lossy(&kept).contains("S3"));
         let read = |bytes: &[u8]| -> Vec<_> {

@@ -6,12 +6,12 @@ use hugewise_model::{Engine, Observed, Process};
 use super::described::DATA;
 use super::files::{self, Groups};
 use super::{KIND, instance, is_mariadb, options, version};
-use crate::asleep::{Estate, Sleeper};
+use crate::estate::{Estate, Sleeper};
 
 const ENGINES: [Engine; 2] = [Engine::MySql, Engine::MariaDb];
 
 pub(super) fn asleep(estate: &mut Estate<'_>) {
-    for (service, main) in estate.services_of(&KIND) {
+    for (service, main) in estate.services_of(|program| KIND.starts(program)) {
         let scene = estate.scene;
         let (files, shared) = (scene.files_of(&main), scene.host_files_for(&main));
         // Its data is where its option files say: its working directory is none that it was seen in.

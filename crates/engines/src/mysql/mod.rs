@@ -6,6 +6,7 @@ pub mod cnf;
 mod demand;
 mod described;
 mod files;
+mod kept;
 mod log;
 pub mod persisted;
 mod settable;
@@ -45,10 +46,11 @@ pub static KIND: Kind = Kind {
         ("log_error", Shape::Path),
     ],
     companions: &["mysqld_safe", "mariadbd-safe"],
+    forms: kept::FORMS,
     log_format: Some(&log::FORMAT),
     start: Start {
         // The buffer pool comes in chunks, of 128 MiB by default.
-        takes: Takes::Pieces(Bytes::from_mib(128)),
+        takes: |_| Takes::Pieces(Bytes::from_mib(128)),
         // MariaDB 10.11.12 and later, by where the kernel puts its buffer pool. An estimate has them within.
         by_chance: demand::by_chance,
         ..Start::PLAIN

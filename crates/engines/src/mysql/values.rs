@@ -152,6 +152,11 @@ pub(super) fn option(name: &str, value: Option<&str>, dialect: Dialect) -> Optio
     }
 }
 
+/// Whether a name is taken for a setting that is read here.
+pub(super) fn is_setting(name: &str) -> bool {
+    option(name, None, Dialect { mariadb: true, version: None }).is_some()
+}
+
 /// The value that an option has by how it begins: `skip-large-pages`, `enable-large-pages=0`.
 fn given(name: &str, beginning: &str, value: Option<&str>) -> Read<Option<String>> {
     let zero = value == Some("0");

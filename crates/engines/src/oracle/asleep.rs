@@ -1,15 +1,16 @@
 //! Oracle instances that do not run: the lines of oratab.
 
+use hugewise_host::config::services::Service;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process, Trait};
 
-use super::{Parameters, SETTINGS, Title, asked, described, last_start, traits};
-use crate::asleep::{Estate, Sleeper};
+use super::{Parameters, SETTINGS, Title, asked, described, last_start, starter, traits};
+use crate::estate::{Estate, Sleeper};
 use crate::settings::shown;
-use crate::{Found, Scene, options, versions};
+use crate::{Found, Scene, named, options, versions};
 
 /// Where Oracle's installers put the list: Linux, and where Solaris has it.
 pub(super) const TABLES: [&str; 2] = ["/etc/oratab", "/var/opt/oracle/oratab"];
@@ -53,28 +54,38 @@ fn monitor(sid: &str) -> String {
 pub(super) fn asleep(estate: &mut Estate<'_>) {
     let mut door = Door::new(estate.source());
     let table = TABLES.into_iter().find_map(|path| Some((path, door.read(path).into_known()?)));
-    estate.tell(door.unread);
+    estate.tell(Engine::Oracle, door.unread);
     let Some((path, bytes)) = table else { return };
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    for line in lines(&text) {
-        if !runs(estate, &line)
-            && let Some(sleeper) = instance(estate, path, &line)
+    let all: Vec<Line<'_>> = lines(&text).collect();
+    for line in &all {
+        if !runs(estate, line, &all)
+            && let Some(sleeper) = instance(estate, path, line)
         {
             estate.add(sleeper);
         }
     }
 }
 
-/// Whether an instance of that name runs from that home; of a cluster's database the list has the database, whose instances
-/// have a number behind its name.
-fn runs(estate: &Estate<'_>, line: &Line<'_>) -> bool {
-    let numbered = |name: &str| {
-        let rest = name.strip_prefix(line.sid)?;
-        let digits = rest.strip_prefix('_').unwrap_or(rest);
-        Some(digits.bytes().all(|byte| byte.is_ascii_digit()))
+/// Whether an instance of that name runs from that home. Of a cluster's database the list has the database, whose instances
+/// have a number behind its name: on a host with Grid Infrastructure, and of an instance that has no line of its own.
+fn runs(estate: &Estate<'_>, line: &Line<'_>, all: &[Line<'_>]) -> bool {
+    let clustered = is_clustered(estate);
+    let is_numbered = |name: &str| {
+        let digits = name.strip_prefix(line.sid).map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let of_home = |it: &Instance| it.setting_value("oracle_home").is_none_or(|home| is_same(home, line.home));
-    estate.running(&[Engine::Oracle]).any(|it| numbered(&it.name) == Some(true) && (it.name == line.sid || of_home(it)))
+    let is_listed = |name: &str| all.iter().any(|other| other.sid == name);
+    estate.running(&[Engine::Oracle]).any(|it| {
+        let name = named::own(it);
+        name == line.sid || (clustered && is_numbered(name) && !is_listed(name) && of_home(it))
+    })
+}
+
+/// Whether Grid Infrastructure is there, or may be.
+fn is_clustered(estate: &Estate<'_>) -> bool {
+    starter::runs_clusterware(estate.scene.host) || !estate.source().read(CLUSTERWARE).is_absent()
 }
 
 fn is_same(one: &str, other: &str) -> bool {
@@ -109,8 +120,10 @@ fn instance(estate: &Estate<'_>, table: &str, line: &Line<'_>) -> Option<Sleeper
     let setting = Setting { name: "oracle_home".into(), value: home.to_owned(), place };
     instance.settings.insert("oracle_home".into(), setting);
     let known_by = format!("{table}:{}", line.number);
-    let asleep = Asleep { at_boot: at_boot(estate, line, &known_by), known_by };
-    Some(Sleeper { process: main, instance, asleep, voucher: Voucher::Listed, unread: notes.unread })
+    let asleep = Asleep::new(known_by.clone(), at_boot(estate, line, &known_by));
+    let starter = starters(estate).next().filter(|_| line.starts && !is_clustered(estate));
+    let starter = starter.map(|service| service.name.clone());
+    Some(Sleeper { process: main, instance, asleep, voucher: Voucher::Listed, starter, unread: notes.unread })
 }
 
 /// What its parameters make of it.
@@ -138,18 +151,22 @@ fn of_parameters(scene: &Scene<'_>, parameters: &Parameters, main: &Process, tit
     instance
 }
 
+/// The services that start those that have a Y.
+fn starters<'a>(estate: &'a Estate<'_>) -> impl Iterator<Item = &'a Service> {
+    let runs_dbstart = |words: &[String]| words.first().is_some_and(|first| options::file_name(first) == LAUNCHER);
+    estate.services.iter().filter(move |service| runs_dbstart(&service.command))
+}
+
 fn at_boot(estate: &Estate<'_>, line: &Line<'_>, known_by: &str) -> AtBoot {
     let letter = if line.starts { 'Y' } else { 'N' };
     let said = format!("{letter} ({known_by})");
-    if !estate.source().read(CLUSTERWARE).is_absent() {
+    if is_clustered(estate) {
         return AtBoot::Unknown(format!("Oracle Grid Infrastructure decides, whatever oratab says: {said}"));
     }
     if !line.starts {
         return AtBoot::No(said);
     }
-    let runs_dbstart = |words: &[String]| words.first().is_some_and(|first| options::file_name(first) == LAUNCHER);
-    let mut starters = estate.services.iter().filter(|service| runs_dbstart(&service.command));
-    match starters.next().map(|service| &service.at_boot) {
+    match starters(estate).next().map(|service| &service.at_boot) {
         Some(AtBoot::Yes(why)) => AtBoot::Yes(format!("{said}, {why}")),
         Some(AtBoot::No(why)) => AtBoot::No(format!("{said}, but {why}")),
         Some(AtBoot::Unknown(why)) => AtBoot::Unknown(format!("{said}, {why}")),

@@ -8,7 +8,34 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 use super::{Parameters, SETTINGS, Title, asked, demand, traits};
 use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
-use crate::{Scene, described, options, versions};
+use crate::{Beside, Scene, SizeOption, Sizes, described, options, versions};
+
+/// The options that describe one.
+pub(super) static SIZES: Sizes = Sizes {
+    size: SizeOption { option: "sga", help: "Oracle's SGA_TARGET: 34G" },
+    most: SizeOption { option: "sga-max", help: "Oracle's SGA_MAX_SIZE, where it is larger" },
+    sessions: SizeOption { option: "processes", help: "Oracle's PROCESSES" },
+    beside: &[
+        Beside {
+            size: SizeOption {
+                option: "asm",
+                help: "An ASM instance beside it, with this SGA (=1G where no size is given)",
+            },
+            usual: "1G",
+            name: "+ASM",
+            marked: Trait::Asm,
+        },
+        Beside {
+            size: SizeOption {
+                option: "management-database",
+                help: "The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given)",
+            },
+            usual: "1G",
+            name: "-MGMTDB",
+            marked: Trait::Gimr,
+        },
+    ],
+};
 
 /// Error in percent where the SGA is the sum of parts that are given and parts that are not.
 const PARTS_ERROR: u8 = 30;

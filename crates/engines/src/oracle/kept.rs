@@ -1,9 +1,19 @@
-//! What a capture keeps of a title of Oracle's: of a dedicated server whether its client is on this host.
+//! What a capture keeps of a title of Oracle's, of oratab, and of a server parameter file.
 
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 
-/// `oraclePROD (LOCAL=NO)`, without what else stands between the parentheses.
-pub(super) fn title(word: &str) -> Option<String> {
+use super::{last_start, parameters};
+
+pub(super) const FORMS: Forms = Forms {
+    title: Some(title),
+    rewrite: Some(|path, bytes| table(path, bytes).or_else(|| last_start::kept(path, bytes))),
+    text: Some(parameter_file),
+    ..Forms::NONE
+};
+
+/// `oraclePROD (LOCAL=NO)`: of a dedicated server whether its client is on this host, without what else stands between the parentheses.
+fn title(word: &str) -> Option<String> {
     let (first, rest) = word.split_once(' ')?;
     if !first.starts_with("oracle") || !rest.starts_with('(') {
         return None;
@@ -14,7 +24,7 @@ pub(super) fn title(word: &str) -> Option<String> {
 }
 
 /// Of oratab each instance with its home, and whether it is to be started.
-pub(super) fn table(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+fn table(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     if !super::asleep::TABLES.contains(&path) {
         return None;
     }
@@ -29,9 +39,23 @@ pub(super) fn table(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     Some((kept.join("\n") + "\n").into_bytes())
 }
 
+/// The text of a server parameter file, as far as it is one.
+fn parameter_file(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    name.starts_with("spfile").then(|| parameters::text_of_blocks(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_server_parameter_file_its_text_is_kept_from() {
+        let spfile = parameters::tests::spfile("*.sga_target=1g\n");
+        let text = String::from_utf8(parameter_file("spfilePROD.ora", &spfile).unwrap()).unwrap();
+        assert_eq!(text.trim_matches('\0'), "*.sga_target=1g\n");
+        assert_eq!(parameter_file("other.dbf", &spfile), None);
+        assert_eq!(parameter_file("spfile.ora", b"no blocks").as_deref(), Some(&b""[..]));
+    }
 
     #[test]
     fn of_oratab_the_instances_stay_on_their_lines() {

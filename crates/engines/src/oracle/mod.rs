@@ -13,24 +13,25 @@ mod log_block;
 mod log_lines;
 mod log_table;
 pub mod parameters;
+mod releases;
 mod remedy;
 mod starter;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
-use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting, Trait};
+use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting, Startup, Trait};
 use hugewise_model::{
-    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Level, Mapping, Observed, PageCount, PageSize,
-    Process, Reason,
+    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process,
+    Reason,
 };
 
-use crate::kind::ThpAdvice;
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
-use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, touched, versions};
+use crate::{By, Found, Kind, Scene, Start, options, segments, touched, versions};
 use last_start::LastStart;
 use parameters::Assignment;
+use releases::Release;
 
 /// Oracle.
 pub static KIND: Kind = Kind {
@@ -41,16 +42,17 @@ pub static KIND: Kind = Kind {
     asleep: asleep::asleep,
     services: &["dbora", "oracle"],
     companions: &[asleep::LAUNCHER],
-    rewrite: Some(|path, bytes| kept::table(path, bytes).or_else(|| last_start::kept(path, bytes))),
+    forms: kept::FORMS,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
-    describe: Some((By::Sizes, described::describe)),
+    describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
     texts: &[("spfile", Shape::Path), ("ifile", Shape::Path), ("oracle_home", Shape::Path)],
     mappings: &["/dev/shm/ora_"],
     log_format: Some(&log::FORMAT),
     start: Start {
-        takes: Takes::Pieces(Bytes(1)),
+        takes: |instance| Release::of(instance).takes(),
+        refuses: releases::refuses,
         // A pool drained to the last page has made a clean shutdown fail.
         spare: PageCount(2),
         minds_memlock: true,
@@ -65,12 +67,13 @@ pub static KIND: Kind = Kind {
     counts_sessions: true,
     asks_by: "use_large_pages=TRUE",
     insists_by: Some("use_large_pages=ONLY"),
+    can_insist: |instance| Release::of(instance).has_parameter(),
     starter: Some(starter::STARTER),
-    title: Some(kept::title),
     thp_in_words: Some(
-        "never or madvise in 19c, madvise in 23ai on UEK7 (Oracle Database 19c and 23ai installation guides for Linux)",
+        "never up to 18c and on UEK before UEK7, madvise on UEK7 and newer from 19c on (Oracle Database installation guides for \
+         Linux, 12.2 to 23ai)",
     ),
-    thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+    thp: |host, instance| Ok(Some(releases::thp(host, instance))),
     can_by: Some("sga_target instead of memory_target"),
     can_how: Some(remedy::off_amm),
     ask: remedy::ask,
@@ -100,6 +103,9 @@ const SETTINGS: &[&str] = &[
 
 /// Smaller segments hold no part of the SGA worth a huge page.
 const SMALLEST: Bytes = Bytes::from_mib(1);
+
+/// An SGA in System V segments has one of a granule at least (MOS 947152.1).
+const SMALLEST_GRANULE: Bytes = Bytes::from_mib(4);
 
 /// Parameter files that include each other further than this are in a loop.
 const DEEPEST_INCLUDE: usize = 8;
@@ -191,6 +197,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.huge_pages = huge_page_use(&instance.segments);
     instance.traits = traits(&instance, of);
     (instance.asked, instance.setting) = asked(&instance, parameters.complete);
+    instance.startup = refused_by_exadata(scene, &instance);
     instance.asked_page_size = host.default_huge_page.clone();
     if let Some(page) = host.default_huge_page.get().filter(|_| !instance.traits.contains(&Trait::Amm)) {
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
@@ -213,6 +220,15 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.sessions = Observed::Known(sessions);
     instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
     found.add(instance);
+}
+
+/// What an Exadata database server would not start with; none anywhere else.
+fn refused_by_exadata(scene: &Scene<'_>, instance: &Instance) -> Option<Startup> {
+    if !releases::refused_on_exadata(instance) || scene.source.read(releases::CELLS).is_absent() {
+        return None;
+    }
+    let setting = instance.settings.get("use_large_pages")?;
+    Some(Startup::Refuses(format!("{setting}: on Exadata this release takes ONLY and AUTO_ONLY alone")))
 }
 
 /// Whether no other instance runs as the same user.
@@ -247,7 +263,8 @@ fn is_sga(mapping: &Mapping) -> bool {
     mapping.shared && (mapping.name.starts_with("/SYSV") || is_amm(&mapping.name))
 }
 
-/// The files that automatic memory management keeps its granules in.
+/// The files that automatic memory management keeps its granules in, and from 12.2 on the managed global area, which is private
+/// memory that processes share.
 fn is_amm(name: &str) -> bool {
     name.starts_with("/dev/shm/ora_")
 }
@@ -268,7 +285,9 @@ fn sga(host: &Host, pids: &[u32], mapped: &[(u64, u64)]) -> Vec<Segment> {
     };
     let all = segments::of(host, pids, ours);
     let (files, mut rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|segment| is_amm(&segment.name));
-    if let Some(largest) = files.first() {
+    // Beside an SGA in System V segments they are the managed global area, which is no part of it.
+    let in_files = rest.iter().all(|segment| segment.size < SMALLEST_GRANULE);
+    if let Some(largest) = files.first().filter(|_| in_files) {
         rest.push(Segment {
             kind: SegmentKind::Posix,
             name: "/dev/shm/ora_*".into(),
@@ -317,6 +336,9 @@ fn asked(instance: &Instance, complete: bool) -> (Asked, Option<Setting>) {
     if instance.traits.contains(&Trait::Amm) {
         let cause = ["memory_target", "memory_max_target"].iter().find_map(|name| instance.settings.get(*name));
         return (Asked::Cannot, cause.cloned());
+    }
+    if !Release::of(instance).has_parameter() {
+        return (Asked::Try, None);
     }
     let Some(setting) = instance.settings.get("use_large_pages") else {
         let by_default = Setting { name: "use_large_pages".into(), value: "TRUE".into(), place: None };

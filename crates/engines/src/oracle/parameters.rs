@@ -49,18 +49,19 @@ pub fn parse_spfile(bytes: &[u8]) -> Result<Vec<Assignment>, ParseError> {
     if !bytes.starts_with(BLOCK_MAGIC) {
         return Err(ParseError::whole("no server parameter file: it does not begin with a parameter block"));
     }
-    let mut text = Vec::with_capacity(bytes.len());
-    for block in bytes.chunks(BLOCK) {
-        if block.len() < BLOCK {
-            return Err(ParseError::whole("it ends within a block"));
-        }
-        if !block.starts_with(BLOCK_MAGIC) {
-            break;
-        }
-        text.extend_from_slice(block.get(BLOCK_HEADER..BLOCK - BLOCK_TAIL).unwrap_or_default());
+    let whole = bytes.chunks(BLOCK).take_while(|block| block.len() < BLOCK || block.starts_with(BLOCK_MAGIC));
+    if whole.last().is_some_and(|block| block.len() < BLOCK) {
+        return Err(ParseError::whole("it ends within a block"));
     }
+    let text = text_of_blocks(bytes);
     let lines = text.split(|byte| *byte == b'\n' || *byte == 0);
     Ok(lines.filter_map(|line| assignment(&String::from_utf8_lossy(line), 0)).collect())
+}
+
+/// The text that the parameter blocks of a file hold, as far as these reach.
+pub(super) fn text_of_blocks(bytes: &[u8]) -> Vec<u8> {
+    let blocks = bytes.chunks(BLOCK).take_while(|block| block.starts_with(BLOCK_MAGIC));
+    blocks.flat_map(|block| block.get(BLOCK_HEADER..BLOCK - BLOCK_TAIL).unwrap_or_default()).copied().collect()
 }
 
 /// One line; `None` for empty ones, comments, and what is no assignment.

@@ -25,7 +25,11 @@ const LIMITS: [&str; 3] = [
 
 /// Oracle Clusterware starts its databases itself, with limits of its own.
 fn is_clustered(host: &Host, instance: &Instance) -> bool {
+    instance.unit.as_deref().is_some_and(|unit| unit.contains("ohasd")) || runs_clusterware(host)
+}
+
+/// Whether Oracle Clusterware runs.
+pub(super) fn runs_clusterware(host: &Host) -> bool {
     let of_the_cluster = ["ohasd.bin", "crsd.bin"];
-    let its_unit = instance.unit.as_deref().is_some_and(|unit| unit.contains("ohasd"));
-    its_unit || host.processes.known().into_iter().flatten().any(|it| of_the_cluster.contains(&it.name.as_str()))
+    host.processes.known().into_iter().flatten().any(|it| of_the_cluster.contains(&it.name.as_str()))
 }

@@ -1,7 +1,7 @@
 use hugewise_host::source::map::MapSource;
 use hugewise_model::host::SysvSegment;
 use hugewise_model::process::Namespaces;
-use hugewise_model::{Demand, PageCount, PageSize, Trait};
+use hugewise_model::{Demand, Level, PageCount, PageSize, Trait};
 
 use super::*;
 use crate::testing;
@@ -382,4 +382,93 @@ fn parameters_that_were_changed_are_the_next_starts() {
     let then = prod(vec![amm.clone()], "sga_target=34G\nmemory_target=0\n").next.into_known().unwrap();
     assert_eq!((then.asked, then.demands[0].pages), (Asked::Try, PageCount(17_412)));
     assert!(prod(vec![amm], "memory_target=2G\n").next.is_absent());
+}
+
+/// The managed global area lies in files under /dev/shm as well (12.2 and later): what holds the SGA decides.
+#[test]
+fn files_beside_a_system_v_sga_are_no_automatic_memory_management() {
+    let mga = || Mapping {
+        inode: 900,
+        device: 2,
+        name: "/dev/shm/ora_PROD_425990_0".into(),
+        ..segment(900, 16, PageSize::KIB_4)
+    };
+    let huge = |id, mib| segment(id, mib, PageSize::MIB_2);
+    let host_of = |mappings: Vec<Mapping>| host(vec![with(process(100, 54321, "ora_pmon_PROD"), mappings)]);
+    let beside = only(&host_of(vec![huge(11, 10), huge(12, 800), mga()]), &init("PROD", "sga_target=800M\n"));
+    assert_eq!((beside.huge_pages, beside.asked), (HugePageUse::All, Asked::Try));
+    assert!(!beside.traits.contains(&Trait::Amm), "{:?}", beside.traits);
+    assert_eq!(beside.demand.map(|demand| demand.pages), Some(PageCount(405)));
+    // The key to an SGA under automatic memory management is a segment of a page.
+    let key = Mapping { end: segment(13, 0, PageSize::KIB_4).start + 4096, ..segment(13, 0, PageSize::KIB_4) };
+    let amm = only(&host_of(vec![key, mga()]), &init("PROD", "memory_target=1G\n"));
+    assert_eq!((amm.huge_pages, amm.asked), (HugePageUse::None, Asked::Cannot));
+    assert!(amm.traits.contains(&Trait::Amm));
+}
+
+fn in_home(home: &str) -> Host {
+    let mut pmon = with(process(100, 54321, "ora_pmon_PROD"), vec![segment(12, 800, PageSize::KIB_4)]);
+    pmon.executable = Observed::Known(format!("{home}/bin/oracle"));
+    host(vec![pmon])
+}
+
+/// USE_LARGE_PAGES came with 11.2.0.2 (Oracle Database Reference 11.2).
+#[test]
+fn an_older_release_is_told_of_no_parameter_that_it_has_not() {
+    for (version, knows) in [("10.2.0.4", false), ("11.2.0.1", false), ("11.2.0.2", true), ("19.3.0", true)] {
+        let home = format!("/u01/app/oracle/product/{version}/db_1");
+        let file = MapSource::new().file(&format!("{home}/dbs/initPROD.ora"), "sga_target=800M\n");
+        let found = only(&in_home(&home), &file);
+        assert_eq!((found.asked, found.setting.is_some()), (Asked::Try, knows), "{version}");
+        assert_eq!(KIND.insist_of(&found).is_some(), knows, "{version}");
+    }
+}
+
+/// MOS 3081878.1: from 19.27 on an Exadata database server starts with AUTO_ONLY and ONLY alone.
+#[test]
+fn exadata_refuses_what_falls_back() {
+    let home = "/u01/app/oracle/product/19.27.0.0/dbhome_1";
+    let startup = |home: &str, value: &str, exadata: bool| {
+        let mut source =
+            MapSource::new().file(&format!("{home}/dbs/initPROD.ora"), format!("use_large_pages={value}\n").as_str());
+        if exadata {
+            source = source.file(releases::CELLS, "ipaddress1=192.168.10.1/22\n");
+        }
+        only(&in_home(home), &source).startup
+    };
+    for value in ["TRUE", "false", "AUTO"] {
+        assert!(
+            matches!(startup(home, value, true), Some(Startup::Refuses(why)) if why.contains("Exadata")),
+            "{value}"
+        );
+        assert_eq!(startup(home, value, false), None, "{value}");
+    }
+    for value in ["ONLY", "AUTO_ONLY"] {
+        assert_eq!(startup(home, value, true), None, "{value}");
+    }
+    assert_eq!(startup("/u01/app/oracle/product/19.11.0.0/dbhome_1", "TRUE", true), None);
+}
+
+/// Installation guides for Linux: 12.2 and 18c disable THP; 19c does on kernels before UEK7 and says madvise from UEK7 on.
+#[test]
+fn what_is_said_of_thp_hangs_on_release_and_kernel() {
+    let never = crate::ThpAdvice::Never(Level::Warn);
+    let either = crate::ThpAdvice::Against(Level::Warn);
+    for (version, kernel, says) in [
+        ("10.2.0.4", (2, 6, "2.6.18-398.el5"), never),
+        ("11.2.0.4", (5, 15, "5.15.0-305.176.4.el8uek.x86_64"), never),
+        ("12.2.0.1", (3, 10, "3.10.0-1160.el7.x86_64"), never),
+        ("18c", (4, 14, "4.14.35-2047.el7uek.x86_64"), never),
+        ("19.3.0", (4, 14, "4.14.35-2047.el7uek.x86_64"), never),
+        ("19.3.0", (5, 4, "5.4.17-2136.el8uek.x86_64"), never),
+        ("19.3.0", (5, 15, "5.15.0-305.176.4.el8uek.x86_64"), either),
+        ("23ai", (6, 12, "6.12.0-1.el9uek.x86_64"), either),
+        ("19.3.0", (4, 18, "4.18.0-553.el8_10.x86_64"), either),
+    ] {
+        let mut host = in_home(&format!("/u01/app/oracle/product/{version}/db_1"));
+        let (major, minor, text) = kernel;
+        host.kernel = Observed::Known(hugewise_model::host::KernelRelease { text: text.into(), major, minor });
+        let instance = only(&host, &MapSource::new());
+        assert_eq!((KIND.thp)(&host, &instance), Ok(Some(says)), "{version} on {text}");
+    }
 }

@@ -6,7 +6,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Asleep, AtBoot, Engine, Observed, Process};
 
 use super::{KIND, ctl, describe, is_version, parse_lock, settings, titles};
-use crate::asleep::{Estate, Sleeper, by_service};
+use crate::estate::{Estate, Sleeper, by_service};
 use crate::unit_start::Next;
 
 /// Where postgresql-common keeps its clusters: a folder a version, in it one a cluster.
@@ -27,7 +27,7 @@ fn clusters(estate: &mut Estate<'_>) {
         let clusters = door.list(&folder).into_known().unwrap_or_default();
         all.extend(clusters.into_iter().map(|cluster| (version.clone(), cluster)));
     }
-    estate.tell(door.unread);
+    estate.tell(Engine::PostgreSql, door.unread);
     for (version, cluster) in all {
         if let Some(sleeper) = self::cluster(estate, &version, &cluster) {
             estate.add(sleeper);
@@ -79,9 +79,14 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
         Some(_) => (instance.asked, instance.setting) = (Asked::Unknown, None),
         None => {}
     }
-    let masked = estate.service(&unit).and_then(|service| Some((service.name.clone(), service.masked.clone()?)));
-    if let Some((unit, link)) = masked {
+    let masked = estate.service(&unit).and_then(|service| service.masked.as_ref());
+    if let Some(link) = masked {
         instance.startup = instance.startup.or_else(|| Some(Startup::Never(format!("{unit} is masked ({link})"))));
+    }
+    // Without it the server takes the folder for no data directory. Where that is to be mounted first, it is started then.
+    let version = format!("{data}/PG_VERSION");
+    if files.read(&version).is_absent() {
+        instance.startup = Some(Startup::Never(format!("its data is not there: no {version}")));
     }
     let at_boot = match &instance.startup {
         Some(Startup::Never(why) | Startup::NotAtBoot(why)) => AtBoot::No(why.clone()),
@@ -91,8 +96,8 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
             by_service(estate.service("postgresql.service"), auto)
         }
     };
-    let asleep = Asleep { known_by: config, at_boot };
-    Some(Sleeper { process: main, instance, asleep, voucher: Voucher::Listed, unread: door.unread })
+    let (asleep, voucher, starter) = (Asleep::new(config, at_boot), Voucher::Listed, Some(unit));
+    Some(Sleeper { process: main, instance, asleep, voucher, starter, unread: door.unread })
 }
 
 /// Whether a server runs on a data directory: one that was found, or one whose process the directory's own file names.
@@ -103,7 +108,7 @@ fn runs(estate: &Estate<'_>, door: &mut Door<'_>, data: &str) -> bool {
 }
 
 fn units(estate: &mut Estate<'_>) {
-    for (service, main) in estate.services_of(&KIND) {
+    for (service, main) in estate.services_of(|program| KIND.starts(program)) {
         let scene = estate.scene;
         let files = scene.files_of(&main);
         let mut door = Door::new(&files);

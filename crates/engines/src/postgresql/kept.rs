@@ -1,8 +1,40 @@
-//! What a capture keeps of a title of PostgreSQL's: of a session that it is one, and nothing of whose.
+//! What a capture keeps of what only PostgreSQL has: its titles and the files of its data directory that are no settings.
+
+use hugewise_host::capture::Forms;
+use hugewise_host::capture::shape::{self, GONE, NO_VALUE, Shape};
 
 use super::conf::{self, Content};
-use super::known;
 use super::titles::PROGRAMS;
+use super::{ctl, known, start_conf};
+use crate::options;
+
+pub(super) const FORMS: Forms = Forms {
+    title: Some(title),
+    attached: &PROGRAMS,
+    rewrite: Some(|path, bytes| match options::file_name(path) {
+        "PG_VERSION" => Some(shape::version_alone(bytes)),
+        "postmaster.pid" => Some(lock(bytes)),
+        _ => start_conf::kept(path, bytes).or_else(|| ctl::kept(path, bytes)),
+    }),
+    ..Forms::NONE
+};
+
+/// Process, port and folder of the socket of postmaster.pid, and whether it listens.
+fn lock(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut all = text.lines().map(str::trim);
+    let pid = all.next().unwrap_or_default();
+    let digits = pid.trim_start_matches('-');
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return b"?\n".to_vec();
+    }
+    let mut rest = all.skip(2);
+    let mut next = || rest.next().unwrap_or_default();
+    let port = Some(next()).filter(|port| port.bytes().all(|digit| digit.is_ascii_digit())).unwrap_or(NO_VALUE);
+    let folder = Some(next()).filter(|folder| Shape::Path.fits(folder)).unwrap_or_default();
+    let listens = if next().is_empty() { "" } else { "*" };
+    format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n").into_bytes()
+}
 
 /// Lines that the server refuses, one for each way of being none.
 const REFUSED: [&str; 5] =
@@ -22,9 +54,6 @@ pub(super) fn line(text: &str) -> Option<String> {
         }
     }
 }
-
-/// Stands for words that were taken out.
-const GONE: &str = "-";
 
 /// Titles of PostgreSQL's own processes; every other one names a user, a database and a client.
 const ROLES: [&str; 19] = [
@@ -49,8 +78,8 @@ const ROLES: [&str; 19] = [
     "walsummarizer",
 ];
 
-/// `postgres: bob shop [local] idle`, without whose session it is.
-pub(super) fn title(word: &str) -> Option<String> {
+/// `postgres: bob shop [local] idle`: that it is a session, and nothing of whose.
+fn title(word: &str) -> Option<String> {
     let (program, rest) = word.split_once(": ")?;
     PROGRAMS.contains(&program).then(|| format!("{program}: {}", body(rest.trim())))
 }
@@ -137,6 +166,20 @@ mod tests {
             assert_eq!(line(&captured).unwrap_or_default(), captured, "a capture of a capture");
         }
         assert_eq!(line("shared_buffers = 4g"), None, "what is read is kept with all others that are");
+    }
+
+    #[test]
+    fn a_link_to_a_secret_by_the_name_of_a_servers_file_gives_nothing_away() {
+        let kept = |path: &str, text: &str| {
+            let kept = FORMS.rewrite.and_then(|rewrite| rewrite(path, text.as_bytes())).unwrap();
+            String::from_utf8(kept).unwrap()
+        };
+        for path in ["/d/PG_VERSION", "/d/postmaster.pid"] {
+            assert_eq!(kept(path, "root:$6$S3:1:2:3:::\nbin:*:1:2:3:::\n"), "?\n", "{path}");
+        }
+        let real = "4242\n/var/lib/postgresql/15/main\n1700000000\n5432\n/var/run/postgresql\nlocalhost\n  5432001         7\nready   \n";
+        assert_eq!(kept("/d/postmaster.pid", real), "4242\n\n\n5432\n/var/run/postgresql\n*\n");
+        assert_eq!(kept("/d/PG_VERSION", "15\n"), "15\n");
     }
 
     #[test]

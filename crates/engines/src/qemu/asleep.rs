@@ -2,28 +2,30 @@
 
 use hugewise_host::Door;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Asleep, AtBoot, Engine};
+use hugewise_model::{Asked, Asleep, AtBoot, Engine, Observed};
 
 use super::definition::{self, DEFINITIONS, Definition, Pages};
 use super::instance;
-use crate::asleep::{Estate, Sleeper};
+use crate::estate::{Estate, Sleeper, by_service};
 use crate::named;
 
 pub(super) fn asleep(estate: &mut Estate<'_>) {
     let mut door = Door::new(estate.source());
     let files = door.list(DEFINITIONS).into_known().unwrap_or_default();
-    let mut guests = Vec::new();
+    let (mut guests, mut noted) = (Vec::new(), Vec::new());
     for file in files.iter().filter(|name| name.ends_with(".xml")) {
         let path = format!("{DEFINITIONS}/{file}");
-        let Some(guest) = door.parse(&path, definition::parse).into_known() else { continue };
-        let link = format!("{DEFINITIONS}/autostart/{file}");
-        let at_boot = match door.source.read(&link).is_known() {
-            true => AtBoot::Yes(format!("autostart ({link})")),
-            false => AtBoot::No(format!("no autostart ({DEFINITIONS}/autostart)")),
+        let Some(guest) = door.parse(&path, definition::parse).into_known() else {
+            // libvirt calls the file as the guest: what that one asks for is known where it runs.
+            if estate.running(&[Engine::Qemu]).any(|it| file.strip_suffix(".xml") == Some(named::own(it))) {
+                noted.append(&mut door.unread);
+            }
+            continue;
         };
-        guests.push((path, guest, at_boot));
+        guests.push((path, guest, at_boot(estate, file)));
     }
-    estate.tell(door.unread);
+    estate.tell(Engine::Qemu, door.unread);
+    estate.note(noted);
     for (path, guest, at_boot) in guests {
         if guest.pages == Pages::Base || runs(estate, &guest) {
             continue;
@@ -36,10 +38,29 @@ pub(super) fn asleep(estate: &mut Estate<'_>) {
             (it.asked, it.setting, it.demand) = (Asked::Unknown, None, None);
             it.beside.clear();
         }
-        let asleep = Asleep { known_by: path, at_boot };
-        estate.add(Sleeper { process: main, instance: it, asleep, voucher: Voucher::Listed, unread: Vec::new() });
+        let (asleep, voucher) = (Asleep::new(path, at_boot), Voucher::Listed);
+        estate.add(Sleeper { process: main, instance: it, asleep, voucher, starter: None, unread: Vec::new() });
     }
 }
+
+/// Whether the boot starts a guest: libvirt has a link to its file then, and is there itself.
+fn at_boot(estate: &Estate<'_>, file: &str) -> AtBoot {
+    let link = format!("{DEFINITIONS}/autostart/{file}");
+    let said = match estate.source().read(&link) {
+        Observed::Known(_) => AtBoot::Yes(format!("autostart ({link})")),
+        Observed::Denied => AtBoot::Unknown(format!("{link} could not be read")),
+        Observed::Absent | Observed::Malformed(_) => {
+            return AtBoot::No(format!("no autostart ({DEFINITIONS}/autostart)"));
+        }
+    };
+    let services = || DAEMONS.iter().filter_map(|name| estate.service(name));
+    // Whichever of the two is there starts them. One that is disabled may be started by its socket.
+    let is_masked = services().all(|service| service.masked.is_some());
+    by_service(services().next().filter(|_| is_masked), said)
+}
+
+/// The service of all of libvirt, and the one of guests alone that newer releases have in its place.
+const DAEMONS: [&str; 2] = ["virtqemud.service", "libvirtd.service"];
 
 /// Whether a guest of that name or identity runs: libvirt has each once.
 fn runs(estate: &Estate<'_>, guest: &Definition) -> bool {

@@ -3,10 +3,12 @@
 mod asleep;
 mod definition;
 mod described;
+mod kept;
 mod log;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SessionModel, Setting, Trait};
@@ -26,7 +28,7 @@ pub static KIND: Kind = Kind {
     find,
     asleep: asleep::asleep,
     starting: Some(&STARTING),
-    rewrite: Some(definition::kept),
+    forms: Forms { rewrite: Some(definition::kept), value: Some(kept::value), ..Forms::NONE },
     describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
     ask: |_, _| {
         let how =
@@ -39,6 +41,7 @@ pub static KIND: Kind = Kind {
     page_size_by: Some("hugetlbsize= of its backend, or pagesize= of its hugetlbfs"),
     names_page_size: |instance| instance.settings.contains_key("hugetlbsize"),
     takes_page_size: |_| true,
+    services: &["virtqemud", "libvirtd"],
     accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
     options: &[
         "-name",

@@ -1,12 +1,9 @@
 //! Files of /proc/PID: what is read of them, and of processes that are no servers not even their names.
 
 use super::arguments::command_line;
-use super::shape::Shape;
+use super::shape::{GONE, Shape};
 use super::{Keeps, lines};
 use crate::process::{maps, status};
-
-/// Stands for a name that was taken out.
-const GONE: &str = "-";
 
 /// The bytes to keep of a file of one process; `None` where nobody vouches for the kind.
 pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>> {

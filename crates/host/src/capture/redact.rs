@@ -5,7 +5,7 @@ use super::arguments::{PASSING_ON, filter_arguments};
 use super::boot_loader::{boot, kernel_words, words_of};
 use super::lines::{lines, mounts, section};
 use super::processes::process_file;
-use super::settings::{binary, persisted, setting};
+use super::settings::{binary, setting};
 use super::shape::{self, NO_VALUE};
 use crate::config::exec_start::WRAPPERS;
 use crate::config::scripts;
@@ -44,7 +44,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let name = parts.last().copied().unwrap_or_default();
     let has = |part: &str| parts.contains(&part);
-    let rewritten = keeps.rewrites.iter().find_map(|rewrite| rewrite(path, bytes));
+    let rewritten = keeps.forms.iter().find_map(|forms| forms.rewrite?(path, bytes));
     match parts.as_slice() {
         _ if has("..") => None,
         ["proc", "cmdline"] => Some(words_of(bytes)),
@@ -80,10 +80,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         | ["etc", "grub2.cfg" | "grub.d"] => Some(boot(name, bytes)),
         ["var", "log", ..] | ["sos_commands", "kernel", "dmesg", ..] => Some(lines(bytes, log_line)),
         ["sos_commands", ..] | ["uname" | "date"] => None,
-        _ if name == "PG_VERSION" || name.ends_with("_upgrade_info") => Some(version(bytes)),
-        _ if name == "postmaster.pid" => Some(postmaster(bytes)),
         _ if rewritten.is_some() => rewritten,
-        _ if name == "mysqld-auto.cnf" => Some(persisted(bytes, keeps)),
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
         _ => {
             let own = keeps.lines.get(read_as);
@@ -165,29 +162,6 @@ fn log_line(line: &str) -> Option<String> {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
-}
-
-/// The version in a file of one line: one by its name that holds anything else may be a link to secrets.
-fn version(bytes: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(bytes);
-    let first = text.lines().next().unwrap_or_default().trim_matches(|sign: char| sign.is_whitespace() || sign == '\0');
-    if shape::is_version(first) { format!("{first}\n").into_bytes() } else { b"?\n".to_vec() }
-}
-
-/// Process, port and folder of the socket of postmaster.pid, and whether it listens.
-fn postmaster(bytes: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut all = text.lines().map(str::trim);
-    let pid = all.next().unwrap_or_default();
-    if !is_number(pid.trim_start_matches('-')) {
-        return b"?\n".to_vec();
-    }
-    let mut rest = all.skip(2);
-    let mut next = || rest.next().unwrap_or_default();
-    let port = Some(next()).filter(|port| port.bytes().all(|digit| digit.is_ascii_digit())).unwrap_or(NO_VALUE);
-    let folder = Some(next()).filter(|folder| shape::Shape::Path.fits(folder)).unwrap_or_default();
-    let listens = if next().is_empty() { "" } else { "*" };
-    format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n").into_bytes()
 }
 
 /// A line of a file whose comments stand on lines of their own: what stands behind a `#` is no part of what is set

@@ -1,33 +1,8 @@
 //! What of a server's configuration goes into a capture: settings that rules look at, each with a value of its kind.
 
 use super::Keeps;
-use super::arguments::{filter_arguments, flags_file};
 use super::lines::section;
-use super::shape::{self, NO_VALUE};
-
-/// What SET PERSIST of MySQL keeps: settings by section, each with its value and who set it when.
-pub(super) fn persisted(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
-    use serde_json::{Map, Value, json};
-    fn collect(section: &Value, keeps: &Keeps, kept: &mut Map<String, Value>) {
-        for (name, content) in section.as_object().into_iter().flatten() {
-            match content.get("Value").unwrap_or(content) {
-                inner @ Value::Object(_) => collect(inner, keeps, kept),
-                value if keeps.has_setting(name) => {
-                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    kept.insert(name.clone(), json!({ "Value": keeps.shape_of(name).shown(&text) }));
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut kept = Map::new();
-    match serde_json::from_slice::<Value>(bytes) {
-        Ok(file) => collect(&file, keeps, &mut kept),
-        // As broken as it was.
-        Err(_) => return b"?".to_vec(),
-    }
-    Value::Object(kept).to_string().into_bytes()
-}
+use super::shape::{self, GONE, NO_VALUE};
 
 /// A server's configuration file: sections, includes, and settings that rules look at, each with a value of its kind. What
 /// stands in a value's place and is none becomes `?`, and words behind it too, as a server would refuse them.
@@ -40,11 +15,11 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
         // A group that has no end makes the whole file none.
         return if trimmed.contains(']') { section(trimmed) } else { Some("[".to_owned()) };
     }
+    let own = || keeps.forms.iter().find_map(|forms| forms.line?(trimmed));
     let list_item = trimmed.starts_with("- ");
     if trimmed.starts_with('-') && !list_item {
-        // An argument file of Java.
-        let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
-        return Some(filter_arguments("java", &words, keeps).join(" "));
+        let gone = || trimmed.split_ascii_whitespace().map(|_| GONE).collect::<Vec<_>>().join(" ");
+        return Some(own().unwrap_or_else(gone));
     }
     let of_key = |sign: char| !sign.is_ascii_whitespace() && !"=:'\"#;".contains(sign);
     let end = trimmed.find(|sign: char| !of_key(sign)).unwrap_or(trimmed.len());
@@ -58,8 +33,8 @@ pub(super) fn setting(line: &str, keeps: &Keeps) -> Option<String> {
     let indent: String = indent.chars().filter(|sign| matches!(sign, ' ' | '\t')).collect();
     let ours = (include || keeps.has_setting(name)) && !list_item;
     if !ours {
-        if let Some(flags) = flags_file(trimmed, keeps) {
-            return Some(flags);
+        if let Some(own) = own() {
+            return Some(own);
         }
         // A block of a YAML file holds others: `security:`, whatever it is called.
         let block = rest.trim_end() == ":" && written.bytes().all(|sign| sign.is_ascii_alphanumeric());
@@ -145,14 +120,9 @@ fn without_comment(line: &str) -> String {
     line.get(..end).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Of an Oracle spfile the parameters that rules look at, one a line; other binary files are not kept.
+/// Of a binary file that an engine has lines of, the settings that rules look at, one a line; others are not kept.
 pub(super) fn binary(bytes: &[u8], name: &str, keeps: &Keeps) -> Option<Vec<u8>> {
-    if !name.starts_with("spfile") {
-        return None;
-    }
-    // A server parameter file of Oracle: blocks of 512 bytes whose header and tail cut its text anywhere.
-    let blocks = bytes.chunks(512).take_while(|block| block.starts_with(b"C\""));
-    let text: Vec<u8> = blocks.flat_map(|block| block.get(20..508).unwrap_or_default()).copied().collect();
+    let text = keeps.forms.iter().find_map(|forms| forms.text?(name, bytes))?;
     let mut kept = Vec::new();
     for line in text.split(|byte| !(0x20..0x7f).contains(byte)) {
         let Some(key) = line.split(|byte| *byte == b'=').next().filter(|key| key.len() < line.len()) else { continue };

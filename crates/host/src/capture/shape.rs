@@ -3,6 +3,9 @@
 /// Stands for a value that is none.
 pub const NO_VALUE: &str = "?";
 
+/// Stands for a word that was taken out.
+pub const GONE: &str = "-";
+
 /// Words in a value that make it a secret, whatever option it belongs to.
 const SUSPECT: [&str; 7] = ["passw", "secret", "token", "credential", "apikey", "private", "auth="];
 
@@ -22,6 +25,8 @@ pub enum Shape {
     Names,
     /// What is plain, or some of these words between commas, in any case: a setting with words of its own.
     Words(&'static [&'static str]),
+    /// Of an option: `NAME=VALUE`, a setting of its own.
+    Setting,
 }
 
 /// Words that settings of servers here may have for values.
@@ -60,7 +65,7 @@ impl Shape {
     pub fn fits(self, value: &str) -> bool {
         let value = value.trim();
         match self {
-            Self::Plain => is_plain(value),
+            Self::Plain | Self::Setting => is_plain(value),
             Self::Path => is_path(value),
             Self::Paths => value.split(',').all(|one| one.trim().is_empty() || is_path(one.trim())),
             Self::Names => is_names(value),
@@ -76,33 +81,6 @@ impl Shape {
         if self.fits(value) { value } else { NO_VALUE }
     }
 }
-
-/// Whether a word can be the name of what a Java machine runs, and nothing else: `kafka.Kafka`, `shop/shop.Main`,
-/// `app-1.2.jar`. What is none is not told as a name, so that a server is called the same on its host and in a capture.
-pub fn is_program_name(word: &str) -> bool {
-    let sign = |sign: u8| sign.is_ascii_alphanumeric() || b"._$-/".contains(&sign);
-    (1..=128).contains(&word.len()) && !word.starts_with(['-', '/']) && word.bytes().all(sign) && harmless(word)
-}
-
-/// Options of `java` whose value is the next word (`java --help` of 8 to 25): it would pass for the main class.
-pub const JAVA_PAIRS: &[&str] = &[
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--limit-modules",
-    "--add-exports",
-    "--add-opens",
-    "--add-reads",
-    "--patch-module",
-    "--enable-native-access",
-    "--source",
-    "-d",
-    "--describe-module",
-];
 
 /// `128MB`, `1.5 GB`, `-1`, `0x10`, `on`.
 fn is_plain(value: &str) -> bool {
@@ -144,8 +122,15 @@ pub fn is_version(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit()) && text.len() <= 40 && text.bytes().all(sign)
 }
 
+/// What is kept of a file that holds a version and nothing else: one that holds more may be a link to secrets.
+pub fn version_alone(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let first = text.lines().next().unwrap_or_default().trim_matches(|sign: char| sign.is_whitespace() || sign == '\0');
+    if is_version(first) { format!("{first}\n").into_bytes() } else { format!("{NO_VALUE}\n").into_bytes() }
+}
+
 /// Whether a value shows none of the signs of a secret.
-pub(super) fn harmless(value: &str) -> bool {
+pub fn harmless(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let url_with_user = lower.contains('@') && lower.contains("://");
     !url_with_user

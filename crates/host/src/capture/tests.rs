@@ -23,6 +23,12 @@ const SECRETS: [&str; 12] = [
     "S3cretGrub",
 ];
 
+static FORMS: Forms = Forms {
+    title: Some(|title| title.starts_with("postgres: ").then(|| "postgres: session - [local] idle".to_owned())),
+    rewrite: Some(|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())),
+    ..Forms::NONE
+};
+
 fn keeps() -> Keeps {
     Keeps {
         hidden: None,
@@ -30,9 +36,8 @@ fn keeps() -> Keeps {
         mappings: vec!["/memfd:java_heap", "/dev/shm/ora_", "/dev/shm/PostgreSQL."],
         options: vec!["-D", "--datadir", "--defaults-file", "--port"],
         settings: vec!["huge_pages", "large_pages", "innodb_buffer_pool_size", "port", "maxmemory", "data_directory"],
-        rewrites: vec![|path, bytes| path.starts_with("/tmp/hsperf").then(|| bytes[..2].to_vec())],
+        forms: vec![&FORMS],
         shape: Some(|name| if name.ends_with("dir") { shape::Shape::Path } else { shape::Shape::Plain }),
-        titles: vec![|title| title.starts_with("postgres: ").then(|| "postgres: session - [local] idle".to_owned())],
         writers: BTreeSet::new(),
         lines: BTreeMap::new(),
         starts: BTreeMap::new(),

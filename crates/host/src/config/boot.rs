@@ -7,12 +7,15 @@ use hugewise_model::Observed;
 use hugewise_model::configuration::{BootEntry, Loader};
 
 use super::bls::{self, Entry};
-use super::files::place;
+use super::files::{bounded, place};
 use super::grub::{self, Variables};
 use crate::Door;
 
 /// Where the entries of the Boot Loader Specification lie.
 const ENTRIES: [&str; 3] = ["/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries"];
+
+/// Bytes of a menu: a hundred kernels take 200 KiB.
+const MOST_OF_MENU: usize = 4 << 20;
 
 /// The next boot's entry. Absent where there is no loader, as in containers; denied where its files are root's alone.
 pub fn read(door: &mut Door<'_>) -> Observed<BootEntry> {
@@ -39,7 +42,10 @@ fn read_grub_config(door: &mut Door<'_>) -> (String, Observed<Vec<u8>>) {
     }
     files.extend(["/boot/grub2/grub.cfg", "/boot/grub/grub.cfg"].map(str::to_owned));
     for file in files {
-        let bytes = door.read(&file);
+        let bytes = door.read(&file).and_then(|bytes| bounded(bytes, MOST_OF_MENU));
+        if let Observed::Malformed(_) = &bytes {
+            door.note(&file, &bytes);
+        }
         if !bytes.is_absent() {
             return (file, bytes);
         }
@@ -62,13 +68,20 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
     let mut variables = menu.variables.clone();
     variables.extend(environment);
     let one_time = variables.get("next_entry").filter(|entry| !entry.is_empty()).cloned();
-    let default = one_time.unwrap_or_else(|| grub::expand(menu.default.as_deref().unwrap_or("0"), &variables));
+    let default = grub::expand(menu.default.as_deref().unwrap_or("0"), &variables);
+    let default = match one_time.map_or(default, Ok) {
+        Ok(default) => default,
+        Err(why) => return too_long(door, file, why),
+    };
     if menu.bls {
         let entries = bls::read_entries(door, &ENTRIES);
         match entries {
             Observed::Known(entries) if !entries.is_empty() => {
                 let Some(entry) = bls::grub_default(&entries, &default) else { return Observed::Absent };
-                let text = grub::expand(&entry.options.join(" "), &variables);
+                let text = match grub::expand(&entry.options.join(" "), &variables) {
+                    Ok(text) => text,
+                    Err(why) => return too_long(door, &entry.file, why),
+                };
                 return Observed::Known(BootEntry {
                     loader: Loader::Bls,
                     command_line: grub::split(&text),
@@ -81,8 +94,11 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
     }
     match menu.entry(&default) {
         Some(grub::MenuEntry { linux: Some((line, words)), .. }) => {
-            let expanded = words.iter().flat_map(|word| expanded_words(word, &variables)).collect();
-            Observed::Known(BootEntry { loader: Loader::Grub, command_line: expanded, place: place(file, *line) })
+            let place = place(file, *line);
+            match grub::expand_words(words, &variables) {
+                Ok(command_line) => Observed::Known(BootEntry { loader: Loader::Grub, command_line, place }),
+                Err(why) => too_long(door, &place.to_string(), why),
+            }
         }
         _ => {
             let unknown = Observed::Malformed(format!("{file}: no entry \"{default}\" that boots Linux"));
@@ -92,9 +108,10 @@ fn from_grub(door: &mut Door<'_>, file: &str, menu: &grub::Menu, environment: Va
     }
 }
 
-/// A word with its variables replaced: a variable may hold several words.
-fn expanded_words(word: &str, variables: &Variables) -> Vec<String> {
-    if word.contains('$') { grub::split(&grub::expand(word, variables)) } else { vec![word.to_owned()] }
+fn too_long(door: &mut Door<'_>, what: &str, why: grub::TooLong) -> Observed<BootEntry> {
+    let unknown = Observed::Malformed(format!("{what}: {why}"));
+    door.note("boot loader's default entry", &unknown);
+    unknown
 }
 
 fn read_systemd_boot(door: &mut Door<'_>) -> Observed<BootEntry> {
@@ -218,5 +235,40 @@ mod tests {
         assert_eq!(door.unread.len(), 1);
         let empty = MapSource::new().file("/boot/grub/grub.cfg", b"\xff\0");
         assert!(matches!(read(&mut Door::new(&empty)), Observed::Malformed(_)));
+    }
+
+    /// A megabyte that stands for 20 GB.
+    #[test]
+    fn a_line_that_is_longer_than_any_kernels_is_not_put_together_and_that_is_said() {
+        let large = "x".repeat(1 << 20);
+        let doubled = "set a=\"${a}${a}\"\n".repeat(40);
+        for text in [
+            format!("set a={large}\nmenuentry 'x' {{\n linux /k {}\n}}\n", "$a".repeat(20_000)),
+            format!("set a={}\nmenuentry 'x' {{\n linux /k {}\n}}\n", &large[..60_000], "$a ".repeat(20_000)),
+            format!("menuentry 'x' {{\n linux /k {}\n}}\n", "${".repeat(1 << 20)),
+            format!("set a={large}\nset default=\"{}\"\n", "$a".repeat(20_000)),
+        ] {
+            let source = MapSource::new().file("/boot/grub/grub.cfg", text);
+            let mut door = Door::new(&source);
+            let Observed::Malformed(why) = read(&mut door) else { panic!("known") };
+            assert!(why.contains("longer than 64 KiB"), "{why}");
+            assert_eq!(door.unread.len(), 1);
+        }
+        // A variable that holds its own name is that name, as it is written.
+        let text = format!("set a=x\n{doubled}menuentry 'x' {{\n linux /k $a hugepages=1\n}}\n");
+        is(
+            &MapSource::new().file("/boot/grub/grub.cfg", text),
+            "grub",
+            "${a}${a} hugepages=1",
+            "/boot/grub/grub.cfg:43",
+        );
+        let menu = "menuentry 'x' {\n linux /k\n}\n".repeat(200_000);
+        let source = MapSource::new().file("/boot/grub/grub.cfg", menu);
+        let mut door = Door::new(&source);
+        assert!(matches!(read(&mut door), Observed::Malformed(_)));
+        assert_eq!(
+            door.unread.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["/boot/grub/grub.cfg: malformed: larger than 4 MiB"]
+        );
     }
 }

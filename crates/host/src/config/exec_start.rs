@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::Observed;
 use hugewise_model::configuration::{Place, ServiceStart, StartCommand};
 
+use super::filling::{Room, TooLong, bounded};
 use super::unit::Assignment;
 use crate::Door;
 
@@ -37,33 +38,46 @@ struct Lines {
 }
 
 impl Lines {
-    fn of<'a>(name: &str, assignments: impl Iterator<Item = (&'a str, &'a Assignment)>) -> Self {
+    fn of<'a>(name: &str, assignments: impl Iterator<Item = (&'a str, &'a Assignment)>) -> Result<Self, TooLong> {
         let mut lines = Self::default();
+        let mut room = Room::default();
         for (file, one) in assignments.filter(|(_, one)| one.section == "Service") {
             let place = || Place { file: file.to_owned(), line: one.line };
-            let values = || words(&one.value).into_iter().map(|word| filled(name, &word));
+            let values = || -> Result<Vec<String>, TooLong> {
+                words(bounded(&one.value)?).iter().map(|word| filled(name, word)).collect()
+            };
             match one.key.as_str() {
                 "ExecStart" if one.value.is_empty() => lines.commands.clear(),
                 "ExecStart" => lines.commands.push((one.value.clone(), place())),
                 "Environment" if one.value.is_empty() => lines.environment.clear(),
-                "Environment" => lines.environment.extend(values().filter_map(|word| {
-                    let (key, value) = word.split_once('=')?;
-                    Some((key.to_owned(), value.to_owned()))
-                })),
+                "Environment" => {
+                    let values = values()?;
+                    room.take_all(&values)?;
+                    let pairs = values.iter().filter_map(|word| word.split_once('='));
+                    lines.environment.extend(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
+                }
                 "EnvironmentFile" if one.value.is_empty() => lines.files.clear(),
-                "EnvironmentFile" => lines.files.push((filled(name, &one.value), place())),
+                "EnvironmentFile" => lines.files.push((filled(name, bounded(&one.value)?)?, place())),
                 "UnsetEnvironment" if one.value.is_empty() => lines.unset.clear(),
-                "UnsetEnvironment" => lines.unset.extend(values()),
+                "UnsetEnvironment" => lines.unset.extend(values()?),
                 _ => {}
             }
         }
-        lines
+        Ok(lines)
     }
 }
 
 /// What the assignments of a service, each with its file, have it start; its files of variables are read.
-pub(super) fn read(door: &mut Door<'_>, name: &str, assignments: &[(String, Assignment)]) -> ServiceStart {
-    let lines = Lines::of(name, assignments.iter().map(|(file, one)| (file.as_str(), one)));
+///
+/// # Errors
+/// What it stands for is longer than any server's.
+pub(super) fn read(
+    door: &mut Door<'_>,
+    name: &str,
+    assignments: &[(String, Assignment)],
+) -> Result<ServiceStart, TooLong> {
+    let mut room = Room::default();
+    let lines = Lines::of(name, assignments.iter().map(|(file, one)| (file.as_str(), one)))?;
     let mut start = ServiceStart::default();
     let mut environment = lines.environment.clone();
     for (value, place) in &lines.files {
@@ -78,7 +92,10 @@ pub(super) fn read(door: &mut Door<'_>, name: &str, assignments: &[(String, Assi
             match door.source.read(&path) {
                 Observed::Known(bytes) => {
                     found = true;
-                    environment.extend(variables_of(&bytes));
+                    for (key, value) in variables_of(&bytes) {
+                        room.take(key.len().saturating_add(value.len()))?;
+                        environment.insert(key, value);
+                    }
                     start.variable_files.push(path);
                 }
                 // It may have been there.
@@ -96,13 +113,12 @@ pub(super) fn read(door: &mut Door<'_>, name: &str, assignments: &[(String, Assi
     let gone =
         |key: &str, value: &str| lines.unset.iter().any(|it| it == key || it.split_once('=') == Some((key, value)));
     environment.retain(|key, value| !gone(key, value));
-    let commands = lines.commands.iter().flat_map(|(line, place)| {
-        let all = commands(name, line, &environment).into_iter();
-        all.map(|words| StartCommand { words, place: place.clone() }).collect::<Vec<_>>()
-    });
-    start.commands = commands.filter(|command| !command.words.is_empty()).collect();
+    for (line, place) in &lines.commands {
+        let all = commands(name, line, &environment)?.into_iter().filter(|words| !words.is_empty());
+        start.commands.extend(all.map(|words| StartCommand { words, place: place.clone() }));
+    }
     start.environment = environment.into_iter().filter(|(key, _)| READ.contains(&key.as_str())).collect();
-    start
+    Ok(start)
 }
 
 /// Variables that are kept: of all others nothing is read.
@@ -119,32 +135,33 @@ fn matching(door: &Door<'_>, path: &str) -> Vec<String> {
 }
 
 /// The words of the first program that the text of one unit file has a service start, where its files of variables say nothing.
-pub(super) fn first_program(name: &str, assignments: &[Assignment]) -> Vec<String> {
-    let lines = Lines::of(name, assignments.iter().map(|one| ("", one)));
-    let first = lines.commands.first().map(|(line, _)| commands(name, line, &lines.environment));
-    first.and_then(|all| all.into_iter().next()).unwrap_or_default()
+///
+/// # Errors
+/// What it stands for is longer than any server's.
+pub(super) fn first_program(name: &str, assignments: &[Assignment]) -> Result<Vec<String>, TooLong> {
+    let lines = Lines::of(name, assignments.iter().map(|one| ("", one)))?;
+    let Some((line, _)) = lines.commands.first() else { return Ok(Vec::new()) };
+    Ok(commands(name, line, &lines.environment)?.into_iter().next().unwrap_or_default())
 }
 
 /// The programs of one line, variables filled in, without what only wraps them.
-fn commands(name: &str, line: &str, environment: &BTreeMap<String, String>) -> Vec<Vec<String>> {
-    let mut all = Vec::new();
-    for words in words(line).split(|word| word == ";") {
+fn commands(name: &str, line: &str, environment: &BTreeMap<String, String>) -> Result<Vec<Vec<String>>, TooLong> {
+    let (mut all, mut room) = (Vec::new(), Room::default());
+    for words in words(bounded(line)?).split(|word| word == ";") {
         let Some((first, arguments)) = words.split_first() else { continue };
         let program = first.trim_start_matches(PREFIXES);
         let has = |sign: char| first.chars().take_while(|it| PREFIXES.contains(it)).any(|it| it == sign);
-        let mut command = vec![filled(name, program)];
+        let mut command = vec![filled(name, program)?];
         // The word behind it is what the program is told to be called.
         for word in arguments.iter().skip(usize::from(has('@'))) {
-            let word = if word == "\\;" { ";".to_owned() } else { filled(name, word) };
-            if has(':') {
-                command.push(word);
-            } else {
-                variables::fill_in(&word, environment, &mut command);
-            }
+            let word = if word == "\\;" { ";".to_owned() } else { filled(name, word)? };
+            let words = if has(':') { vec![word] } else { variables::fill_in(&word, environment)? };
+            room.take_all(&words)?;
+            command.extend(words);
         }
         all.push(unwrapped(command));
     }
-    all
+    Ok(all)
 }
 
 /// The command line behind wrappers: the first word that is a whole path, or that stands behind their own options.

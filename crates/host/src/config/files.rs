@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hugewise_model::{Observed, configuration::Place};
+use hugewise_model::{Observed, Reason, configuration::Place};
 
 use crate::Door;
 
@@ -18,6 +18,18 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Cow<'_, str>)> {
 /// A place in a file.
 pub fn place(file: &str, line: u64) -> Place {
     Place { file: file.to_owned(), line }
+}
+
+/// Bytes of all the files that one mechanism reads, such as sysctl.d: those of a host are some 100 KiB, and a rule for each of
+/// ten thousand users half of this. Each line costs more here than it has bytes, and many are asked again and again.
+const MOST_TEXT: usize = 1 << 20;
+
+/// These bytes, where they are no more than `most`.
+pub(super) fn bounded(bytes: Vec<u8>, most: usize) -> Observed<Vec<u8>> {
+    if bytes.len() > most {
+        return Observed::Malformed(format!("larger than {} MiB", most >> 20));
+    }
+    Observed::Known(bytes)
 }
 
 /// Paths of the files that end in `suffix` in all `folders`, sorted by their bare name; of those with
@@ -86,7 +98,7 @@ pub fn stacked<S: AsRef<str>>(
 }
 
 /// Reads all files and joins what `parse` finds in them, in order. A file that went away counts as empty;
-/// one that cannot be read makes the whole unknown.
+/// one that cannot be read makes the whole unknown, and so do files that are larger together than any host's.
 pub fn joined<T>(
     door: &mut Door<'_>,
     paths: &[String],
@@ -94,9 +106,20 @@ pub fn joined<T>(
 ) -> Observed<Vec<T>> {
     let mut all = Vec::new();
     let mut failed = None;
+    let mut left = MOST_TEXT;
     for path in paths {
         match door.read(path) {
-            Observed::Known(bytes) => all.extend(parse(path, &bytes)),
+            Observed::Known(bytes) => match left.checked_sub(bytes.len()) {
+                Some(rest) => {
+                    left = rest;
+                    all.extend(parse(path, &bytes));
+                }
+                None => {
+                    let why = format!("with it such files have more than {} MiB", MOST_TEXT >> 20);
+                    door.tell(path.clone(), Reason::Malformed(why.clone()));
+                    return Observed::Malformed(format!("{path}: {why}"));
+                }
+            },
             Observed::Absent => {}
             Observed::Denied => failed = failed.or(Some(Observed::Denied)),
             Observed::Malformed(why) => failed = failed.or(Some(Observed::Malformed(format!("{path}: {why}")))),
@@ -135,5 +158,19 @@ mod tests {
         let read = joined(&mut door, &["/a", "/b", "/c"].map(String::from), |_, bytes| bytes.to_vec());
         assert_eq!(read, Observed::Denied);
         assert_eq!(door.unread.len(), 1);
+    }
+
+    #[test]
+    fn files_larger_than_any_hosts_are_not_worked_out_and_that_is_said() {
+        let half = "vm.a=1\n".repeat(100_000);
+        let small = MapSource::new().file("/d/a", half.as_str());
+        let paths = ["/d/a".to_owned(), "/d/b".to_owned()];
+        let count = |_: &str, bytes: &[u8]| vec![bytes.len()];
+        assert_eq!(joined(&mut Door::new(&small), &paths, count), Observed::Known(vec![700_000]));
+        let large = small.file("/d/b", half);
+        let mut door = Door::new(&large);
+        let why = "with it such files have more than 1 MiB";
+        assert_eq!(joined(&mut door, &paths, count), Observed::Malformed(format!("/d/b: {why}")));
+        assert_eq!(door.unread, [hugewise_model::Unread::new("/d/b", Reason::Malformed(why.into()))]);
     }
 }

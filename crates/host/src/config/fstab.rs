@@ -5,6 +5,7 @@ use hugewise_model::configuration::BootMount;
 use hugewise_model::host::HugetlbfsMount;
 
 use super::systemd::FOLDERS;
+use crate::kernel::mounts::MOST_HUGETLBFS;
 use crate::{Door, ParseError};
 
 /// What systemd mounts by a unit of its own, unless that is masked.
@@ -90,7 +91,7 @@ fn is_mounted_by_unit(door: &mut Door<'_>, unit: &str) -> Observed<bool> {
 /// Lines of the type hugetlbfs that are not `noauto` (fstab(5)).
 ///
 /// # Errors
-/// None: a line that makes no sense mounts nothing.
+/// More mounts than any host has. A line that makes no sense mounts nothing.
 pub fn parse(bytes: &[u8]) -> Result<Vec<BootMount>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let mount = |line: &str| {
@@ -102,7 +103,11 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<BootMount>, ParseError> {
         // A space in a path is written so.
         mounts.then(|| BootMount { path: folder.replace("\\040", " "), options: options.to_owned() })
     };
-    Ok(text.lines().filter_map(mount).collect())
+    let mounts: Vec<BootMount> = text.lines().filter_map(mount).collect();
+    if mounts.len() > MOST_HUGETLBFS {
+        return Err(ParseError::whole("more than 4096 mounts of hugetlbfs"));
+    }
+    Ok(mounts)
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ pub fn parse(bytes: &[u8]) -> Menu {
     for (number, line) in lines(bytes) {
         let words = split(&line);
         let Some(first) = words.first().map(String::as_str) else { continue };
-        let inside = open.iter().any(Option::is_some);
+        // Deeper ones hold no entry.
+        let inside = open.iter().take(MAX_DEPTH).any(Option::is_some);
         match first {
             "}" => {
                 if let Some(Some(entry)) = open.pop() {
@@ -156,12 +157,31 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// What a kernel's line, or the text of a variable, may become: kernels take 4 KiB of it at most.
+const MOST_TEXT: usize = 64 << 10;
+
+/// With its variables replaced a text is longer than any kernel's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("with its variables it is longer than {} KiB", MOST_TEXT >> 10)]
+pub struct TooLong;
+
 /// `$name` and `${name}` replaced; a variable that is not set is nothing, as in GRUB.
-pub fn expand(text: &str, variables: &Variables) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
+///
+/// # Errors
+/// It is, or becomes, longer than any kernel's line.
+pub fn expand(text: &str, variables: &Variables) -> Result<String, TooLong> {
+    let mut out = String::new();
+    let mut add = |part: &str| {
+        if out.len().saturating_add(part.len()) > MOST_TEXT {
+            return Err(TooLong);
+        }
+        out.push_str(part);
+        Ok(())
+    };
+    // Where braces do not close, all that follows is looked through for each of them.
+    let mut rest = if text.len() > MOST_TEXT { return Err(TooLong) } else { text };
     while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
+        add(before)?;
         let (name, tail) = match after.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
             Some(braced) => braced,
             None => {
@@ -170,12 +190,30 @@ pub fn expand(text: &str, variables: &Variables) -> String {
             }
         };
         if name.is_empty() {
-            out.push('$');
+            add("$")?;
         }
-        out.push_str(variables.get(name).map_or("", String::as_str));
+        add(variables.get(name).map_or("", String::as_str))?;
         rest = tail;
     }
-    out + rest
+    add(rest)?;
+    Ok(out)
+}
+
+/// The words of a kernel's line with their variables replaced: one may hold several words.
+///
+/// # Errors
+/// They become longer than any kernel's line.
+pub fn expand_words(words: &[String], variables: &Variables) -> Result<Vec<String>, TooLong> {
+    let (mut all, mut length) = (Vec::new(), 0_usize);
+    for word in words {
+        let words = if word.contains('$') { split(&expand(word, variables)?) } else { vec![word.clone()] };
+        length = words.iter().fold(length.saturating_add(1), |sum, word| sum.saturating_add(word.len()));
+        if length > MOST_TEXT {
+            return Err(TooLong);
+        }
+        all.extend(words);
+    }
+    Ok(all)
 }
 
 impl Menu {
@@ -270,6 +308,7 @@ menuentry "Memory test" {
         let variables = parse_environment(block);
         assert_eq!(variables.get("saved_entry").map(String::as_str), Some("abc-5.14"));
         assert_eq!(variables.len(), 2);
-        assert_eq!(expand("$kernelopts ${none}-$saved_entry $", &variables), "root=/dev/sda1 ro \\x -abc-5.14 $");
+        let text = expand("$kernelopts ${none}-$saved_entry $", &variables).unwrap();
+        assert_eq!(text, "root=/dev/sda1 ro \\x -abc-5.14 $");
     }
 }

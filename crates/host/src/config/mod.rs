@@ -9,6 +9,7 @@ pub mod boot;
 pub mod cmdline;
 pub(crate) mod exec_start;
 pub mod files;
+mod filling;
 pub mod fstab;
 pub mod grub;
 pub mod identity;
@@ -34,6 +35,7 @@ use hugewise_model::{Host, Observed, Process};
 
 use self::services::Service;
 use crate::Door;
+use crate::kernel::cpuinfo;
 use crate::source::Remembered;
 
 /// What an earlier reading made of the files, for who reads one machine again and again.
@@ -42,6 +44,7 @@ pub struct Files {
     host: Remembered<Observed<Vec<HugetlbfsMount>>, OfHost>,
     units: Remembered<BTreeSet<String>, Vec<Unit>>,
     services: Remembered<BTreeSet<String>, Vec<Service>>,
+    pub(crate) processors: cpuinfo::Known,
 }
 
 impl Files {

@@ -64,9 +64,12 @@ pub(crate) fn distilled(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) ->
     let lines = commands(path, bytes);
     let written: BTreeMap<u64, WrittenPool> = words::written(&lines).into_iter().collect();
     let mut kept: Vec<String> = bytes.split(|byte| *byte == b'\n').map(|_| String::new()).collect();
-    let before = match Form::of(path) {
+    // Whose job it is decides whether its scripts are looked into.
+    let is_roots = |line: &str| !has_users(path) || user_of_job(line) == Some("root");
+    let before = |line: &str| match Form::of(path) {
         Form::Script => "",
-        Form::Cron => "@reboot root ",
+        Form::Cron if is_roots(line) => "@reboot root ",
+        Form::Cron => "@reboot nobody ",
         Form::CloudConfig => "bootcmd: ",
     };
     for (number, line) in &lines {
@@ -74,7 +77,7 @@ pub(crate) fn distilled(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) ->
         let says = written.get(number).map(|pool| canonical(*pool)).or_else(started);
         let at = usize::try_from(*number).unwrap_or_default().saturating_sub(1);
         if let (Some(says), Some(kept)) = (says, kept.get_mut(at)) {
-            *kept = format!("{before}{says}");
+            *kept = format!("{}{says}", before(line));
         }
     }
     if let Some(first) = kept.first_mut().filter(|first| first.is_empty() && bytes.starts_with(b"#!")) {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::{AtBoot, Observed};
+use hugewise_model::configuration::ServiceStart;
+use hugewise_model::{AtBoot, Observed, Reason};
 
 use super::exec_start::{self, filled};
 use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
@@ -65,7 +66,9 @@ pub fn read_services(
             let assignments = door.source.read(&path).into_known().map(|bytes| unit::parse(&bytes)).unwrap_or_default();
             exec_start::first_program(name, &assignments)
         };
-        (is_likely(name) || changed() || is_ours(&first())).then(|| bare(name, path, AtBoot::Unknown(String::new())))
+        // What is too long to be filled in is looked at as a whole, which says so.
+        (is_likely(name) || changed() || first().map_or(true, |words| is_ours(&words)))
+            .then(|| bare(name, path, AtBoot::Unknown(String::new())))
     });
     let looked: Vec<Service> = looked.collect();
     let mut services = Vec::new();
@@ -158,10 +161,13 @@ fn whole(
     let Observed::Known(assignments) = assignments else { return Service { at_boot, ..service } };
     let of_service = || assignments.iter().map(|(_, one)| one).filter(|one| one.section == "Service");
     let last = |key: &str| {
-        let value = of_service().rfind(|one| one.key == key).map(|one| filled(&name, &one.value));
+        let value = of_service().rfind(|one| one.key == key).and_then(|one| filled(&name, &one.value).ok());
         value.filter(|value| !value.is_empty())
     };
-    let start = exec_start::read(door, &name, &assignments);
+    let start = exec_start::read(door, &name, &assignments).unwrap_or_else(|too_long| {
+        door.tell(format!("what {name} starts ({})", service.file), Reason::Malformed(too_long.to_string()));
+        ServiceStart::default()
+    });
     let words = start.commands.into_iter().next().map(|command| command.words).unwrap_or_default();
     let environment = start.environment;
     let directory = last("WorkingDirectory").map(|path| path.trim_start_matches('-').to_owned());
@@ -183,7 +189,8 @@ mod tests {
     /// As `systemctl show -p ExecStart` of systemd 252 lists the words of the same lines.
     #[test]
     fn a_command_is_what_systemd_would_start() {
-        let words = |text: &str| exec_start::first_program("pg@16.service", &unit::parse(text.as_bytes())).join("|");
+        let words =
+            |text: &str| exec_start::first_program("pg@16.service", &unit::parse(text.as_bytes())).unwrap().join("|");
         for (text, said) in [
             ("ExecStart=/bin/postgres -D /d", "/bin/postgres|-D|/d"),
             ("ExecStart=-!/bin/postgres \"-c a b\" 'x'", "/bin/postgres|-c a b|x"),
@@ -233,5 +240,33 @@ mod tests {
         let all = read(&source);
         assert_eq!(all[0].command, ["/opt/postgres"]);
         assert_eq!(all[0].at_boot.as_str(), "unknown");
+    }
+
+    /// A file of some KB that stands for 100 MB of words, for 50 GB of text, and for 1.4 GB by its own name.
+    #[test]
+    fn what_a_few_words_stand_for_is_bounded_and_said() {
+        let large = format!("Environment=A='{}'\n", "x ".repeat(10_000));
+        let long = "a".repeat(200);
+        for (name, text) in [
+            ("postgresql.service", format!("{large}ExecStart=/bin/postgres {}\n", "$A ".repeat(5000))),
+            ("postgresql.service", format!("{large}ExecStart=/bin/postgres {}\n", "${A}".repeat(50_000))),
+            (&format!("postgresql@{long}.service"), format!("ExecStart=/bin/postgres {}\n", "%i".repeat(100_000))),
+            (&format!("postgresql@{long}.service"), format!("Environment=A={}\n", "%i".repeat(100_000))),
+            ("postgresql.service", format!("Environment={}\nExecStart=/bin/postgres\n", "A=b ".repeat(20_000))),
+            ("own.service", format!("ExecStart=/bin/postgres {}\n", "x ".repeat(20_000))),
+        ] {
+            let source = MapSource::new().file(&format!("/etc/systemd/system/{name}"), format!("[Service]\n{text}"));
+            let mut door = Door::new(&source);
+            let all = read_services(&mut door, &|name| name.starts_with("postgresql"), &|_| false, &|_| false);
+            assert!(all.iter().all(|service| service.command.is_empty() && service.environment.is_empty()), "{name}");
+            let said: Vec<String> = door.unread.iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains(&format!("what {name} starts")) && said[0].contains("16384 words"), "{said:?}");
+        }
+        // What a server has at most: a class path that fills an argument.
+        let path = "/usr/share/java/x.jar:".repeat(5900);
+        let text = format!("[Service]\nEnvironment=CP={path}\nExecStart=/bin/postgres -cp ${{CP}} $CP\n");
+        let words = exec_start::first_program("own.service", &unit::parse(text.as_bytes())).unwrap();
+        assert_eq!(words, ["/bin/postgres", "-cp", &path, &path]);
     }
 }

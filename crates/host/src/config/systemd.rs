@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::configuration::{Place, Unit};
+use hugewise_model::configuration::{Place, ServiceStart, StartCommand, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
 use super::exec_start;
@@ -49,8 +49,8 @@ pub(super) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> BTr
     processes.into_iter().filter_map(service_of).map(str::to_owned).collect()
 }
 
-/// The services of these names.
-pub(super) fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<Unit> {
+/// The services of these names, whether they run or not, as far as there is anything of them.
+pub fn read_named(door: &mut Door<'_>, names: &BTreeSet<String>) -> Vec<Unit> {
     if names.is_empty() {
         return Vec::new();
     }
@@ -103,11 +103,18 @@ fn read_unit(
 ) -> Option<Unit> {
     let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
     let described = assignments.map(|assignments| {
-        let start = exec_start::read(door, name, &assignments);
+        // Of what is too long for any server nobody knows what it starts.
+        let start = exec_start::read(door, name, &assignments).unwrap_or_else(|_| {
+            let place = files.first().map(|file| place(file, 0));
+            let commands = place.iter().map(|place| StartCommand { words: Vec::new(), place: place.clone() }).collect();
+            ServiceStart { commands, unread: place, ..ServiceStart::default() }
+        });
         (describe(&assignments), start)
     });
     let disabled = at_boot == Wanted::ByNobody;
-    let unit = Unit { name: name.to_owned(), masked, disabled, ..Unit::default() };
+    let slice = described.known().and_then(|(service, _)| service.slice.as_deref());
+    let cgroup = UnitName::parse(name).and_then(|parts| parts.cgroup(name, slice)).unwrap_or_default();
+    let unit = Unit { name: name.to_owned(), cgroup, masked, disabled, ..Unit::default() };
     Some(match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
         Observed::Known(_) if files.is_empty() => unit,
@@ -248,6 +255,8 @@ pub struct Service {
     pub user: Option<String>,
     /// Whether `PAMName` names anything.
     pub pam: bool,
+    /// `Slice`, with specifiers as they are written.
+    pub slice: Option<String>,
     /// `AmbientCapabilities`.
     pub ambient: Capabilities,
 }
@@ -264,6 +273,7 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
                 }
             }
             "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
+            "Slice" => service.slice = Some(assignment.value.clone()).filter(|slice| !slice.is_empty()),
             "PAMName" => service.pam = !assignment.value.is_empty(),
             "AmbientCapabilities" => service.ambient.assign(&assignment.value),
             _ => {}

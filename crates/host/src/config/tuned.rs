@@ -3,7 +3,7 @@
 mod condition;
 mod reapplied;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, Reason, Unread, configuration::SysctlAssignment, configuration::Tuned};
 
@@ -17,6 +17,21 @@ const FOLDERS: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned
 
 /// More files than any real profile includes.
 const MAX_FILES: usize = 100;
+
+/// More profiles than anybody names, each as often as it is named.
+const MOST_NAMED: usize = 1000;
+
+/// Options of a profile and all that it includes; the largest that TuneD comes with has some two hundred.
+const MOST_OPTIONS: usize = 4096;
+
+/// Bytes of what all variables of a profile stand for together.
+const MOST_OF_VARIABLES: usize = 1 << 20;
+
+/// What one option may become, however many variables it names.
+const MOST_TEXT: usize = 16 << 10;
+
+/// Words that profiles add to the kernel's line, which takes 4 KiB at most.
+const MOST_WORDS: usize = 4096;
 
 /// An option of a section, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +60,8 @@ pub fn read(door: &mut Door<'_>) -> Observed<Tuned> {
         if names.is_empty() {
             return Observed::Absent;
         }
-        let mut loader = Loader { door, done: Vec::new(), open: Vec::new(), merged: Sections::new() };
-        match loader.load_all(&names) {
+        let mut loader = Loader { door, done: Vec::new(), open: Vec::new(), named: 0, merged: Sections::new() };
+        match loader.load_all(&names).and_then(|()| variables_of(&loader.merged).map(drop)) {
             Ok(()) => {
                 let merged = loader.merged;
                 let here = if condition::any(merged.values()) { Here::read(door) } else { Here::default() };
@@ -75,6 +90,8 @@ struct Loader<'a, 'b> {
     done: Vec<String>,
     /// Profiles that are being read, outermost first: name and file.
     open: Vec<(String, String)>,
+    /// How often a profile was named.
+    named: usize,
     merged: Sections,
 }
 
@@ -85,6 +102,10 @@ impl Loader<'_, '_> {
 
     fn load(&mut self, name: &str) -> Result<(), Failure> {
         let malformed = |why: String| Err(Observed::Malformed(why));
+        self.named += 1;
+        if self.named > MOST_NAMED {
+            return malformed(format!("profiles are named more than {MOST_NAMED} times"));
+        }
         let good = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
         if name.is_empty() || !name.chars().all(good) || name.starts_with("..") {
             return malformed(format!("\"{name}\" is no profile's name"));
@@ -115,19 +136,22 @@ impl Loader<'_, '_> {
             Observed::Malformed(why) => return malformed(format!("{file}: {why}")),
         };
         self.open.push((name.to_owned(), file.clone()));
-        let variables = |own: &Sections, merged: &Sections| {
-            let mut all = variables_of(merged);
-            all.extend(variables_of(own));
-            all
+        let variables = |own: &Sections, merged: &Sections| -> Result<_, Failure> {
+            let mut all = variables_of(merged)?;
+            all.extend(variables_of(own)?);
+            Ok(all)
         };
         if let Some(include) = profile.get("main").and_then(|main| option(main, "include")) {
-            let names = expanded(&include.value, &variables(&profile, &self.merged));
+            let names = expanded(&include.value, &variables(&profile, &self.merged)?);
             let names: Vec<String> = names.split([',', ';']).map(|name| name.trim().to_owned()).collect();
             self.load_all(&names)?;
         }
         self.open.pop();
         self.done.push(file.clone());
         merge(&mut self.merged, profile);
+        if self.merged.values().map(Vec::len).sum::<usize>() > MOST_OPTIONS {
+            return malformed(format!("profiles with more than {MOST_OPTIONS} options"));
+        }
         Ok(())
     }
 
@@ -139,10 +163,11 @@ impl Loader<'_, '_> {
 /// Sections of one profile. Options are `key = value`, comments start with `#` or `;`, or after a blank with `#`.
 ///
 /// # Errors
-/// An option before the first section, which TuneD refuses too.
+/// An option before the first section, which TuneD refuses too; more options than any profile has.
 pub fn parse(file: &str, bytes: &[u8]) -> Result<Sections, ParseError> {
     let mut sections = Sections::new();
     let mut current: Option<String> = None;
+    let mut count = 0;
     for (line, text) in lines(bytes) {
         let text = text.trim();
         if text.is_empty() || text.starts_with(['#', ';']) {
@@ -157,6 +182,10 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Sections, ParseError> {
             let Some(section) = current.as_ref().and_then(|name| sections.get_mut(name)) else {
                 return Err(ParseError::at(line, "an option stands before the first section"));
             };
+            count += 1;
+            if count > MOST_OPTIONS {
+                return Err(ParseError::at(line, "more than 4096 options"));
+            }
             let setting =
                 Setting { file: file.to_owned(), line, key: key.trim().to_owned(), value: value.trim().to_owned() };
             set(section, setting);
@@ -190,8 +219,8 @@ fn merge(merged: &mut Sections, newer: Sections) {
             continue;
         }
         if let Some(dropped) = option(&section, "drop") {
-            let dropped: Vec<String> = dropped.value.split([',', ';']).map(|key| key.trim().to_owned()).collect();
-            older.retain(|setting| !dropped.contains(&setting.key));
+            let dropped: BTreeSet<&str> = dropped.value.split([',', ';']).map(str::trim).collect();
+            older.retain(|setting| !dropped.contains(setting.key.as_str()));
         }
         // Whether a section is enabled, and of which plugin it is, is the newest profile's word alone.
         older.retain(|setting| !matches!(setting.key.as_str(), "enabled" | "type"));
@@ -199,24 +228,34 @@ fn merge(merged: &mut Sections, newer: Sections) {
     }
 }
 
-fn variables_of(sections: &Sections) -> BTreeMap<String, String> {
-    let mut variables = BTreeMap::new();
+/// What the variables stand for, unless that is more than any profile needs: each may name those before it.
+fn variables_of(sections: &Sections) -> Result<BTreeMap<String, String>, Failure> {
+    let (mut variables, mut length) = (BTreeMap::new(), 0_usize);
     for setting in sections.get("variables").into_iter().flatten() {
         let value = expanded(&setting.value, &variables);
+        length = length.saturating_add(value.len());
+        if length > MOST_OF_VARIABLES {
+            let at = place(&setting.file, setting.line);
+            return Err(Observed::Malformed(format!("{at}: the variables stand for more than 1 MiB")));
+        }
         variables.insert(setting.key.clone(), value);
     }
-    variables
+    Ok(variables)
 }
 
 /// `${name}` replaced where it is known; functions (`${f:...}`) stay as they are.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
+    // Where braces do not close, all that follows is looked through for each of them.
+    if text.len() > MOST_TEXT {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
         match after.split_once('}').and_then(|(name, tail)| Some((variables.get(name)?, tail))) {
             // A variable that doubles itself over and over must not fill the memory.
-            Some((value, tail)) if out.len() + value.len() <= 64 << 10 => {
+            Some((value, tail)) if out.len() + value.len() <= MOST_TEXT => {
                 out.push_str(value);
                 rest = tail;
             }
@@ -236,7 +275,7 @@ fn unquoted(value: &str) -> &str {
 
 /// Picks what bears on memory out of a merged profile, and says which sections may be this machine's or not.
 pub fn describe(profile: String, merged: &Sections, here: &Here) -> (Tuned, Vec<Unread>) {
-    let variables = variables_of(merged);
+    let variables = variables_of(merged).unwrap_or_default();
     let enabled = merged.iter().filter(|(_, section)| is_true(section, "enabled") != Some(false));
     let mut tuned = Tuned {
         profile,
@@ -311,12 +350,13 @@ fn is_of_section(key: &str) -> bool {
 
 /// `+words` and plain words are added, `-words` are taken away; a backslash lets a word start with a sign.
 fn apply_words(value: &str, words: &mut Vec<String>) {
-    let listed = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     if let Some(removed) = value.strip_prefix('-') {
-        let removed = listed(removed);
-        words.retain(|word| !removed.contains(word));
+        let removed: BTreeSet<&str> = removed.split_whitespace().collect();
+        words.retain(|word| !removed.contains(word.as_str()));
     } else {
-        words.extend(listed(value.strip_prefix(['+', '\\']).unwrap_or(value)));
+        let added = value.strip_prefix(['+', '\\']).unwrap_or(value).split_whitespace();
+        // What is beyond these the kernel cuts off.
+        words.extend(added.take(MOST_WORDS.saturating_sub(words.len())).map(str::to_owned));
     }
 }
 
@@ -433,5 +473,37 @@ mod tests {
             .file("/usr/lib/tuned/b/tuned.conf", "[main]\ninclude=base\n")
             .file("/usr/lib/tuned/base/tuned.conf", "[sysctl]\na.b=1\n");
         assert_eq!(tuned(&source).sysctl.len(), 1);
+    }
+
+    /// Each would take minutes to hours, or gigabytes.
+    #[test]
+    fn profiles_that_no_host_has_are_not_worked_out_and_that_is_said() {
+        let lines = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+        let keys = format!("[sysctl]\n{}", lines(300_000, &|at| format!("a{at}=1\n")));
+        let doubled = lines(4000, &|at| format!("a{at}=${{a{}}}${{a{}}}\n", at.wrapping_sub(1), at.wrapping_sub(1)));
+        let doubled = format!("[variables]\na=x\na18446744073709551615=x\n{doubled}[sysctl]\nb=${{a3999}}\n");
+        let named = format!("[main]\ninclude=b{}\n", ",b".repeat(5000));
+        for (text, why) in [
+            (keys.as_str(), "more than 4096 options"),
+            (doubled.as_str(), "the variables stand for more than 1 MiB"),
+            (named.as_str(), "named more than 1000 times"),
+        ] {
+            let source = active("a")
+                .file("/usr/lib/tuned/a/tuned.conf", text)
+                .file("/usr/lib/tuned/b/tuned.conf", "[sysctl]\nx.y=1\n");
+            let mut door = Door::new(&source);
+            let Observed::Malformed(said) = read(&mut door) else { panic!("{why}: it is known") };
+            assert!(said.contains(why), "{said}");
+            assert!(!door.unread.is_empty());
+        }
+        // Several files, each within bounds.
+        let source = (0..3).fold(active("p0 p1 p2"), |source, profile| {
+            let text = format!("[sysctl]\n{}", lines(2000, &|at| format!("p{profile}.a{at}=1\n")));
+            source.file(&format!("/usr/lib/tuned/p{profile}/tuned.conf"), text)
+        });
+        let Observed::Malformed(said) = read(&mut Door::new(&source)) else { panic!("it is known") };
+        assert!(said.contains("profiles with more than 4096 options"), "{said}");
+        let cut = format!("[bootloader]\ncmdline_a=+{}\n", "a ".repeat(30_000));
+        assert!(tuned(&active("a").file("/usr/lib/tuned/a/tuned.conf", cut)).command_line.len() <= MOST_WORDS);
     }
 }

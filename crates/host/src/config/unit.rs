@@ -93,6 +93,29 @@ impl UnitName {
         self.instance.as_deref().filter(|instance| !instance.is_empty()).map(|_| self.with(&self.prefix, Some("")))
     }
 
+    /// The cgroup that systemd starts a service of this name in: below its `Slice=`, or below system.slice, services of one
+    /// template below a slice of theirs (systemd.resource-control(5), systemd.special(7)). None where the slice is not one, or
+    /// is told by specifiers that are not known here.
+    pub fn cgroup(&self, name: &str, slice: Option<&str>) -> Option<String> {
+        let own = || match &self.instance {
+            Some(_) => format!("system-{}.slice", self.prefix.replace('-', "\\x2d")),
+            None => "system.slice".to_owned(),
+        };
+        let instance = self.instance.as_deref().unwrap_or_default();
+        let filled = |slice: &str| slice.replace("%p", &self.prefix).replace("%i", instance);
+        let slice = slice.map_or_else(own, filled);
+        let parts = slice.strip_suffix(".slice").filter(|stem| !slice.contains(['%', '/']) && !stem.is_empty())?;
+        if parts == "-" {
+            return Some(format!("/{name}"));
+        }
+        let mut path = String::new();
+        let ends = parts.match_indices('-').map(|(at, _)| at).chain([parts.len()]);
+        for above in ends.filter_map(|end| parts.get(..end)) {
+            path.push_str(&format!("/{above}.slice"));
+        }
+        Some(format!("{path}/{name}"))
+    }
+
     /// Names whose `.d` folders hold drop-ins of this unit, the most special first: the name itself, its prefixes
     /// that end in a dash, and the same of its template.
     pub fn drop_in_names(&self) -> Vec<String> {
@@ -143,6 +166,23 @@ pub(super) fn service_of_path(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// As `systemctl show -p ControlGroup` of systemd 252 has them.
+    #[test]
+    fn a_service_lies_below_its_slice() {
+        let of = |name: &str, slice: Option<&str>| UnitName::parse(name).and_then(|parts| parts.cgroup(name, slice));
+        let is = |path: &str| Some(path.to_owned());
+        assert_eq!(of("db.service", None), is("/system.slice/db.service"));
+        let own = "/system.slice/system-postgresql.slice/postgresql@15-b.service";
+        assert_eq!(of("postgresql@15-b.service", None), is(own));
+        assert_eq!(of("postgresql@15-b.service", Some("system-%p.slice")), is(own));
+        let dashed = r"/system.slice/system-my\x2ddb.slice/my-db@1.service";
+        assert_eq!(of("my-db@1.service", None), is(dashed));
+        assert_eq!(of("db.service", Some("a-b-c.slice")), is("/a.slice/a-b.slice/a-b-c.slice/db.service"));
+        assert_eq!(of("db.service", Some("-.slice")), is("/db.service"));
+        assert_eq!(of("db.service", Some("x%j.slice")), None);
+        assert_eq!(of("db.service", Some("odd")), None);
+    }
 
     #[test]
     fn continued_lines_and_comments() {

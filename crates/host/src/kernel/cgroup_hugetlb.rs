@@ -7,7 +7,7 @@ use hugewise_model::host::HugetlbCgroup;
 use hugewise_model::process::CgroupMembership;
 use hugewise_model::{Bytes, Limit, Observed, PageSize, Process, Reason};
 
-use super::mounts::{self, Mount};
+use super::mounts::Mount;
 use super::number;
 use super::text::{digits, lines};
 use crate::{Door, ParseError};
@@ -98,6 +98,15 @@ impl Hierarchy {
         }
     }
 
+    /// Whether the cgroups below one can have the controller's files. Version 2 gives them to all below or to none
+    /// (cgroup-v2.rst, "Enabling and Disabling"); with systemd most have none, and their folders need not be listed.
+    fn hands_down(&self, door: &Door<'_>, folder: &str) -> bool {
+        let names = |bytes: &Vec<u8>| {
+            String::from_utf8_lossy(bytes).split_ascii_whitespace().any(|name| name == self.controller)
+        };
+        !self.unified || door.source.read(&format!("{folder}/cgroup.subtree_control")).known().is_none_or(names)
+    }
+
     /// The folder of a cgroup; `None` where the mount does not show it.
     pub(super) fn folder(&self, path: &str) -> Option<String> {
         let below = path.trim_end_matches('/').strip_prefix(self.root.as_str())?;
@@ -107,9 +116,13 @@ impl Hierarchy {
 }
 
 /// Reads the limits of every cgroup that one of the processes is in, and of those above it.
-pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Process>) -> Vec<HugetlbCgroup> {
-    let Some(mounts) = mounts::read(door).into_known() else { return Vec::new() };
-    let Some(hierarchy) = Hierarchy::find(door, &mounts, "hugetlb") else { return Vec::new() };
+pub fn read<'a>(
+    door: &mut Door<'_>,
+    mounts: &Observed<Vec<Mount>>,
+    processes: impl IntoIterator<Item = &'a Process>,
+) -> Vec<HugetlbCgroup> {
+    let Some(mounts) = mounts.known() else { return Vec::new() };
+    let Some(hierarchy) = Hierarchy::find(door, mounts, "hugetlb") else { return Vec::new() };
     let memberships = processes.into_iter().filter_map(|process| process.cgroups.known()).flat_map(|all| all.iter());
     let paths: BTreeSet<&str> = memberships
         .filter(|membership| hierarchy.is_of(membership))
@@ -124,7 +137,27 @@ pub fn read<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &'a Pro
         }
         folders.extend(lineage(path).filter_map(|path| Some((path, hierarchy.folder(path)?))));
     }
-    folders.into_iter().flat_map(|(path, folder)| limits(door, &hierarchy, path, &folder)).collect()
+    // By path, whether those below can have files. Those above come first.
+    let mut hands_down = BTreeMap::new();
+    let mut found = Vec::new();
+    for (path, folder) in &folders {
+        let can_have = match above(path).and_then(|above| Some((above, folders.get(above)?))) {
+            Some((above, folder)) => *hands_down.entry(above).or_insert_with(|| hierarchy.hands_down(door, folder)),
+            None => true,
+        };
+        if can_have {
+            found.extend(limits(door, &hierarchy, path, folder));
+        } else {
+            hands_down.insert(path, false);
+        }
+    }
+    found
+}
+
+/// `/a` of `/a/b`; the root has none above.
+fn above(path: &str) -> Option<&str> {
+    let (above, name) = path.rsplit_once('/')?;
+    (!name.is_empty()).then_some(if above.is_empty() { "/" } else { above })
 }
 
 /// `/`, `/a`, `/a/b` of `/a/b`.
@@ -181,6 +214,33 @@ mod tests {
         Process { pid, cgroups: Observed::Known(cgroups.collect()), ..Process::default() }
     }
 
+    fn found(door: &mut Door<'_>, processes: &[Process]) -> Vec<HugetlbCgroup> {
+        let mounts = crate::kernel::mounts::read(door);
+        read(door, &mounts, processes)
+    }
+
+    /// As the kernel has it: what lies below a cgroup that hands the controller down has files, and what lies deeper has none.
+    /// Whoever lists a folder that cannot have any is told to be denied it.
+    #[test]
+    fn where_the_controller_is_not_handed_down_no_folder_is_listed() {
+        let base = "/sys/fs/cgroup";
+        let source = MapSource::new()
+            .file("/proc/self/mountinfo", "30 1 0:5 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+            .file(&format!("{base}/cgroup.controllers"), "cpu hugetlb memory\n")
+            .file(&format!("{base}/cgroup.subtree_control"), "cpu hugetlb\n")
+            .file(&format!("{base}/a.slice/cgroup.subtree_control"), "cpu memory\n")
+            .file(&format!("{base}/a.slice/hugetlb.2MB.max"), "1073741824\n")
+            .denied(&format!("{base}/a.slice/b.slice"))
+            // Who kept nothing of it is no reason to look away.
+            .file(&format!("{base}/c.slice/hugetlb.2MB.max"), "max\n")
+            .file(&format!("{base}/c.slice/d.service/hugetlb.2MB.max"), "2097152\n");
+        let mut door = Door::new(&source);
+        let of = [process(1, &[(0, &[], "/a.slice/b.slice/x.service")]), process(2, &[(0, &[], "/c.slice/d.service")])];
+        let paths: Vec<String> = found(&mut door, &of).into_iter().map(|cgroup| cgroup.path).collect();
+        assert_eq!(paths, ["/a.slice", "/c.slice", "/c.slice/d.service"]);
+        assert_eq!(door.unread, []);
+    }
+
     #[test]
     fn version_2_wherever_it_is_mounted() {
         let slice = "/sys/fs/cgroup/unified/db.slice";
@@ -195,7 +255,7 @@ mod tests {
             .file(&format!("{slice}/pg.service/hugetlb.1GB.max"), "9223372036854771712\n");
         let mut door = Door::new(&source);
         let of = [process(1, &[(0, &[], "/db.slice/pg.service")]), process(2, &[(0, &[], "/db.slice/pg.service")])];
-        let found = read(&mut door, &of);
+        let found = found(&mut door, &of);
         assert_eq!(found.len(), 2);
         assert_eq!(
             found[0],
@@ -225,7 +285,7 @@ mod tests {
             .file(&format!("{base}/a/hugetlb.2MB.rsvd.limit_in_bytes"), "4194304\n")
             .file(&format!("{base}/a/hugetlb.2MB.failcnt"), "3\n");
         let mut door = Door::new(&source);
-        let found = read(&mut door, &[process(1, &[(4, &["hugetlb"], "/a"), (0, &[], "/other")])]);
+        let found = found(&mut door, &[process(1, &[(4, &["hugetlb"], "/a"), (0, &[], "/other")])]);
         assert_eq!(found.len(), 1, "the root limits nothing");
         assert_eq!(found[0].fault_max, Observed::Known(Limit::Unlimited));
         assert_eq!(found[0].reservation_max, Observed::Known(Limit::At(Bytes::from_mib(4))));
@@ -239,7 +299,7 @@ mod tests {
             .file("/cg/hugetlb.2MB.limit_in_bytes", "2097152\n");
         let mut door = Door::new(&source);
         let found =
-            read(&mut door, &[process(1, &[(4, &["hugetlb"], "/../..")]), process(2, &[(4, &["hugetlb"], "/")])]);
+            found(&mut door, &[process(1, &[(4, &["hugetlb"], "/../..")]), process(2, &[(4, &["hugetlb"], "/")])]);
         assert_eq!(found.len(), 1, "a container's own root is limited");
         assert_eq!(found[0].path, "/");
         let outside =

@@ -1,5 +1,7 @@
 //! /proc/cpuinfo: every architecture has its own fields.
 
+use std::sync::{Mutex, PoisonError};
+
 use hugewise_model::Observed;
 
 use super::text::{digits, lines, number};
@@ -19,6 +21,24 @@ pub struct Cpuinfo {
     pub model: Observed<String>,
     /// Whether x86's `flags` name `pdpe1gb`. Absent elsewhere.
     pub gib_pages: Observed<bool>,
+}
+
+/// What was told of so many processors. A kernel writes some twenty lines for each of them, and asks some of them how fast they
+/// run; what is taken from it stays the same as long as no other ones are online.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<Option<(u64, Cpuinfo)>>);
+
+impl Known {
+    /// What was told while so many were online; what `read` tells otherwise.
+    pub fn while_online(&self, online: Option<u64>, read: impl FnOnce() -> Observed<Cpuinfo>) -> Observed<Cpuinfo> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, told)) = kept.as_ref().filter(|(then, _)| Some(*then) == online) {
+            return Observed::Known(told.clone());
+        }
+        let told = read();
+        *kept = online.zip(told.known().cloned());
+        told
+    }
 }
 
 /// Reads the first processor and counts the others.
@@ -86,6 +106,29 @@ mod tests {
     const X86: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n\
         model name\t: Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz\nflags\t\t: fpu pse nx pdpe1gb rdtscp lm\n\n\
         processor\t: 1\nvendor_id\t: GenuineIntel\nmodel name\t: another\nflags\t\t: fpu\n\n";
+
+    #[test]
+    fn as_long_as_the_same_are_online_nobody_is_asked_again() {
+        let known = Known::default();
+        let asked = std::cell::Cell::new(0);
+        let read = |online, told: Observed<Cpuinfo>| {
+            known.while_online(online, || {
+                asked.set(asked.get() + 1);
+                told
+            })
+        };
+        let one = Cpuinfo { processors: Observed::Known(1), ..Cpuinfo::default() };
+        let two = Cpuinfo { processors: Observed::Known(2), ..Cpuinfo::default() };
+        for _ in 0..2 {
+            assert_eq!(read(Some(1), Observed::Known(one.clone())), Observed::Known(one.clone()));
+        }
+        assert_eq!((read(Some(2), Observed::Known(two.clone())), asked.get()), (Observed::Known(two), 2));
+        // What was not told is asked for again, and so is what nobody counts.
+        for (online, told) in [(Some(3), Observed::Denied), (Some(3), Observed::Denied), (None, Observed::Known(one))] {
+            assert_eq!(read(online, told.clone()), told);
+        }
+        assert_eq!(asked.get(), 5);
+    }
 
     #[test]
     fn x86_says_whether_it_has_gib_pages() {

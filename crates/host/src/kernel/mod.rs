@@ -30,6 +30,15 @@ use crate::Door;
 /// [`Machine`](crate::source::Machine) knows stands in `host` already; architecture and base page
 /// are worked out only where it did not know them. The mounts are handed on: others have questions to them.
 pub fn read(door: &mut Door<'_>, host: &mut Host) -> Observed<Vec<mounts::Mount>> {
+    read_after(door, host, None)
+}
+
+/// The same for who reads one machine again and again.
+pub(crate) fn read_after(
+    door: &mut Door<'_>,
+    host: &mut Host,
+    processors: Option<&cpuinfo::Known>,
+) -> Observed<Vec<mounts::Mount>> {
     // On a live host nobody kept the output of commands.
     let kept = if host.live { Observed::Absent } else { door.parse(settings::SYSCTL, settings::parse) };
     host.kernel = settings::value(door, &kept, "kernel.osrelease", release::parse)
@@ -45,10 +54,13 @@ pub fn read(door: &mut Door<'_>, host: &mut Host) -> Observed<Vec<mounts::Mount>
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
     let mounts = mounts::read(door);
-    host.hugetlbfs_mounts = mounts.as_ref().map(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
+    host.hugetlbfs_mounts = mounts.as_ref().parse(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
+    if mounts.is_known() {
+        door.note("mounts", &host.hugetlbfs_mounts);
+    }
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
     host.thp = thp::read(door);
-    read_processors(door, host);
+    read_processors(door, host, processors);
 
     if host.architecture.is_absent() {
         host.architecture = architecture(host).into();
@@ -75,9 +87,13 @@ fn read_memory(door: &mut Door<'_>, host: &mut Host, meminfo: &Observed<meminfo:
     host.memory.swaps = door.parse(swaps::PATH, swaps::parse);
 }
 
-fn read_processors(door: &mut Door<'_>, host: &mut Host) {
-    let cpuinfo = door.parse(cpuinfo::PATH, cpuinfo::parse);
+fn read_processors(door: &mut Door<'_>, host: &mut Host, known: Option<&cpuinfo::Known>) {
     let online = door.parse(online::PATH, online::parse);
+    let mut read = || door.parse(cpuinfo::PATH, cpuinfo::parse);
+    let cpuinfo = match known {
+        Some(known) => known.while_online(online.get(), read),
+        None => read(),
+    };
     let cpuinfo = cpuinfo.as_ref();
     host.processors.online = online.or_else_absent(|| cpuinfo.clone().and_then(|all| all.processors.clone()));
     host.processors.vendor = cpuinfo.clone().and_then(|all| all.vendor.clone());

@@ -77,10 +77,19 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<Mount>> {
     door.parse(MOUNTINFO, parse).or_else_absent(|| door.parse(MOUNTS, parse))
 }
 
+/// Mounts of hugetlbfs: a node of a cluster has one for each page size of each pod, a few hundred at most.
+pub(crate) const MOST_HUGETLBFS: usize = 4096;
+
 /// The hugetlbfs ones. Without a `pagesize=` that makes sense, a mount has the default size.
-pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Vec<HugetlbfsMount> {
-    let hugetlbfs = mounts.iter().filter(|mount| mount.kind == "hugetlbfs");
-    hugetlbfs
+///
+/// # Errors
+/// There are more than any host has: for each of them files are asked.
+pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Result<Vec<HugetlbfsMount>, ParseError> {
+    let hugetlbfs = || mounts.iter().filter(|mount| mount.kind == "hugetlbfs");
+    if hugetlbfs().count() > MOST_HUGETLBFS {
+        return Err(ParseError::whole("more than 4096 mounts of hugetlbfs"));
+    }
+    let all = hugetlbfs()
         .map(|mount| {
             let option = mount.options.split(',').find_map(|word| word.strip_prefix("pagesize="));
             let page_size = match option {
@@ -90,7 +99,8 @@ pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Vec<Hugetlbf
             };
             HugetlbfsMount { path: mount.path.clone(), page_size, options: mount.options.clone() }
         })
-        .collect()
+        .collect();
+    Ok(all)
 }
 
 /// `2M`, `1024M`, `64K`, `1G`, or bytes: as fs/hugetlbfs prints and mount(8) takes it.
@@ -118,9 +128,19 @@ mod tests {
         42 22 0:33 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
 
     #[test]
+    fn more_mounts_than_any_host_has_are_not_gone_through() {
+        let line = "41 22 0:32 / /h rw - hugetlbfs none rw,pagesize=2M\n";
+        let found = |count| hugetlbfs(&parse(line.repeat(count).as_bytes()).unwrap(), &Observed::Absent);
+        assert_eq!(found(4096).unwrap().len(), 4096);
+        assert!(found(4097).is_err());
+        let fstab = "none /h hugetlbfs pagesize=2M 0 0\n";
+        assert!(crate::config::fstab::parse(fstab.repeat(4097).as_bytes()).is_err());
+    }
+
+    #[test]
     fn hugetlbfs_mounts_have_their_size() {
         let mounts = parse(INFO.as_bytes()).unwrap();
-        let found = hugetlbfs(&mounts, &Observed::Known(PageSize::MIB_2));
+        let found = hugetlbfs(&mounts, &Observed::Known(PageSize::MIB_2)).unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].path, "/dev/hugepages");
         assert_eq!(found[0].page_size, Observed::Known(PageSize::MIB_2));
@@ -135,10 +155,10 @@ mod tests {
     fn proc_mounts_is_understood_too_and_lacks_the_size_on_old_kernels() {
         let mounts = parse(b"rootfs / rootfs rw 0 0\nhugetlbfs /dev/hugepages hugetlbfs rw,relatime 0 0\n").unwrap();
         let default = Observed::Known(PageSize::new(512 << 20).unwrap());
-        assert_eq!(hugetlbfs(&mounts, &default)[0].page_size, default);
+        assert_eq!(hugetlbfs(&mounts, &default).unwrap()[0].page_size, default);
         assert_eq!(mounts[0].root, Observed::Absent);
         let odd = parse(b"none /h hugetlbfs rw,pagesize=3M 0 0\n").unwrap();
-        assert!(matches!(hugetlbfs(&odd, &default)[0].page_size, Observed::Malformed(_)));
+        assert!(matches!(hugetlbfs(&odd, &default).unwrap()[0].page_size, Observed::Malformed(_)));
         assert!(parse(b"").is_err());
         assert!(parse(b"two words\n").is_err());
     }

@@ -61,6 +61,11 @@ impl<'a> Earlier<'a> {
         !self.has_turn(other.0) && self.others.binary_search(&other).is_ok()
     }
 
+    /// Whether it was none at the reading before, and has no turn: nothing but its number is known to be the same.
+    pub(super) fn was_other(&self, pid: u32) -> bool {
+        !self.has_turn(pid) && self.others.binary_search_by_key(&pid, |(other, _)| *other).is_ok()
+    }
+
     fn has_turn(&self, pid: u32) -> bool {
         u64::from(pid) % Self::TURNS == self.turn % Self::TURNS
     }
@@ -218,6 +223,19 @@ mod tests {
         assert_eq!(count(&source(7, 40, "not looked at", 1), 1), (0, 1));
         assert_eq!(count(&source(7, 40, "its turn", 1), 20), (1, 0));
         assert_eq!(read(&mut Door::new(&thread(7)), FACTS, None).others, []);
+    }
+
+    #[test]
+    fn a_kernel_thread_that_has_run_is_not_read_as_long_as_it_has_no_program() {
+        let others = [(20, Duration::from_nanos(7))];
+        let thread = MapSource::new().denied("/proc/20/status").cpu_time(20, Duration::from_nanos(9));
+        let read_at = |turn| {
+            let mut door = Door::new(&thread);
+            let found = read(&mut door, FACTS, Some(Earlier { processes: &[], others: &others, turn, files: None }));
+            (found.others, door.unread.len())
+        };
+        assert_eq!(read_at(1), (vec![(20, Duration::from_nanos(9))], 0));
+        assert_eq!(read_at(20), (vec![], 1), "it has its turn");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! User processes as /proc tells of them.
 
 pub mod cgroup;
+mod commands;
 mod earlier;
 pub mod limits;
 pub mod maps;
@@ -73,11 +74,17 @@ pub(crate) fn read_timed(
         cgroups: BTreeMap::new(),
         denied: BTreeMap::new(),
         unread: Vec::new(),
+        commands: commands::Commands::default(),
     };
     let sees_first = pids.first() == Some(&1);
     let mut known = Vec::with_capacity(pids.len());
     for pid in pids {
         known.extend(reader.known(pid).map(|known| (pid, known)));
+    }
+    for (_, known) in &known {
+        if let Known::Still(process) | Known::Turn(process) = known {
+            reader.commands.count(process.caller.unwrap_or(process.uid), &process.command);
+        }
     }
     let anew: Vec<u32> =
         known.iter().filter(|(_, known)| matches!(known, Known::Not(_))).map(|(pid, _)| *pid).collect();
@@ -118,19 +125,6 @@ pub(crate) fn inode_of(target: &str) -> Observed<u64> {
 /// Texts of /proc/PID/cgroup that are kept while processes are read.
 const MOST_CGROUPS: usize = 1024;
 
-/// Arguments beyond this are no server's: each costs far more here than the two bytes that a process pays for it.
-const MOST_ARGUMENTS: usize = 16 << 10;
-
-/// /proc/PID/cmdline, unless it holds more arguments than any server has.
-fn command(bytes: &[u8]) -> Result<Vec<String>, crate::ParseError> {
-    // A rewritten title leaves zero bytes behind, which are no arguments.
-    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    if bytes.iter().take(end).filter(|byte| **byte == 0).count() >= MOST_ARGUMENTS {
-        return Err(crate::ParseError::whole("more than 16384 arguments"));
-    }
-    Ok(arguments(bytes))
-}
-
 /// Splits /proc/PID/cmdline into its arguments, without the empty ones at the end that a rewritten title leaves.
 pub fn arguments(bytes: &[u8]) -> Vec<String> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -169,6 +163,7 @@ struct Reader<'a> {
     /// How many processes' file of that name could not be seen, and one of them.
     denied: BTreeMap<&'static str, (u64, u32)>,
     unread: Vec<Unread>,
+    commands: commands::Commands,
 }
 
 impl Reader<'_> {
@@ -181,11 +176,19 @@ impl Reader<'_> {
             let process = Arc::clone(process);
             return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
         }
-        if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time)).filter(|other| earlier.is_other(*other)) {
+        if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time))
+            && (earlier.is_other(other) || (earlier.was_other(pid) && self.has_no_program(pid)))
+        {
             self.others.push(other);
             return None;
         }
         Some(Known::Not(cpu_time))
+    }
+
+    /// Whether the kernel names no program that it runs: so it is with its own threads and with zombies (fs/proc/base.c,
+    /// `proc_exe_link`), whoever had that number before. Dozens of them run all the time, and a whole status costs more.
+    fn has_no_program(&self, pid: u32) -> bool {
+        self.source.link(&format!("/proc/{pid}/exe")).is_absent()
     }
 
     /// One process; `None` for kernel threads, zombies, and what ended while it was read.
@@ -196,7 +199,7 @@ impl Reader<'_> {
             self.others.extend(other);
             return None;
         }
-        let command = self.file(pid, "cmdline", command);
+        let command = self.command(pid, status.real_uid);
         let memlock = self.file(pid, "limits", limits::parse);
         let cgroups = self.cgroups(pid);
         let namespaces = namespaces(self.source, &pid.to_string());
@@ -315,6 +318,14 @@ impl Reader<'_> {
         parsed
     }
 
+    fn command(&mut self, pid: u32, uid: u32) -> Observed<Vec<String>> {
+        let read = self.source.read(&format!("/proc/{pid}/cmdline")).parse(|bytes| commands::parse(&bytes));
+        if matches!(read, Observed::Denied) {
+            self.note(pid, "cmdline", &read);
+        }
+        self.commands.keep(pid, uid, read)
+    }
+
     fn file<T>(
         &mut self,
         pid: u32,
@@ -340,6 +351,7 @@ impl Reader<'_> {
     fn finish(self) -> Vec<Unread> {
         let mut unread = self.unread;
         unread.extend(self.page_sizes.unread());
+        unread.extend(self.commands.unread());
         for (name, (count, pid)) in self.denied {
             let what = match count {
                 1 => format!("/proc/{pid}/{name}"),
@@ -420,10 +432,10 @@ mod tests {
 
     #[test]
     fn arguments_made_to_fill_memory_are_refused() {
-        assert_eq!(command(&b"a\0".repeat(16 << 10)).unwrap().len(), 16 << 10);
-        assert!(command(&b"a\0".repeat((16 << 10) + 1)).is_err());
+        assert_eq!(commands::parse(&b"a\0".repeat(16 << 10)).unwrap().len(), 16 << 10);
+        assert!(commands::parse(&b"a\0".repeat((16 << 10) + 1)).is_err());
         let title = [b"postgres: idle".to_vec(), vec![0; 100_000]].concat();
-        assert_eq!(command(&title).unwrap(), ["postgres: idle"]);
+        assert_eq!(commands::parse(&title).unwrap(), ["postgres: idle"]);
     }
 
     #[test]

@@ -21,11 +21,16 @@ use super::patient::Patient;
 use crate::process::status::{self, Matters};
 
 /// What is read of each process: files, and links.
-const FILES: [&str; 5] = ["status", "cmdline", "limits", "cgroup", MAPS];
+const FILES: [&str; 5] = ["status", COMMAND, "limits", "cgroup", MAPS];
 const LINKS: [&str; 7] = ["ns/mnt", "ns/pid", "ns/ipc", "ns/user", "exe", "cwd", "root"];
 
 /// Of this file alone a short answer does not mean that there is no more.
 const MAPS: &str = "maps";
+
+/// A longer command line is not read ahead but when it is asked for: what waits to be asked for must not be as large as any
+/// user likes.
+const COMMAND: &str = "cmdline";
+const LONG_COMMAND: u64 = 64 << 10;
 
 /// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
 const AT_ONCE: usize = 8;
@@ -209,6 +214,9 @@ fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             continue;
         }
         let said = file(&folder, name, buffer);
+        if *name == COMMAND && matches!(said, Ok(Observed::Malformed(_))) {
+            continue;
+        }
         let said = said.unwrap_or_else(|error| kernels_not_known(&root, error));
         let status = said.known().filter(|_| *name == "status").map(|text| status::parse(text).ok());
         *answer = Some(said);
@@ -228,7 +236,8 @@ fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
 fn file(folder: &OwnedFd, name: &str, buffer: &mut Vec<u8>) -> Result<Observed<Vec<u8>>, Errno> {
     let opened = open_to_read(folder.as_fd(), name)?;
     buffer.clear();
-    let complete = read_into(&opened, buffer, super::MAX_FILE, name == MAPS)?;
+    let most = if name == COMMAND { LONG_COMMAND } else { super::MAX_FILE };
+    let complete = read_into(&opened, buffer, most, name == MAPS)?;
     Ok(complete.map(|()| buffer.as_slice().to_vec()))
 }
 
@@ -336,5 +345,32 @@ mod tests {
         let mut read = |pid: u32| ahead.file(&format!("/proc/{pid}/cmdline"), &patient).map(|read| read.is_known());
         assert_eq!(pids.iter().map(|pid| read(*pid)).collect::<Vec<_>>(), [Some(true), None, Some(true)]);
         assert!(patient.is_silent(pids[1]) && !patient.is_silent(pids[0]));
+    }
+
+    /// What a process says its command line is may be as large as its memory.
+    #[test]
+    fn a_long_command_line_is_not_held_until_it_is_asked_for() {
+        let spawn = |count| {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", "read line"]).args(vec!["x".repeat(120 << 10); count]);
+            sh.stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let all = Asleep([0, 2, 10].map(spawn).into());
+        let (live, patient) = (Live::new(), Patient::default());
+        // For a moment of exec(2) it has none.
+        while all.pids().iter().any(|pid| live.read(&format!("/proc/{pid}/cmdline")) == Observed::Known(Vec::new())) {
+            std::thread::yield_now();
+        }
+        let mut ahead = Ahead::of(&all.pids(), ANY, &patient);
+        let lengths: Vec<(bool, Option<usize>)> = all
+            .0
+            .iter()
+            .map(|child| {
+                let path = format!("/proc/{}/cmdline", child.id());
+                (ahead.file(&path, &patient).is_some(), live.read(&path).known().map(Vec::len))
+            })
+            .collect();
+        let own = "sh\0-c\0read line\0".len();
+        assert_eq!(lengths, [(true, Some(own)), (false, Some(own + 2 * (1 + (120 << 10)))), (false, None)]);
     }
 }

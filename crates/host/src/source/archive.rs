@@ -7,7 +7,8 @@ use hugewise_model::{Observed, Reason, Unread};
 
 use super::captured::{Captured, Files};
 use super::tarred::{
-    Bounded, LONGEST_HEADERS, MAX_ENTRIES, MAX_KEPT, NotTaken, ends_after, entry_path, in_words, is_refusal,
+    Bounded, LONGEST_HEADERS, MAX_ENTRIES, MAX_KEPT, NotTaken, add_content, ends_after, entry_path, in_words,
+    is_refusal,
 };
 use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
@@ -18,7 +19,7 @@ use crate::compressed;
 pub struct Archive(Captured<Unpacked>);
 
 #[derive(Debug, Default)]
-struct Unpacked {
+pub(super) struct Unpacked {
     tree: Tree,
     problems: Vec<Unread>,
     torn: Option<String>,
@@ -50,13 +51,14 @@ enum Kept {
     HardLink(String),
 }
 
-fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
+pub(super) fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenError> {
     let (bounded, headers) = Bounded::new(stream);
     let mut archive = tar::Archive::new(bounded);
     let mut kept: Vec<(String, Kept)> = Vec::new();
     let mut problems = Vec::new();
     let mut torn = None;
     let mut total = 0_u64;
+    let mut content = 0_u64;
     let mut left_out = 0_u64;
     let mut entries = archive.entries().map_err(|error| OpenError::io(path, error))?;
     let mut count = 0_u64;
@@ -82,6 +84,9 @@ fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpacked, OpenEr
         let at = entry_path(&entry.path_bytes()).map_err(|why| OpenError::of(path, &why))?;
         skipped = 0;
         let kind = entry.header().entry_type();
+        let packed = entry.header().entry_size().unwrap_or(0);
+        let size = if kind.is_gnu_sparse() { packed } else { packed.max(entry.size()) };
+        content = add_content(content, size).map_err(|why| OpenError::of(path, &why))?;
         let target = entry.link_name_bytes().map(|target| String::from_utf8_lossy(&target).into_owned());
         let node = if kind.is_dir() {
             Kept::Folder

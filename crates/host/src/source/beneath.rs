@@ -5,9 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use hugewise_model::Observed;
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, stat, statat,
-};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, stat};
 use rustix::io::{Errno, Result};
 
 use super::bounds::{name_length, too_large};
@@ -241,13 +239,13 @@ pub(super) fn open_to_read(folder: BorrowedFd<'_>, path: &str) -> Result<OwnedFd
     openat(folder, path, TO_READ, Mode::empty())
 }
 
-/// Reads an open file of the kernel's to its end, see [`read_into`].
+/// Reads an open file of the kernel's to its end, at most that much, see [`read_into`].
 ///
 /// # Errors
 /// Those of read(2); what a folder or too large a file is said to be is known.
-pub(super) fn read_kernels_open(file: &OwnedFd, in_parts: bool) -> Result<Observed<Vec<u8>>> {
+pub(super) fn read_kernels_open(file: &OwnedFd, most: u64, in_parts: bool) -> Result<Observed<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(4096);
-    Ok(read_into(file, &mut bytes, MAX_FILE, in_parts)?.map(|()| bytes))
+    Ok(read_into(file, &mut bytes, most, in_parts)?.map(|()| bytes))
 }
 
 fn read_up_to(file: &OwnedFd, most: u64) -> Result<Observed<Vec<u8>>> {
@@ -334,10 +332,8 @@ pub(super) fn link_in(folder: BorrowedFd<'_>, name: &str) -> Observed<String> {
 pub(super) fn read_link(folder: BorrowedFd<'_>, name: &str) -> Result<Observed<String>> {
     match readlinkat(folder, name, Vec::new()) {
         Ok(target) => Ok(Observed::Known(target.to_string_lossy().into_owned())),
-        // Before 2.6.39 and on some file systems the answer for what is no link differs; the kind decides.
-        Err(Errno::INVAL) if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
-            Ok(Observed::Malformed("no link".into()))
-        }
+        // The kernel's word for what is there and is no link (fs/stat.c, `do_readlinkat`).
+        Err(Errno::INVAL) => Ok(Observed::Malformed("no link".into())),
         Err(error) => Err(error),
     }
 }

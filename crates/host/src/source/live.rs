@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hugewise_model::host::TlbLevel;
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::{Errno, Result};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -16,9 +16,10 @@ use super::beneath::{
     Located, has_descriptors, link_beneath, list_located, list_located_up_to, list_open, locate, open_to_read,
     read_kernels_open, read_link, read_located, read_located_up_to, read_part_located, walk,
 };
+use super::bounds::{SETTLED, most_of, since};
 use super::errno::{kernels_not_known, not_known, observed};
 use super::kernel_systems::{is_kernels, is_kernels_path, kernels};
-use super::owner::{Found, link_as, locate_as, own_root};
+use super::owner::{Found, Ways, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
 use super::{Machine, Owner, Part, Source, Stamp, split_process_root};
 use crate::process::status::{self, Matters};
@@ -35,6 +36,8 @@ pub struct Live {
     patient: Patient,
     /// Processes that are read before they are asked for.
     ahead: RefCell<Ahead>,
+    /// Ways of servers' owners to their files.
+    ways: Ways,
 }
 
 /// A tick of `starttime` in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Linux supports today.
@@ -55,9 +58,6 @@ fn since_epoch(stat: &[u8]) -> Option<Duration> {
     booted.checked_add(TICK.checked_mul(ticks.checked_add(1)?)?)
 }
 
-/// A file that was changed less than that ago may be changed again without a sign: clocks of files go by ticks.
-const SETTLED: Duration = Duration::from_secs(2);
-
 fn stamp(path: &str, follow: bool) -> Option<Stamp> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     let stat = match statat(CWD, path, flags) {
@@ -65,8 +65,7 @@ fn stamp(path: &str, follow: bool) -> Option<Stamp> {
         Err(Errno::NOENT | Errno::NOTDIR) => return Some(Stamp::Nothing),
         Err(_) => return None,
     };
-    // Only file systems that are on no device can be the kernel's own.
-    if rustix::fs::major(stat.st_dev) == 0 && is_kernels_path(path) != Ok(false) {
+    if !is_on_device(&stat) && is_kernels_path(path) != Ok(false) {
         return None;
     }
     let time = |seconds: i64, nanoseconds: u64| {
@@ -87,15 +86,10 @@ fn stamp(path: &str, follow: bool) -> Option<Stamp> {
     })
 }
 
-/// A file's time since the epoch.
-fn since(seconds: i64, nanoseconds: impl TryInto<u32>) -> Duration {
-    Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds.try_into().unwrap_or_default())
-}
-
 /// One of the kernel's own files.
 fn read_kernels(path: &str) -> Observed<Vec<u8>> {
     let in_parts = !is_one_value(path);
-    let read = open_to_read(CWD, path).and_then(|file| read_kernels_open(&file, in_parts));
+    let read = open_to_read(CWD, path).and_then(|file| read_kernels_open(&file, most_of(path), in_parts));
     read.unwrap_or_else(|error| kernels_not_known(path, error))
 }
 
@@ -126,6 +120,20 @@ impl Live {
         })
     }
 
+    /// What lies at a path as the owner of a server names it, and has a way to.
+    fn find(&self, owner: &Owner, path: &str) -> Observed<Found> {
+        match owner.inside(path) {
+            Some((root, rest)) => process_root(root).and_then(|root| locate_as(root, rest, owner)),
+            None => self.ways.locate(path, owner),
+        }
+    }
+
+    /// The same, if he may read it.
+    fn readable(&self, owner: &Owner, path: &str) -> Observed<Found> {
+        self.find(owner, path)
+            .and_then(|found| if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied })
+    }
+
     fn query(&self, pid: u32, start: u64) -> Result<u64> {
         let mut maps = self.maps.borrow_mut();
         let file = match maps.take() {
@@ -139,36 +147,27 @@ impl Live {
 
 /// Lets through a file that is on a disk: one of the kernel's own that has got into its place may be spent by reading.
 fn of_disk(located: Located) -> Observed<Located> {
-    match is_kernels(&located.file) {
-        Ok(true) if !is_folder(&located.file) => kernels(),
-        Ok(_) => Observed::Known(located),
+    match is_kernels_file(&located.file) {
+        Ok(true) => kernels(),
+        Ok(false) => Observed::Known(located),
         Err(error) => not_known(error),
     }
 }
 
-fn is_folder(file: &OwnedFd) -> bool {
-    let kind = rustix::fs::fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    kind == Ok(FileType::Directory)
+fn is_kernels_file(file: &OwnedFd) -> Result<bool> {
+    let stat = fstat(file)?;
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    Ok(!is_folder && !is_on_device(&stat) && is_kernels(file)?)
+}
+
+/// What lies on a device is in no file system of the kernel's own.
+fn is_on_device(stat: &Stat) -> bool {
+    rustix::fs::major(stat.st_dev) != 0
 }
 
 /// The root of a process's mount namespace.
 fn process_root(root: &str) -> Observed<OwnedFd> {
     observed(openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
-}
-
-/// A path as the owner of a server names it: the root to begin at, which the reader opens, and the way from there.
-fn way<'a>(owner: &Owner, path: &'a str) -> Observed<(OwnedFd, &'a str)> {
-    match owner.inside(path) {
-        Some((root, rest)) => process_root(root).map(|root| (root, rest)),
-        None => own_root().map(|root| (root, path)),
-    }
-}
-
-/// What lies there, if its owner may read it.
-fn readable(owner: &Owner, path: &str) -> Observed<Found> {
-    way(owner, path)
-        .and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner))
-        .and_then(|found| if found.is_readable_by(owner) { Observed::Known(found) } else { Observed::Denied })
 }
 
 fn locate_plain(path: &str) -> Observed<Located> {
@@ -234,19 +233,22 @@ impl Source for Live {
     }
 
     fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
-        readable(owner, path).and_then(|found| read_located_up_to(&found.located, most))
+        self.readable(owner, path).and_then(|found| read_located_up_to(&found.located, most))
     }
 
     fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
-        readable(owner, path).and_then(|found| read_part_located(&found.located, before, max))
+        self.readable(owner, path).and_then(|found| read_part_located(&found.located, before, max))
     }
 
     fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
-        readable(owner, folder).and_then(|found| list_located_up_to(&found.located, most))
+        self.readable(owner, folder).and_then(|found| list_located_up_to(&found.located, most))
     }
 
     fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
-        way(owner, path).and_then(|(root, rest)| link_as(root.as_fd(), rest, owner))
+        match owner.inside(path) {
+            Some((root, rest)) => process_root(root).and_then(|root| link_as(root, rest, owner)),
+            None => self.ways.link(path, owner),
+        }
     }
 
     fn stamp(&self, path: &str, follow: bool) -> Option<Stamp> {
@@ -273,8 +275,8 @@ impl Source for Live {
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        let stat = openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .and_then(rustix::fs::fstat);
+        let stat =
+            openat(CWD, format!("/proc/{pid}/exe"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).and_then(fstat);
         observed(stat.map(|stat| stat.st_uid))
     }
 
@@ -283,7 +285,7 @@ impl Source for Live {
     }
 
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
-        let found = way(owner, path).and_then(|(root, rest)| locate_as(root.as_fd(), rest, owner));
+        let found = self.find(owner, path);
         let began = self.read(&format!("/proc/{pid}/stat")).and_then(|stat| since_epoch(&stat).into());
         found
             .and_then(|found| began.map(|began| (found, began)))

@@ -5,13 +5,17 @@
 //! that he may read is the very one that is then opened. Mode bits and POSIX ACLs of the file decide, as they do in the kernel
 //! (fs/namei.c, `acl_permission_check`; fs/posix_acl.c, `posix_acl_permission`).
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use hugewise_model::{Observed, Process};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::beneath::{Located, MAX_LINKS, link_in, names};
+use super::beneath::{Located, MAX_LINKS, has_descriptors, link_in, names};
+use super::bounds::{SETTLED, since};
 use super::errno::{not_known, observed};
 use super::kernel_systems::{is_kernels, kernels};
 
@@ -102,6 +106,7 @@ pub(super) struct Found {
 }
 
 /// A step of the way there.
+#[derive(Debug)]
 struct Step {
     file: OwnedFd,
     stat: Stat,
@@ -118,6 +123,17 @@ impl Step {
     fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
+
+    /// Whether it was left alone for so long that a change since would show.
+    fn is_settled(&self, now: Duration) -> bool {
+        now.checked_sub(since(self.stat.st_ctime, self.stat.st_ctime_nsec)).is_some_and(|age| age >= SETTLED)
+    }
+
+    /// Whether it is as it was found: who may go through, and what lies there under which name.
+    fn is_as_it_was(&self) -> bool {
+        let told = |stat: &Stat| (stat.st_mode, stat.st_ctime, stat.st_ctime_nsec, stat.st_mtime, stat.st_mtime_nsec);
+        fstat(&self.file).is_ok_and(|stat| told(&stat) == told(&self.stat))
+    }
 }
 
 impl Found {
@@ -131,24 +147,79 @@ impl Found {
     }
 }
 
-/// Looks a path up below a root, as the owner could: what he has no way to is denied before it shows whether it is there.
-pub(super) fn locate_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observed<Found> {
-    match look_up(root, path, owner) {
+/// The folders through which the way led last, from the host's root: a server's files lie beside each other, and each way to
+/// one of them begins as the last one did. A folder that was touched since is gone through anew, and so is all behind it.
+#[derive(Debug, Default)]
+pub(super) struct Ways(RefCell<Option<(Owner, Trail)>>);
+
+type Trail = Vec<Step>;
+
+impl Ways {
+    /// Looks a path of the host up, as the owner could.
+    pub(super) fn locate(&self, path: &str, owner: &Owner) -> Observed<Found> {
+        let pending = names(path);
+        let begun = match self.0.take() {
+            Some((whose, trail)) if whose == *owner => as_far_as(trail, &pending),
+            _ => Trail::new(),
+        };
+        let root = if begun.is_empty() { own_root().map(Some) } else { Observed::Known(None) };
+        root.and_then(|root| {
+            let mut way = Way { pending, ..Way::default() };
+            way.pending.truncate(way.pending.len().saturating_sub(begun.len().saturating_sub(1)));
+            way.trail = begun;
+            let found = root.map_or(Ok(true), |root| way.begin(root)).and_then(|may| way.walk(owner, may));
+            let now = clock_gettime(ClockId::Realtime);
+            let now = since(now.tv_sec, now.tv_nsec);
+            let leads_on = way.is_straight && !matches!(found, Ok(None));
+            if leads_on && way.trail.iter().all(|step| step.is_settled(now)) {
+                *self.0.borrow_mut() = Some((owner.clone(), way.trail));
+            }
+            told(found)
+        })
+    }
+
+    /// Where a link of the host points that the owner has a way to.
+    pub(super) fn link(&self, path: &str, owner: &Owner) -> Observed<String> {
+        link_in_folder(path, owner, |folder| self.locate(folder, owner))
+    }
+}
+
+/// The part of a trail that leads where these names do, the last of them left out.
+fn as_far_as(mut trail: Trail, names: &[String]) -> Trail {
+    let folders = names.iter().rev().take(names.len().saturating_sub(1));
+    let common = trail.iter().skip(1).zip(folders).take_while(|(step, name)| step.name == **name).count();
+    trail.truncate(common + 1);
+    let touched = trail.iter().position(|step| !step.is_as_it_was());
+    trail.truncate(touched.unwrap_or(trail.len()));
+    trail
+}
+
+fn told(found: Result<Option<Found>, Errno>) -> Observed<Found> {
+    match found {
         Ok(Some(found)) => Observed::Known(found),
         Ok(None) => kernels(),
         Err(error) => not_known(error),
     }
 }
 
+/// Looks a path up below a root, as the owner could: what he has no way to is denied before it shows whether it is there.
+pub(super) fn locate_as(root: OwnedFd, path: &str, owner: &Owner) -> Observed<Found> {
+    let mut way = Way { pending: names(path), ..Way::default() };
+    told(way.begin(root).and_then(|may| way.walk(owner, may)))
+}
+
 /// Where a link points that the owner has a way to.
-pub(super) fn link_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observed<String> {
-    let no_link = || Observed::Malformed("no link".into());
+pub(super) fn link_as(root: OwnedFd, path: &str, owner: &Owner) -> Observed<String> {
+    link_in_folder(path, owner, |folder| locate_as(root, folder, owner))
+}
+
+fn link_in_folder(path: &str, owner: &Owner, locate: impl FnOnce(&str) -> Observed<Found>) -> Observed<String> {
     let path = path.trim_matches('/');
     let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     if name.is_empty() || name == "." || name == ".." {
-        return no_link();
+        return Observed::Malformed("no link".into());
     }
-    locate_as(root, folder, owner).and_then(|folder| {
+    locate(folder).and_then(|folder| {
         if folder.kind() != FileType::Directory {
             return Observed::Absent;
         }
@@ -163,59 +234,88 @@ pub(super) fn link_as(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Observ
     })
 }
 
-/// One name after the other; `None` where the way leads into a file system of the kernel's own.
-fn look_up(root: BorrowedFd<'_>, path: &str, owner: &Owner) -> Result<Option<Found>, Errno> {
-    let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut pending = names(path);
-    let mut trail = vec![Step::of(openat(root, ".", step, Mode::empty())?, String::new())?];
-    // Whoever has a mount namespace of his own has any root that he likes.
-    if trail.iter().any(|root| is_kernels(&root.file) != Ok(false)) {
-        return Ok(None);
+const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A way that is gone one name after the other.
+struct Way {
+    /// Names that are still to go, last first.
+    pending: Vec<String>,
+    trail: Trail,
+    /// Whether it has led down from folder to folder, and no link was followed.
+    is_straight: bool,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { pending: Vec::new(), trail: Trail::new(), is_straight: true }
     }
-    let (mut links, mut steps) = (0, 0);
-    while let Some(name) = pending.pop() {
-        steps += 1;
-        if steps > MOST_STEPS || pending.len() > MOST_STEPS {
-            return Err(Errno::NAMETOOLONG);
-        }
-        let folder = trail.last().ok_or(Errno::NOENT)?;
-        if folder.kind() != FileType::Directory {
-            return Err(Errno::NOTDIR);
-        }
-        if !owner.may(&folder.file, &folder.stat, SEARCH) {
-            return Err(Errno::ACCESS);
-        }
-        if name == ".." {
-            if trail.len() > 1 {
-                trail.pop();
-            }
-            continue;
-        }
-        let next = Step::of(openat(&folder.file, &name, step, Mode::empty())?, name)?;
-        if next.stat.st_dev != folder.stat.st_dev && is_kernels(&next.file)? {
+}
+
+impl Way {
+    /// Whether it may begin there: whoever has a mount namespace of his own has any root that he likes.
+    fn begin(&mut self, root: OwnedFd) -> Result<bool, Errno> {
+        let root = Step::of(openat(&root, ".", STEP, Mode::empty())?, String::new())?;
+        let may = is_kernels(&root.file) == Ok(false);
+        self.trail = vec![root];
+        Ok(may)
+    }
+
+    /// What stands at its end; `None` where it leads into a file system of the kernel's own.
+    fn walk(&mut self, owner: &Owner, may: bool) -> Result<Option<Found>, Errno> {
+        if !may {
             return Ok(None);
         }
-        if next.kind() != FileType::Symlink {
-            trail.push(next);
-            continue;
+        let (mut links, mut steps) = (0, 0);
+        while let Some(name) = self.pending.pop() {
+            steps += 1;
+            if steps > MOST_STEPS || self.pending.len() > MOST_STEPS {
+                return Err(Errno::NAMETOOLONG);
+            }
+            let folder = self.trail.last().ok_or(Errno::NOENT)?;
+            if folder.kind() != FileType::Directory {
+                return Err(Errno::NOTDIR);
+            }
+            if !owner.may(&folder.file, &folder.stat, SEARCH) {
+                return Err(Errno::ACCESS);
+            }
+            if name == ".." {
+                self.is_straight = false;
+                if self.trail.len() > 1 {
+                    self.trail.pop();
+                }
+                continue;
+            }
+            let next = Step::of(openat(&folder.file, &name, STEP, Mode::empty())?, name)?;
+            if next.stat.st_dev != folder.stat.st_dev && is_kernels(&next.file)? {
+                return Ok(None);
+            }
+            if next.kind() != FileType::Symlink {
+                self.trail.push(next);
+                continue;
+            }
+            self.is_straight = false;
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP);
+            }
+            if !owner.follows(&next.stat, &folder.stat) {
+                return Err(Errno::ACCESS);
+            }
+            // Of the link that was looked at, and of no other that has its name by now.
+            let target = readlinkat(&next.file, "", Vec::new())?.into_string().map_err(|_| Errno::ILSEQ)?;
+            if target.starts_with('/') {
+                self.trail.truncate(1);
+            }
+            self.pending.extend(names(&target));
         }
-        links += 1;
-        if links > MAX_LINKS {
-            return Err(Errno::LOOP);
-        }
-        if !owner.follows(&next.stat, &folder.stat) {
-            return Err(Errno::ACCESS);
-        }
-        // Of the link that was looked at, and of no other that has its name by now.
-        let target = readlinkat(&next.file, "", Vec::new())?.into_string().map_err(|_| Errno::ILSEQ)?;
-        if target.starts_with('/') {
-            trail.truncate(1);
-        }
-        pending.extend(names(&target));
+        // The folders before it may be gone through once more; what stands at the end is for who asked.
+        let Some(Step { file, stat, name }) = self.trail.pop() else { return Err(Errno::NOENT) };
+        let at = match self.trail.last().filter(|_| !has_descriptors()) {
+            Some(folder) => Some((fcntl_dupfd_cloexec(&folder.file, 0)?, name.into())),
+            None => None,
+        };
+        Ok(Some(Found { located: Located::new(file, at), stat }))
     }
-    let Some(Step { file, stat, name }) = trail.pop() else { return Err(Errno::NOENT) };
-    let at = trail.pop().map(|folder| (folder.file, name.into()));
-    Ok(Some(Found { located: Located::new(file, at), stat }))
 }
 
 /// A file's access ACL, by its extended attribute (`struct posix_acl_xattr_entry` of linux/posix_acl_xattr.h).
@@ -287,6 +387,10 @@ mod tests {
         Owner { pid: 7, uid, gid, groups: groups.to_vec() }
     }
 
+    fn anew(root: &OwnedFd) -> OwnedFd {
+        root.try_clone().unwrap()
+    }
+
     /// An ACL as the kernel hands it out.
     fn list(entries: &[(u16, u16, u32)]) -> Acl {
         let mut bytes = 2_u32.to_le_bytes().to_vec();
@@ -320,6 +424,77 @@ mod tests {
         let masked = list(&[(Acl::USER, 6, 1000), (Acl::MASK, 0, NOBODY), (Acl::OTHER, 4, NOBODY)]);
         assert!(!masked.grants(&owner(1000, 1, &[]), 9, READ));
         assert!(Acl::parse(&[1, 0, 0, 0]).is_none() && Acl::parse(&[2, 0, 0, 0, 1]).is_none());
+    }
+
+    /// Folders are gone through once for all that lies in them, and anew once they were touched, or for somebody else.
+    #[test]
+    fn a_way_that_is_known_is_gone_as_if_it_were_new() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+        use std::time::Instant;
+
+        // Not below /tmp, which is touched all the time.
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let at = |path: &str| folder.path().join(path);
+        let mode = |path: &str, mode| std::fs::set_permissions(at(path), PermissionsExt::from_mode(mode)).unwrap();
+        for path in ["a/b", "a/c", "other/b"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+            std::fs::write(at(path).join("file"), path).unwrap();
+        }
+        symlink("a", at("link")).unwrap();
+        let me = Owner {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            ..Owner::default()
+        };
+        let ways = Ways::default();
+        let known = || ways.0.borrow().as_ref().map_or(0, |(_, trail)| trail.len());
+        let text = |path: &str| {
+            let found = ways.locate(&at(path).display().to_string(), &me);
+            found.and_then(|found| crate::source::beneath::read_located(&found.located))
+        };
+        let said = |text: &str| Observed::Known(text.as_bytes().to_vec());
+        let settle = || {
+            let begun = Instant::now();
+            while known() == 0 {
+                assert!(begun.elapsed() < Duration::from_secs(60), "the way is never known");
+                std::thread::sleep(Duration::from_millis(100));
+                assert_eq!(text("a/b/file"), said("a/b"));
+            }
+        };
+        let depth = at("a/b").components().count();
+        settle();
+        assert_eq!(known(), depth);
+        let held = |nth: usize| ways.0.borrow().as_ref().map(|(_, trail)| trail[nth].stat.st_ino);
+        assert_eq!(held(depth - 1), Some(at("a/b").metadata().unwrap().ino()));
+        assert_eq!(
+            (text("a/b/none"), text("a/c/file"), text("a/b/file")),
+            (Observed::Absent, said("a/c"), said("a/b"))
+        );
+        assert_eq!(
+            (text("a/c/../b/file"), text("link/c/file"), text("a/b/file/more")),
+            (said("a/b"), said("a/c"), Observed::Absent)
+        );
+        // Another folder in the place of one on the way.
+        settle();
+        std::fs::rename(at("a"), at("gone")).unwrap();
+        std::fs::rename(at("other"), at("a")).unwrap();
+        assert_eq!(text("a/b/file"), said("other/b"));
+        std::fs::rename(at("a"), at("other")).unwrap();
+        std::fs::rename(at("gone"), at("a")).unwrap();
+        // A folder that is closed, to the one who knew the way and to others.
+        settle();
+        let stranger = Owner { uid: 4242, gid: 4242, ..me.clone() };
+        mode("a/b", 0o700);
+        if me.is_root() {
+            let path = at("a/b/file").display().to_string();
+            assert!(matches!(ways.locate(&path, &stranger), Observed::Denied));
+            assert!(ways.locate(&path, &me).is_known());
+            assert!(matches!(ways.locate(&path, &stranger), Observed::Denied));
+        } else {
+            mode("a/b", 0o600);
+            assert_eq!(text("a/b/file"), Observed::Denied);
+            mode("a/b", 0o700);
+        }
     }
 
     #[test]
@@ -367,7 +542,7 @@ mod tests {
         let root = rustix::fs::open(folder.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let outside = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let reads =
-            |path: &str, owner: &Owner| locate_as(root.as_fd(), path, owner).map(|found| found.is_readable_by(owner));
+            |path: &str, owner: &Owner| locate_as(anew(&root), path, owner).map(|found| found.is_readable_by(owner));
         let server = owner(105, 113, &[]);
         assert_eq!(reads("open", &server), Observed::Known(true));
         assert_eq!(reads("group", &server), Observed::Known(true));
@@ -381,7 +556,7 @@ mod tests {
         assert_eq!(reads("none", &server), Observed::Absent);
         assert_eq!(reads("sticky/link", &server), Observed::Denied);
         let kernel = at("kernel").display().to_string();
-        assert!(locate_as(outside.as_fd(), &kernel, &owner(0, 0, &[])).reason().unwrap().contains("kernel's own"));
+        assert!(locate_as(anew(&outside), &kernel, &owner(0, 0, &[])).reason().unwrap().contains("kernel's own"));
         assert!(matches!(reads(&"a/../".repeat(300), &server), Observed::Malformed(_) | Observed::Absent));
     }
 }

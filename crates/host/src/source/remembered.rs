@@ -75,13 +75,23 @@ impl Question {
 struct Witness<'a> {
     source: &'a dyn Source,
     rests_on: RefCell<BTreeMap<Question, Evidence>>,
+    /// Names in the folders whose stamps were taken before these were listed; none in one that is not there.
+    vouching: RefCell<BTreeMap<String, Vec<String>>>,
     /// Whether that is all of it.
     is_whole: Cell<bool>,
 }
 
 impl Witness<'_> {
     /// The stamp comes first: who changes the file after that is found out.
-    fn ask<T: Clone>(&self, question: Question, answer: impl FnOnce() -> T, kept: fn(T) -> Evidence) -> T {
+    fn ask<T: Clone>(
+        &self,
+        question: Question,
+        answer: impl Fn() -> Observed<T>,
+        kept: fn(Observed<T>) -> Evidence,
+    ) -> Observed<T> {
+        if let Some(answer) = self.vouched_for(&question, &answer) {
+            return answer;
+        }
         let stamp = question.stamp(self.source);
         let answer = answer();
         let evidence = stamp.unwrap_or_else(|| kept(answer.clone()));
@@ -90,6 +100,29 @@ impl Witness<'_> {
             self.is_whole.set(false);
         }
         answer
+    }
+
+    /// What a folder's stamp answers for: which names are there, and where those of them that are links lead. Whoever would
+    /// change that changes the folder; what a file holds is another matter.
+    fn vouched_for<T>(&self, question: &Question, answer: &impl Fn() -> Observed<T>) -> Option<Observed<T>> {
+        let (Question::File(path) | Question::Folder(path) | Question::Link(path)) = question;
+        let (folder, name) = path.rsplit_once('/').filter(|(_, name)| !matches!(*name, "" | "." | ".."))?;
+        let is_there = self.vouching.borrow().get(folder).map(|names| names.iter().any(|there| there == name))?;
+        match question {
+            Question::Link(_) => Some(answer()),
+            _ if is_there => None,
+            _ => Some(answer()).filter(Observed::is_absent),
+        }
+    }
+
+    /// Names that were listed under a stamp count for what is asked of that folder next.
+    fn listed(&self, folder: &str, names: &Observed<Vec<String>>) {
+        let stamp = self.rests_on.borrow().get(&Question::Folder(folder.to_owned())).cloned();
+        if matches!(stamp, Some(Evidence::Stamp(_)))
+            && let Some(names) = names.clone().or_else_absent(|| Observed::Known(Vec::new())).into_known()
+        {
+            self.vouching.borrow_mut().insert(folder.to_owned(), names);
+        }
     }
 
     fn not_kept<T>(&self, answer: T) -> T {
@@ -108,8 +141,14 @@ impl Source for Witness<'_> {
         self.ask(Question::File(path.to_owned()), || self.source.glance(path, most), Evidence::File)
     }
 
+    fn keep(&self, path: &str, answer: &Observed<Vec<u8>>) {
+        self.source.keep(path, answer);
+    }
+
     fn list(&self, folder: &str) -> Observed<Vec<String>> {
-        self.ask(Question::Folder(folder.to_owned()), || self.source.list(folder), Evidence::Folder)
+        let names = self.ask(Question::Folder(folder.to_owned()), || self.source.list(folder), Evidence::Folder);
+        self.listed(folder, &names);
+        names
     }
 
     fn link(&self, path: &str) -> Observed<String> {
@@ -214,7 +253,12 @@ impl<K: PartialEq, T: Clone> Remembered<K, T> {
             door.seen.extend_from_slice(&kept.seen);
             return kept.made.clone();
         }
-        let witness = Witness { source: door.source, rests_on: RefCell::default(), is_whole: Cell::new(true) };
+        let witness = Witness {
+            source: door.source,
+            rests_on: RefCell::default(),
+            vouching: RefCell::default(),
+            is_whole: Cell::new(true),
+        };
         let mut own = Door::new(&witness);
         let made = make(&mut own);
         let (unread, seen) = (own.unread, own.seen);
@@ -289,6 +333,50 @@ mod tests {
         fs::remove_file(at("link")).unwrap();
         symlink("two", at("link")).unwrap();
         assert_eq!(text(&remembered, &live, &at("link"), &mut made), "two");
+    }
+
+    /// Names, links and what is missing in a folder that was listed: the folder's stamp answers for all of it, and for no more.
+    #[test]
+    fn a_folder_answers_for_its_names_and_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["one", "two"] {
+            fs::write(at(name), name).unwrap();
+        }
+        symlink("one", at("link")).unwrap();
+        let wait = || settle(folder.path().to_str().unwrap());
+        let (live, remembered, made) = (Live::new(), Remembered::<u8, String>::default(), Cell::new(0));
+        let made_of_all = || {
+            let make = |door: &mut Door<'_>| {
+                made.set(made.get() + 1);
+                let names = door.source.list(folder.path().to_str().unwrap()).into_known().unwrap_or_default();
+                let link = door.source.link(&at("link")).into_known().unwrap_or_default();
+                let file = |name: &str| door.source.read(&at(name)).into_known().unwrap_or_default();
+                let texts = ["one", "none"].map(|name| String::from_utf8(file(name)).unwrap());
+                format!("{} {link} {}", names.join(","), texts.join(","))
+            };
+            remembered.read(&mut Door::new(&live), 0, make)
+        };
+        wait();
+        for _ in 0..2 {
+            assert_eq!((made_of_all(), made.get()), ("link,one,two one one,".into(), 1));
+        }
+        let rests_on = remembered.0.lock().unwrap().as_ref().map_or(0, |kept| kept.rests_on.len());
+        assert_eq!(rests_on, 2, "the folder, and what a file holds");
+        for (change, said) in [
+            (&(|| fs::write(at("one"), "1").unwrap()) as &dyn Fn(), "link,one,two one 1,"),
+            (&|| fs::write(at("none"), "3").unwrap(), "link,none,one,two one 1,3"),
+            (&|| fs::remove_file(at("none")).unwrap(), "link,one,two one 1,"),
+            (
+                &|| fs::rename(at("link"), at("other")).and_then(|()| symlink("two", at("link"))).unwrap(),
+                "link,one,other,two two 1,",
+            ),
+        ] {
+            change();
+            assert_eq!(made_of_all(), said);
+            wait();
+            assert_eq!(made_of_all(), said);
+        }
     }
 
     #[test]

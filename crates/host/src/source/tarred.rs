@@ -73,6 +73,9 @@ pub enum NotTaken {
     /// More in them than fits in memory.
     #[error("holds more than {} MiB of files", MAX_KEPT >> 20)]
     Bytes,
+    /// More in them than is read through, which a header tells before any of it.
+    #[error("more than {} GiB unpacked", MAX_UNPACKED >> 30)]
+    Unpacked,
     /// A path that is longer than the kernel's.
     #[error("a path of more than {LONGEST_PATH} bytes")]
     LongPath,
@@ -93,7 +96,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
     let (bounded, headers) = Bounded::new(stream);
     let mut archive = tar::Archive::new(bounded);
     let mut tarred = Tarred::default();
-    let mut left = 0_u64;
+    let (mut left, mut all) = (0_u64, 0_u64);
     let torn = |count: u64, error: &io::Error| Some(ends_after(count, error));
     let mut entries = archive.entries().map_err(|error| NotTaken::Unreadable(error.to_string()))?;
     loop {
@@ -117,6 +120,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         let path = entry_path(&entry.path_bytes())?;
         let kind = entry.header().entry_type();
         let packed = entry.header().entry_size().unwrap_or(0);
+        all = add_content(all, packed.max(if kind.is_gnu_sparse() { 0 } else { entry.size() }))?;
         let plain = kind.is_file() || kind.is_contiguous();
         if !plain {
             left = packed;
@@ -139,6 +143,12 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         tarred.torn = torn(tarred.entries, &io::ErrorKind::UnexpectedEof.into());
     }
     Ok(tarred)
+}
+
+/// Adds the content of one more entry to that of those before it.
+pub(super) fn add_content(before: u64, size: u64) -> Result<u64, NotTaken> {
+    let all = before.saturating_add(size);
+    if all > MAX_UNPACKED { Err(NotTaken::Unpacked) } else { Ok(all) }
 }
 
 /// Counts what comes.
@@ -313,5 +323,31 @@ mod tests {
         assert!(end.unwrap().torn.unwrap().starts_with("truncated after 1 entries"));
         assert!(seen(&bytes[..1536], true).1.unwrap().torn.is_some());
         assert!(seen(b"no tar at all", true).1.is_err());
+    }
+
+    /// A header of a member of 4 TB: a few bytes on a disk, as all of it can be a hole.
+    #[test]
+    fn what_is_larger_than_is_read_is_refused_by_its_header() {
+        let mut bytes = tar(&[("proc/meminfo", b"x")]);
+        bytes.truncate(1024);
+        let mut header = tar::Header::new_gnu();
+        header.set_path("etc/giant").unwrap();
+        header.set_size(4 << 40);
+        header.set_cksum();
+        bytes.extend(header.as_bytes());
+        // Whoever reads on is seen to.
+        struct Ends(io::Cursor<Vec<u8>>, u64);
+        impl Read for Ends {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let read = self.0.read(buffer)?;
+                self.1 += u64::from(read == 0);
+                assert!(self.1 == 0 || buffer.is_empty(), "the content is read");
+                Ok(read)
+            }
+        }
+        let stream = || Ends(io::Cursor::new(bytes.clone()), 0);
+        assert_eq!(each(stream(), &mut |_, _, _| ()), Err(NotTaken::Unpacked));
+        let why = super::super::archive::unpack(stream(), "a", std::path::Path::new("a")).unwrap_err();
+        assert!(why.to_string().contains("more than 8 GiB unpacked"), "{why}");
     }
 }

@@ -20,8 +20,7 @@ pub(crate) struct Setup {
 
 /// Reads all of it.
 pub(crate) fn read(source: &dyn Source, label: &str) -> Setup {
-    let host = hugewise_host::read(source);
-    let found = hugewise_engines::find(&host, source);
+    let (host, found) = hugewise_engines::gather(source);
     let pools = host.pools.known().map(|pools| {
         let pages = |count: &hugewise_model::Observed<hugewise_model::PageCount>| count.get().map(|count| count.get());
         let pool = |pool: &hugewise_model::host::Pool| PoolFacts {

@@ -201,8 +201,8 @@ impl Hand<'_> {
             let which = release.map_or_else(String::new, |(major, minor)| format!(" (this is {major}.{minor})"));
             self.instructions.by_chance = true;
             self.instructions.caveats.push(format!(
-                "before 2.38 glibc{which} may ignore {TUNABLE}=1, by chance and at each start anew; --report says \
-                 whether it did, --pages 2M is free of that"
+                "glibc before 2.38{which} may ignore {TUNABLE}=1 at any start, at random; --report says whether it did, \
+                 and --pages 2M is not affected"
             ));
         }
         if self.pages == Pages::Huge(PageSize::GIB_1) {
@@ -273,8 +273,13 @@ impl Hand<'_> {
     }
 }
 
+/// The flags by which a program brings its memory onto such pages itself; none of one that has none.
+pub fn own_flags(program: &Program, pages: Pages) -> &'static [&'static str] {
+    if program.runtime == Some(Runtime::Java) { java_flags(pages) } else { &[] }
+}
+
 /// The flags that bring a JVM's heap and code cache onto such pages.
-pub const fn java_flags(pages: Pages) -> &'static [&'static str] {
+const fn java_flags(pages: Pages) -> &'static [&'static str] {
     match pages {
         Pages::Thp => &["-XX:+UseTransparentHugePages"],
         Pages::Huge(PageSize::GIB_1) => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=1g"],

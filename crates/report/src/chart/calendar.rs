@@ -1,9 +1,9 @@
 //! The round times that an axis of time names.
 
 use hugewise_incident::Moment;
-use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::Offset;
+
+use crate::date::wall;
 
 /// Seconds between round times: of a minute, an hour, a day; then days.
 const STEPS: [i64; 27] = [
@@ -57,7 +57,7 @@ pub fn ticks((from, to): (Moment, Moment), offset: i32, wanted: i64) -> Vec<Tick
         .filter(|at| (from.0..=to.0).contains(at))
         .take(64)
         .filter_map(|at| {
-            let local = civil(Moment(at.checked_add(offset)?))?;
+            let local = wall(Moment(at.checked_add(offset)?))?;
             let midnight = local.time() == jiff::civil::Time::midnight();
             let label = match midnight {
                 true => day(local),
@@ -67,10 +67,6 @@ pub fn ticks((from, to): (Moment, Moment), offset: i32, wanted: i64) -> Vec<Tick
             Some(Tick { at: Moment(at), label })
         })
         .collect()
-}
-
-fn civil(at: Moment) -> Option<DateTime> {
-    Some(Offset::UTC.to_datetime(Timestamp::from_millisecond(at.0).ok()?))
 }
 
 /// `2 Mar`.

@@ -71,7 +71,7 @@ fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
         (false, _) => format!("  {}", steps_of(steps)),
     };
     if !plan.instructions.is_empty() {
-        text += &format!("; {} left to people", counted(plan.instructions.len(), "thing is", "things are"));
+        text += &format!("; {}", counted(plan.instructions.len(), "manual step", "manual steps"));
     }
     screen.flow(2, &Spans::new().add(Role::Strong, name).add(Role::Text, &text))
 }
@@ -236,12 +236,12 @@ fn last(planned: &Planned<'_>) -> String {
         (_, None, _) if host.confined.is_some() => String::new(),
         (_, _, Some(_)) => "hugewise apply refuses this plan, which leaves the pools out; --force overrules.".into(),
         (_, Some(path), _) => {
-            format!("{path} has it: hugewise apply {path} carries it out, hugewise undo takes it back.")
+            format!("Saved as {path}: hugewise apply {path} carries it out, hugewise undo takes it back.")
         }
         (_, None, _) if !host.live => {
-            "--out FILE keeps it, --format shell|ansible|cloud-init writes it for other hands.".into()
+            "--out FILE saves it; --format shell|ansible|cloud-init writes it for other tools.".into()
         }
-        (_, None, _) => "hugewise apply carries it out, hugewise undo takes it back; --out FILE keeps it.".into(),
+        (_, None, _) => "hugewise apply carries it out, hugewise undo takes it back; --out FILE saves it.".into(),
     }
 }
 

@@ -8,6 +8,7 @@ use hugewise_lab::run::launch::Watched;
 use hugewise_lab::run::memory::Memory;
 use hugewise_model::{Bytes, PageCount};
 
+use super::counted;
 use crate::chart::Unit;
 use crate::palette::Role;
 use crate::run::{Side, Started};
@@ -113,18 +114,17 @@ fn write(report: &RunReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io:
 fn gain(report: &RunReport<'_>) -> Spans {
     let rounds = report.with.len();
     let Some(gain) = report.gain() else { return Spans::from("nothing to compare") };
-    let spread = format!("{:.2} ({:.2} to {:.2} in {rounds} rounds)", gain.median, gain.min, gain.max);
+    let rounds = counted(rounds, "round", "rounds");
+    let spread = format!("speed-up {:.2} ({:.2} to {:.2} in {rounds})", gain.median, gain.min, gain.max);
     match gain.verdict {
-        Verdict::Faster => Spans::new().add(Role::Good, "gain  ").add(Role::Text, &format!("times as quick: {spread}")),
-        Verdict::Slower => {
-            Spans::new().add(Role::Warn, "loss  ").add(Role::Text, &format!("slower; times as quick: {spread}"))
-        }
+        Verdict::Faster => Spans::new().add(Role::Good, "gain  ").add(Role::Text, &spread),
+        Verdict::Slower => Spans::new().add(Role::Warn, "loss  ").add(Role::Text, &format!("slower: {spread}")),
         Verdict::Unknown => Spans::new()
             .add(Role::Warn, "not known  ")
-            .add(Role::Text, &format!("fewer than three runs of each tell nothing; times as quick: {spread}")),
-        Verdict::None => Spans::new()
-            .add(Role::Warn, "no gain  ")
-            .add(Role::Text, &format!("the runs of both lie among each other; times as quick: {spread}")),
+            .add(Role::Text, &format!("fewer than three runs of each prove nothing: {spread}")),
+        Verdict::None => {
+            Spans::new().add(Role::Warn, "no gain  ").add(Role::Text, &format!("the two overlap: {spread}"))
+        }
     }
 }
 
@@ -207,13 +207,13 @@ mod tests {
     fn no_gain_is_said() {
         let without = [watched(4000, 0), watched(4050, 0), watched(4100, 0)];
         let text = shown(&without, &[watched(4050, 900 << 20), watched(3900, 900 << 20), watched(3950, 900 << 20)]);
-        assert!(text.contains("no gain  the runs of both lie among each other"), "{text}");
+        assert!(text.contains("no gain  the two overlap"), "{text}");
     }
 
     #[test]
     fn one_run_of_each_tells_nothing() {
         let text = shown(&[watched(4000, 0)], &[watched(3000, 900 << 20)]);
-        assert!(text.contains("not known  fewer than three runs of each tell nothing"), "{text}");
+        assert!(text.contains("not known  fewer than three runs of each prove nothing"), "{text}");
     }
 
     #[test]

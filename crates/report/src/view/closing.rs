@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
-use hugewise_model::{Host, InstanceId, Level, Observed, Reason, Unread};
+use hugewise_model::{Host, Instance, InstanceId, Level, Observed, Reason, Unread};
 
 use super::{cases, counted};
 use crate::Checked;
@@ -20,12 +20,13 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
     let Some(worst) = cases::of(checked).first().map(|case| case.cause) else {
-        return if is_complete(checked) {
-            "Nothing wrong was found."
-        } else {
-            "Nothing wrong was found in what could be read."
-        }
-        .into();
+        let read = if is_complete(checked) { "" } else { " in what could be read" };
+        // Started by hand, they are no fault of the host's; whoever starts one is to know.
+        return match stuck(checked) {
+            0 => format!("Nothing wrong was found{read}."),
+            1 => format!("Nothing wrong was found{read}, but one server that is down would not start."),
+            several => format!("Nothing wrong was found{read}, but {several} servers that are down would not start."),
+        };
     };
     let mut parts = Vec::new();
     if errors > 0 {
@@ -38,6 +39,15 @@ pub(crate) fn counts(checked: &Checked<'_>) -> String {
         parts.push(counted(infos, "note", "notes"));
     }
     format!("{} (hugewise rules {}).", parts.join(", "), worst.code)
+}
+
+/// Servers that are down and would not start now.
+fn stuck(checked: &Checked<'_>) -> usize {
+    let fails = |instance: &&Instance| {
+        let moments = checked.assessment.situation.of(instance);
+        instance.is_asleep() && moments.is_some_and(|it| it.restart.standing == Standing::DoesNotStart)
+    };
+    checked.instances.iter().filter(fails).count()
 }
 
 /// What could not be told: verdicts of rules, and moments of instances on which no rule has said why.
@@ -74,6 +84,9 @@ pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
         let kind = if matches!(fact.why, Reason::Malformed(_)) { fact.what.clone() } else { pattern(&fact.what) };
         groups.entry((kind, &fact.why)).or_default().push(&fact.what);
     }
+    // What root would see is said of all of them together: the others are worth their place.
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((_, why), _)| why.is_denied());
     groups
         .into_iter()
         .map(|((pattern, why), members)| match members.as_slice() {
@@ -101,5 +114,24 @@ pub(crate) fn as_whom(host: &Host, denied: bool) -> &'static str {
         (true, _, true) => " Run as root to see the rest.",
         (true, _, false) => " Capture as root to see the rest.",
         (false, ..) => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_would_see_stands_behind_what_is_told() {
+        let fact = |what: &str, why: Reason| Unread { what: what.into(), why };
+        let unread = [
+            fact("/proc/7/maps", Reason::Denied),
+            fact("/proc/8/maps", Reason::Denied),
+            fact("/etc/a", Reason::Denied),
+            fact("/var/lib/hugewise/journal", Reason::untold("only root may read it")),
+        ];
+        let told = grouped(&unread);
+        assert!(told[0].starts_with("/var/lib/hugewise/journal (only root"), "{told:?}");
+        assert!(told.iter().any(|line| line.starts_with("/proc/PID/maps of 2 processes (denied")), "{told:?}");
     }
 }

@@ -201,7 +201,7 @@ mod tests {
                 huge_pages: HugePageUse::Unknown,
                 page_tables: Observed::Absent,
                 sessions: Observed::Absent,
-                asleep: Some(hugewise_model::Asleep { known_by, at_boot }),
+                asleep: Some(hugewise_model::Asleep::new(known_by, at_boot)),
                 ..one.clone()
             }
         }));

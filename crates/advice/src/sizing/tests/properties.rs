@@ -80,6 +80,7 @@ proptest! {
             memory: Some(Bytes(dice.number())).filter(|_| percent % 3 == 0),
             fault_cost: Some(FaultCost { system_v_ns: dice.number(), mapped_ns: dice.number(), huge_ns: dice.number() }),
             process_tables: dice.bytes().get(),
+            others: Vec::new(),
         };
         match size(&case.host, &case.instances, &request) {
             Ok(sizing) => {

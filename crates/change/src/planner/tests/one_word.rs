@@ -136,8 +136,8 @@ fn nobody_insists_on_a_pool_that_the_boot_takes_away() {
             world.put("/etc/tuned/tuned-main.conf", main);
         }
     };
-    type Change = Box<dyn Fn(&mut World<'_>)>;
-    let cases: [(&str, bool, Change); 9] = [
+    type Setting = Box<dyn Fn(&mut World<'_>)>;
+    let cases: [(&str, bool, Setting); 9] = [
         ("as it is", true, Box::new(none)),
         ("read before", true, Box::new(put("/etc/sysctl.d/99-db.conf", "vm.nr_hugepages=100\n"))),
         ("read after", false, Box::new(put("/etc/sysctl.d/zzz-last.conf", "vm.nr_hugepages=100\n"))),

@@ -1,12 +1,15 @@
 //! What stands between a server and pages that are there: control groups, rights, settings of other kinds.
 
+use std::process::Command;
+
 use hugewise_lab::require;
 
 use super::forecast::Moment;
 use super::kinds::{Jvm, Kind, Oracle, PostgreSql};
 use super::scene::{Scene, SetUp};
+use super::stage::Stage;
 use crate::cgroup::Cgroup;
-use crate::harness::MIB;
+use crate::harness::{self, MIB};
 use crate::namespace;
 
 const POOL_FILE: &str = "/etc/sysctl.d/50-pool.conf";
@@ -71,6 +74,62 @@ fn a_control_group_gives_less() {
             stage.start(0, "-Xms256m -Xmx256m -XX:+UseParallelGC -XX:+UseLargePages");
         })
         .without(Moment::Reboot, BY_HAND),
+    );
+    scene.verdict();
+}
+
+/// Each fits by itself; what the other has below the limit is not there for it.
+#[test]
+fn a_control_group_gives_enough_for_one_of_two() {
+    if !require!(namespace::inside("moments::limits::a_control_group_gives_enough_for_one_of_two")) {
+        return;
+    }
+    let scene = require!(Scene::new("control group"));
+    let cgroup = require!(Cgroup::new("two"));
+    let mut first = require!(PostgreSql::new(&scene.guard, 5432));
+    let mut second = require!(PostgreSql::new(&scene.guard, 5433));
+    first.within(cgroup.path().to_owned());
+    second.within(cgroup.path().to_owned());
+    let may = "shared_buffers = 300MB";
+    let must = "shared_buffers = 300MB\nhuge_pages = on";
+    let pages = first.pages(may);
+    let servers: [&dyn Kind; 2] = [&first, &second];
+    let for_one = || cgroup.limit("hugetlb.2MB.rsvd.max", (pages + pages / 2) * 2 * MIB);
+    let files = format!("vm.nr_hugepages = {}\n", 2 * pages);
+    scene.play(
+        &SetUp::new("for one of two, try", &servers, &|stage| {
+            for_one();
+            stage.pool(2 * pages);
+            stage.start(0, may);
+            stage.start(1, may);
+        })
+        .without(Moment::Reboot, BY_HAND),
+    );
+    scene.play(
+        &SetUp::new("for one of two, the second must since its start", &servers, &|stage| {
+            for_one();
+            stage.pool(2 * pages);
+            stage.start(0, may);
+            stage.start(1, may);
+            stage.change(1, must);
+        })
+        .without(Moment::Reboot, BY_HAND),
+    );
+    // The plan says what the limit is to be, and a person makes it so.
+    let typed = |_: &Stage<'_>, planned: &str| {
+        let line = planned.lines().find(|line| line.contains("hugetlb.2MB.rsvd.max"));
+        let line = line.unwrap_or_else(|| panic!("no word on the limit: {planned}"));
+        harness::must(Command::new("sh").args(["-c", line.trim()]));
+    };
+    scene.follow(
+        &SetUp::new("for one of two, raised as told", &servers, &|stage| {
+            for_one();
+            stage.pool(2 * pages);
+            stage.file(POOL_FILE, &files);
+            stage.start(0, may);
+            stage.start(1, may);
+        })
+        .by_hand(&typed),
     );
     scene.verdict();
 }

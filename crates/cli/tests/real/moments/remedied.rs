@@ -95,6 +95,46 @@ fn java_and_guests() {
 /// The registry of its own runtime, as hugewise calls it.
 const JVM: &str = "java.rmi/sun.rmi.registry.RegistryImpl";
 
+/// What its environment says is in no file and on no command line.
+#[test]
+fn java_that_is_told_by_its_environment() {
+    if !require!(namespace::inside("moments::remedied::java_that_is_told_by_its_environment")) {
+        return;
+    }
+    let scene = require!(Scene::new("environment"));
+    let java = require!(Jvm::new());
+    let servers: [&dyn Kind; 1] = [&java];
+    for variable in ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"] {
+        let huge = format!("{variable}=-Xms256m -Xmx256m -XX:+UseParallelGC -XX:+UseLargePages");
+        let none = format!("{variable}=-Xms256m -Xmx256m -XX:+UseParallelGC");
+        scene.play(&SetUp::new(&format!("{variable}, a pool by hand"), &servers, &|stage| {
+            stage.pool(400);
+            stage.start(0, &huge);
+        }));
+        scene.play(&SetUp::new(
+            &format!("{variable}, and its pool is kept and was made too late"),
+            &servers,
+            &|stage| {
+                stage.start(0, &huge);
+                stage.pool(400);
+                stage.file(POOL_FILE, &pool_file(400));
+            },
+        ));
+        scene.play(
+            &SetUp::new(&format!("{variable} without a word of pages"), &servers, &|stage| {
+                stage.pool(400);
+                stage.start(0, &none);
+            })
+            .indifferent(0),
+        );
+        scene.follow(&SetUp::new(&format!("{variable}, too small a pool"), &servers, &|stage| {
+            stage.pool(60);
+            stage.start(0, &huge);
+        }));
+    }
+    scene.verdict();
+}
+
 #[test]
 fn oracle_and_mariadb() {
     if !require!(namespace::inside("moments::remedied::oracle_and_mariadb")) {

@@ -202,6 +202,7 @@ impl Scene {
             }
         }
         wrong.extend(works().map(|went| format!("as it runs: {went}")));
+        wrong.extend(planned_again(set_up.options).map(|steps| format!("right after apply: {steps}")));
         if let Some(does) = set_up.by_hand {
             does(&stage, &planned);
         }
@@ -214,6 +215,9 @@ impl Scene {
         if refused.is_empty() {
             wrong.extend(works().map(|went| format!("after a restart: {went}")));
             wrong.extend(not_clean(&known).map(|what| format!("after a restart: {what}")));
+            // What a person has done may let a plan do more than it could.
+            let again = planned_again(set_up.options).filter(|_| set_up.by_hand.is_none());
+            wrong.extend(again.map(|steps| format!("after a restart: {steps}")));
         }
         told.extend(stage.reboot(&servers).into_iter().map(|(at, state, why)| (Moment::Reboot, at, (state, why))));
         wrong.extend(not_clean(&known).map(|what| format!("after a boot: {what}")));
@@ -314,6 +318,15 @@ fn hugewise(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(harness::HUGEWISE).args(arguments).stdin(Stdio::null()).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What a plan would do once more.
+fn planned_again(options: &[&str]) -> Option<String> {
+    let (_, said) = hugewise(&[&["plan", "--format", "json"], options].concat());
+    let plan: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let steps: Vec<&str> =
+        plan["steps"].as_array().expect("steps").iter().filter_map(|step| step["title"].as_str()).collect();
+    (!steps.is_empty()).then(|| format!("a second plan has {steps:?}"))
 }
 
 /// Findings as code and engine: a server's name may bear its pid.

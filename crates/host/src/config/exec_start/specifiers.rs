@@ -1,11 +1,16 @@
 //! What stands for a part of a unit's name or of the system (systemd.unit(5), "Specifiers").
 
+use super::super::filling::{Text, TooLong};
+
 /// A value with what stands for the service's own name, and for folders of the system's manager, filled in.
-pub(in crate::config) fn filled(name: &str, value: &str) -> String {
+///
+/// # Errors
+/// It is longer than any server's.
+pub(in crate::config) fn filled(name: &str, value: &str) -> Result<String, TooLong> {
     let stem = name.strip_suffix(".service").unwrap_or(name);
     let (prefix, instance) = stem.split_once('@').unwrap_or((stem, ""));
     let last = prefix.rsplit('-').next().unwrap_or(prefix);
-    let (mut text, mut signs) = (String::with_capacity(value.len()), value.chars().peekable());
+    let (mut text, mut signs) = (Text::default(), value.chars().peekable());
     while let Some(sign) = signs.next() {
         let meant = match (sign, signs.peek()) {
             ('%', Some('i')) => instance.to_owned(),
@@ -23,19 +28,19 @@ pub(in crate::config) fn filled(name: &str, value: &str) -> String {
             ('%', Some(other)) => match FOLDERS.iter().find(|(sign, _)| sign == other) {
                 Some((_, folder)) => (*folder).to_owned(),
                 None => {
-                    text.push(sign);
+                    text.push(sign)?;
                     continue;
                 }
             },
             _ => {
-                text.push(sign);
+                text.push(sign)?;
                 continue;
             }
         };
-        text.push_str(&meant);
+        text.push_str(&meant)?;
         signs.next();
     }
-    text
+    Ok(text.into_text())
 }
 
 /// What the manager of the system, which is root's, has for these.

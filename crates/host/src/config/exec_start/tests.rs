@@ -33,7 +33,7 @@ fn start(text: &str) -> ServiceStart {
     let source = MapSource::new().file("/run/a.env", VARIABLES);
     let assignments = unit::parse(format!("[Service]\n{text}\n").as_bytes());
     let assignments: Vec<_> = assignments.into_iter().map(|one| ("/etc/t@.service".to_owned(), one)).collect();
-    read(&mut Door::new(&source), NAME, &assignments)
+    read(&mut Door::new(&source), NAME, &assignments).unwrap()
 }
 
 fn arguments(text: &str) -> String {
@@ -128,6 +128,6 @@ proptest! {
         let source = MapSource::new().file("/e", file);
         let text = format!("[Service]\nEnvironmentFile=/e\nExecStart={text}\n");
         let all = unit::parse(text.as_bytes()).into_iter().map(|one| (String::new(), one)).collect::<Vec<_>>();
-        read(&mut Door::new(&source), "x.service", &all);
+        drop(read(&mut Door::new(&source), "x.service", &all));
     }
 }

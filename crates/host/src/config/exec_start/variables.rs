@@ -2,33 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use super::super::filling::{Text, TooLong};
 use super::words::words_of_value;
 
 /// A word of a command line with its variables: `$NAME` alone is as many words as it holds, `${NAME}` anywhere is the text.
 /// What no setting gives a value is empty, and what a value holds is not looked at again.
-pub(super) fn fill_in(word: &str, environment: &BTreeMap<String, String>, all: &mut Vec<String>) {
+///
+/// # Errors
+/// It is longer than any server's.
+pub(super) fn fill_in(word: &str, environment: &BTreeMap<String, String>) -> Result<Vec<String>, TooLong> {
     if let Some(name) = word.strip_prefix('$').filter(|rest| !rest.starts_with(['{', '$']) && !rest.is_empty()) {
-        all.extend(environment.get(name).map(|value| words_of_value(value)).unwrap_or_default());
-        return;
+        return Ok(environment.get(name).map(|value| words_of_value(value)).unwrap_or_default());
     }
-    let (mut text, mut rest) = (String::with_capacity(word.len()), word);
+    let (mut text, mut rest) = (Text::default(), word);
     while let Some((before, behind)) = rest.split_once('$') {
-        text.push_str(before);
+        text.push_str(before)?;
         rest = behind;
         if let Some(after) = behind.strip_prefix('$') {
-            text.push('$');
+            text.push('$')?;
             rest = after;
         } else if let Some((name, after)) = behind.strip_prefix('{').and_then(|inside| inside.split_once('}'))
             && is_name(name)
         {
-            text.push_str(environment.get(name).map_or("", String::as_str));
+            text.push_str(environment.get(name).map_or("", String::as_str))?;
             rest = after;
         } else {
-            text.push('$');
+            text.push('$')?;
         }
     }
-    text.push_str(rest);
-    all.push(text);
+    text.push_str(rest)?;
+    Ok(vec![text.into_text()])
 }
 
 /// Whether a text can be a variable's name.

@@ -133,7 +133,7 @@ fn a_distilled_file_says_the_same_and_nothing_else() {
         ),
         (
             "/etc/cron.d/a",
-            "MAILTO=S3\n@reboot S3 curl -u S3 x; sysctl -w vm.nr_hugepages=5\n* * * * * S3 /opt/pages.sh\n@reboot S3 /opt/pages.sh\n",
+            "MAILTO=S3\n@reboot S3 curl -u S3 x; sysctl -w vm.nr_hugepages=5\n* * * * * S3 /opt/pages.sh\n@reboot root /opt/pages.sh\n@reboot S3 /opt/pages.sh\n",
         ),
         (
             "/etc/cloud/cloud.cfg",

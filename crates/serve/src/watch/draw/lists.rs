@@ -39,8 +39,8 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
     if rows.is_empty() {
         let why = match &frame.instances {
             None => "nothing tells of instances",
-            Some(all) if all.is_empty() => "no database, JVM or virtual machine runs here",
-            Some(_) => "none has that in it",
+            Some(all) if all.is_empty() => "no database server runs here",
+            Some(_) => "no name matches",
         };
         screen.render_widget(Paragraph::new(format!("  {why}")), below);
         return;

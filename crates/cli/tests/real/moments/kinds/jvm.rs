@@ -83,7 +83,7 @@ impl Kind for Jvm {
         "jvm"
     }
 
-    /// Its flags.
+    /// Its flags, for its command line or for a variable of its environment: `JAVA_TOOL_OPTIONS=-Xmx1g`.
     fn configure(&self, settings: &str) {
         settings.clone_into(&mut self.flags.borrow_mut());
     }
@@ -92,7 +92,10 @@ impl Kind for Jvm {
         let mut command = Command::new(&self.java);
         // Where it dies, it leaves its report in its own folder.
         command.arg(format!("-XX:ErrorFile={}/died", self.folder.path().display())).arg("-XX:-CreateCoredumpOnCrash");
-        command.args(self.flags.borrow().split_ascii_whitespace());
+        match self.flags.borrow().split_once('=') {
+            Some((variable, flags)) if variable.ends_with("_OPTIONS") => _ = command.env(variable, flags),
+            _ => _ = command.args(self.flags.borrow().split_ascii_whitespace()),
+        }
         if self.grows {
             command.arg("-cp").args([self.folder.path(), "Grow".as_ref(), self.folder.path()]);
         } else {

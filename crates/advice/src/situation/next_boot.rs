@@ -1,0 +1,275 @@
+//! What every server finds at the next boot: the pools that its files bring, and all who ask for them, in the worst order.
+
+use std::collections::BTreeMap;
+
+use hugewise_model::{Asked, Bytes, Demand, Host, Instance, InstanceId, NextStart, PageCount, PageSize};
+
+use super::moments::{Obstacle, Outlook};
+use super::segments::{self, Segments};
+use super::supply::Supply;
+use super::{Fit, booted, claim, default_size, mount, start, startup};
+use crate::cgroup::{Limits, Shortage};
+use crate::demand::starting_at_boot;
+use crate::standing::Standing;
+use crate::{Missing, boot, given, mounts};
+
+/// The pools of the next boot and who will ask for them.
+pub(super) struct NextBoot {
+    /// The host as its settings will be.
+    pub(super) host: Host,
+    /// What the files and the command line bring, with where that stands.
+    pools: BTreeMap<PageSize, Result<(PageCount, String), Unforetold>>,
+    /// What servers will ask for, by page size.
+    asking: BTreeMap<PageSize, Vec<Asking>>,
+    /// Base pages that servers will ask shmget for.
+    segments: Vec<Asking>,
+    /// How many segments those are.
+    numbers: BTreeMap<InstanceId, u64>,
+    /// What shmget goes by.
+    shm: segments::Limits,
+}
+
+/// Why it is not foretold what a pool has after the next boot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Unforetold {
+    /// The boot is asked for so many that it may not come up.
+    #[error("the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up")]
+    Crowded { asked: Bytes, memory: Bytes },
+    #[error(transparent)]
+    Missing(Missing),
+}
+
+/// One server's demand of a page size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asking {
+    of: InstanceId,
+    pages: PageCount,
+    /// Takes what there is where that is not enough.
+    takes_part: bool,
+    /// Why it is not known whether it asks: of a server whose settings were not read, what it needs now may be what it asks
+    /// for; none where it is known to.
+    doubt: Option<Doubt>,
+}
+
+/// What is not known of a server that may ask at a boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// What its settings ask for.
+    Settings,
+    /// Whether it is started at all.
+    Start,
+}
+
+impl Asking {
+    const fn is_sure(&self) -> bool {
+        self.doubt.is_none()
+    }
+
+    /// What is not known of it, in words.
+    fn in_words(&self) -> String {
+        match self.doubt {
+            Some(Doubt::Start) => format!("whether the boot starts {} is not known", self.of),
+            Some(Doubt::Settings) | None => format!("what {} asks for at the boot is not known", self.of),
+        }
+    }
+}
+
+impl Asking {
+    /// One of which nobody knows what it takes.
+    fn any(instance: &Instance) -> Self {
+        Self { of: instance.id(), pages: PageCount(u32::MAX.into()), takes_part: true, doubt: Some(Doubt::Settings) }
+    }
+}
+
+/// Up to so many servers every order of their starts is looked at.
+const EVERY_ORDER: usize = 16;
+
+impl NextBoot {
+    pub(super) fn of(host: &Host, instances: &[Instance], limits: &Limits) -> Self {
+        let there = host.pools.known().into_iter().flatten();
+        let deadly = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly);
+        let pool = |page| match &deadly {
+            Some(crowding) => Err(Unforetold::Crowded { asked: crowding.asked, memory: crowding.memory }),
+            None => at_boot(host, page).map_err(Unforetold::Missing),
+        };
+        let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
+        let booted = booted::booted(host);
+        let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
+        let (mut segments, mut numbers) = (Vec::new(), BTreeMap::new());
+        for instance in instances.iter().filter(|instance| instance.is_vouched()) {
+            let start = starting_at_boot(host, instance);
+            if startup::never(instance).is_some() || instance.waits_for_hands() {
+                continue;
+            }
+            if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
+                let pages = segments::wanted(&start, base);
+                numbers.insert(instance.id(), segments::counted(host, instance).1);
+                segments.push(Asking { of: instance.id(), pages, takes_part: false, doubt: None });
+            }
+            let is_told = start.asked != Asked::Unknown;
+            let asks = !is_told || start.asks();
+            if !asks || start::is_refused(&booted, instance, &given::at_boot(&booted, instance)) {
+                continue;
+            }
+            let start = match mount::at_boot(&booted, instances, instance, &start) {
+                Fit::Ends(outlook) => {
+                    // It may take any of the size that is the default then.
+                    let page = default_size::other_default(host, instance).filter(|_| outlook.rank().is_none());
+                    let any = |page| asking.entry(page).or_default().push(Asking::any(instance));
+                    page.into_iter().for_each(any);
+                    continue;
+                }
+                Fit::Moves(start, ..) => start,
+                Fit::Fits => start,
+            };
+            let now = if is_told { None } else { claim::of_unread(host, instance) };
+            let doubt = match () {
+                () if !is_told => Some(Doubt::Settings),
+                () => (!startup::is_surely_started(instance)).then_some(Doubt::Start),
+            };
+            for demand in start.demands.iter().chain(&now) {
+                let page = demand.page_size;
+                let takes_part = start::takes_part(instance, &start);
+                // Beyond what its own cgroup may have reserved it is refused, and takes a part of it or none.
+                let pages = match limits.most_reserved(instance, page).filter(|most| *most < demand.pages) {
+                    None => demand.pages,
+                    Some(most) if takes_part && most >= segments::smallest_piece(instance, page) => most,
+                    Some(_) => continue,
+                };
+                asking.entry(page).or_default().push(Asking { of: instance.id(), pages, takes_part, doubt });
+            }
+        }
+        Self { shm: segments::Limits::at_boot(host), host: booted, pools, asking, segments, numbers }
+    }
+
+    /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
+    pub(super) fn without_its_mount(&self, instance: &Instance) -> Option<Outlook> {
+        match mounts::lost(&self.host, instance) {
+            Err(missing) => {
+                Some(Outlook { standing: Standing::Unknown, why: Some(missing.to_string()), obstacle: None })
+            }
+            Ok(None) => None,
+            Ok(Some(mount)) => {
+                let why =
+                    crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
+                Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
+            }
+        }
+    }
+
+    /// What shmget says, whoever was there before.
+    pub(super) fn segments(&self, instance: &Instance, start: &NextStart) -> Segments {
+        let id = instance.id();
+        let others: Vec<&Asking> = self.segments.iter().filter(|one| one.of != id).collect();
+        let number =
+            self.numbers.iter().filter(|(of, _)| **of != id).fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
+        let others = (most_taken(&others, self.shm.all()), number);
+        segments::at_start(&self.host, &self.shm, instance, start, others)
+    }
+
+    /// The worst limit of a cgroup that a demand meets, whoever starts before it.
+    pub(super) fn limited(
+        &self,
+        limits: &Limits,
+        instance: &Instance,
+        demand: &Demand,
+    ) -> Result<Option<Shortage>, Missing> {
+        let page = demand.page_size;
+        let asking = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let pool = self.pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
+        let taken = |is_other: &dyn Fn(&InstanceId) -> bool, pool: PageCount| {
+            let others: Vec<&Asking> = asking.iter().filter(|one| one.is_sure() && is_other(&one.of)).collect();
+            most_taken(&others, pool)
+        };
+        limits.at_boot(instance, demand, pool, &taken)
+    }
+
+    /// The least that an instance may find, whoever starts before it.
+    pub(super) fn supply(&self, instance: &Instance, page: PageSize) -> Supply {
+        let (pool, place) = match self.pools.get(&page) {
+            Some(Ok(pool)) => pool,
+            Some(Err(why)) => return Supply::Unknown(why.to_string()),
+            None if self.host.pools.is_known() => {
+                return Supply::None(format!("this kernel has no pool of {page} pages"));
+            }
+            None => {
+                let reason = self.host.pools.reason().unwrap_or_default();
+                return Supply::Unknown(format!("/sys/kernel/mm/hugepages: {reason}"));
+            }
+        };
+        let own = instance.id();
+        let all = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
+        let others: Vec<&Asking> = all.iter().filter(|one| one.of != own).collect();
+        let perhaps = pool.saturating_sub(most_taken(&others, *pool));
+        let open = others.iter().find(|one| !one.is_sure());
+        let perhaps = open.map(|one| (perhaps, one.in_words()));
+        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure() || one.of == own).collect();
+        let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
+        // What nobody has seen start may need a few more than are asked for.
+        let perhaps_own = instance.perhaps.iter().filter(|it| it.page_size == page && instance.is_asleep());
+        let asked_own: PageCount = asking.iter().filter(|one| one.of == own).map(|one| one.pages).sum();
+        let own_most = asked_own.max(perhaps_own.map(|demand| demand.pages).sum());
+        let all = others.iter().map(|one| one.pages).sum::<PageCount>() + own_most;
+        if *pool == PageCount::ZERO {
+            return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})"), perhaps: None };
+        }
+        let left = |pool: PageCount| {
+            if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
+        };
+        let note = if all <= *pool || others.is_empty() {
+            format!(" ({place})")
+        } else {
+            let (servers, all) = (asking.len(), asking.iter().map(|one| one.pages).sum::<PageCount>());
+            format!(
+                " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
+            )
+        };
+        let sure = if self.host.is_gigantic(page) {
+            let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
+            left(early.min(*pool))
+        } else {
+            left(*pool)
+        };
+        Supply::Pages { pages: left(*pool), sure, note, perhaps }
+    }
+}
+
+/// The most that these may have taken of a pool, in whatever order they came.
+fn most_taken(others: &[&Asking], pool: PageCount) -> PageCount {
+    if others.iter().any(|one| one.takes_part && one.pages >= pool) {
+        return pool;
+    }
+    let fitting: Vec<PageCount> = others.iter().map(|one| one.pages).filter(|pages| *pages <= pool).collect();
+    let sum: PageCount = fitting.iter().copied().sum();
+    if sum <= pool {
+        return sum;
+    }
+    if others.iter().any(|one| one.takes_part) || fitting.len() > EVERY_ORDER {
+        return pool;
+    }
+    let mut sums = std::collections::BTreeSet::from([PageCount::ZERO]);
+    for pages in fitting {
+        let more: Vec<PageCount> = sums.iter().map(|sum| *sum + pages).filter(|sum| *sum <= pool).collect();
+        sums.extend(more);
+    }
+    sums.last().copied().unwrap_or_default()
+}
+
+/// Pages of a size that the pool may grow by on demand after the next boot.
+pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
+    let steps = boot::overcommit(host, page).unwrap_or_default();
+    steps.last().map(|step| PageCount(step.value)).unwrap_or_default()
+}
+
+/// Pages of a size after the next boot, on demand ones among them, and where that stands.
+fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> {
+    let steps = boot::pool(host, page)?;
+    let (set, place) = match steps.last() {
+        Some(step) => (PageCount(step.value), step.place.clone()),
+        None => (PageCount::ZERO, boot::nothing_sets(host)),
+    };
+    let on_demand = on_demand_at_boot(host, page);
+    let memory = boot::memory(host).ok();
+    let carried = memory.map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
+    Ok((carried + on_demand, place))
+}

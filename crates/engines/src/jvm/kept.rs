@@ -1,0 +1,153 @@
+//! What a capture keeps of the command line of a Java machine, and of files of such words: the flags that are read, and the
+//! name of what runs where it can be nothing else.
+
+use hugewise_host::capture::Forms;
+use hugewise_host::capture::shape::{GONE, NO_VALUE, Shape};
+
+use super::flags::{JAVA_PAIRS, has_sane_value, is_program_name};
+use super::hsperf;
+
+/// What a machine says of itself holds its whole command line and its properties.
+pub(super) const FORMS: Forms = Forms {
+    arguments: Some(|program, words| (program == "java").then(|| arguments(words))),
+    line: Some(|line| if line.starts_with('-') { Some(words(line)) } else { flags(line) }),
+    rewrite: Some(|path, bytes| {
+        let ours = path.contains("/hsperfdata_");
+        ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
+    }),
+    ..Forms::NONE
+};
+
+fn arguments(arguments: &[&str]) -> Vec<String> {
+    let mut kept = Vec::with_capacity(arguments.len());
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        let is_last = match word {
+            _ if JAVA_PAIRS.contains(&word) => {
+                kept.push(GONE.to_owned());
+                kept.extend(words.next().map(|_| GONE.to_owned()));
+                false
+            }
+            "-jar" | "-m" | "--module" => {
+                kept.push(word.to_owned());
+                kept.extend(words.next().map(program));
+                true
+            }
+            _ if word.starts_with("@/") => {
+                let fits = word.strip_prefix('@').is_some_and(|path| Shape::Path.fits(path));
+                kept.push(if fits { word.to_owned() } else { GONE.to_owned() });
+                false
+            }
+            _ => {
+                let module = word.strip_prefix("--module=");
+                kept.push(match module {
+                    Some(module) => format!("--module={}", program(module)),
+                    None if word.starts_with('-') => flag(word),
+                    None => program(word),
+                });
+                module.is_some() || !word.starts_with('-')
+            }
+        };
+        if is_last {
+            // What follows belongs to the application.
+            kept.extend(words.by_ref().map(|_| GONE.to_owned()));
+        }
+    }
+    kept
+}
+
+/// A line of an argument file (`java @FILE`).
+fn words(line: &str) -> String {
+    arguments(&line.split_ascii_whitespace().collect::<Vec<_>>()).join(" ")
+}
+
+/// A flag: one that is read, with a value of its kind, or the file that more of them are in.
+fn flag(word: &str) -> String {
+    let name = || match word.split_once('=') {
+        Some((name, _)) => format!("{name}="),
+        // -Xmx8g
+        None => word.chars().take(4).collect(),
+    };
+    let is_file = ["-XX:VMOptionsFile=", "-XX:Flags="].into_iter().find_map(|start| word.strip_prefix(start));
+    match (is_file.map(|path| Shape::Path.fits(path)), has_sane_value(word)) {
+        (Some(true), _) => word.to_owned(),
+        (Some(false), _) | (None, Some(false)) => format!("{}{NO_VALUE}", name()),
+        // What else it says of them is not read.
+        (None, Some(true)) if word.starts_with("-Xlp:") => "-Xlp:objectheap".to_owned(),
+        (None, Some(true)) => word.to_owned(),
+        (None, None) => GONE.to_owned(),
+    }
+}
+
+/// A line of a file of flags (`-XX:Flags=`), where it holds one that is read: `+UseLargePages`, `MaxHeapSize=1g`.
+fn flags(line: &str) -> Option<String> {
+    let words = line.split_ascii_whitespace().take_while(|word| !word.starts_with('#'));
+    let kept = words.filter_map(|word| {
+        let kept = flag(&format!("-XX:{word}"));
+        kept.strip_prefix("-XX:").map(str::to_owned)
+    });
+    Some(kept.collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
+}
+
+/// What a Java machine runs, as far as its name can be nothing else; of a path that may be more than a path the last part.
+fn program(word: &str) -> String {
+    let name = word.trim_end_matches('/').rsplit('/').next().unwrap_or(word);
+    if word.starts_with('/') && Shape::Path.fits(word) && is_program_name(name) {
+        word.to_owned()
+    } else {
+        let kept = [word, name].into_iter().find(|name| is_program_name(name));
+        kept.unwrap_or(GONE).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kept(line: &str) -> String {
+        words(line)
+    }
+
+    #[test]
+    fn flags_that_are_read_stay_and_secrets_go() {
+        for (written, left) in [
+            (
+                "-Xmx8g -Dpw=S3 -XX:+UseLargePages -XX:OnError=S3 a.b.Main -p S3",
+                "-Xmx8g - -XX:+UseLargePages - a.b.Main - -",
+            ),
+            ("-cp /a:/S3 @/etc/args -Xmx8g a.B S3", "- - @/etc/args -Xmx8g a.B -"),
+            ("-jar app.jar -p S3", "-jar app.jar - -"),
+            ("-jar /srv/token=S3 S3", "-jar - -"),
+            ("-Xmx1g --source 17 /tmp/Hog.java S3", "-Xmx1g - - /tmp/Hog.java -"),
+            ("Hog S3", "Hog -"),
+            ("-m shop/shop.Main S3", "-m shop/shop.Main -"),
+            ("--module=shop/shop.Main S3", "--module=shop/shop.Main -"),
+            ("-XmxS3 -XX:MaxHeapSize=S3 -XX:+UseLargePagesS3 a.B", "-Xmx? -XX:MaxHeapSize=? - a.B"),
+            (
+                "-Xlp:codecache -Xlp:objectheap:pagesize=S3 -Xint -XX:CompilationMode=quick-only",
+                "- -Xlp:objectheap -Xint -XX:CompilationMode=quick-only",
+            ),
+        ] {
+            assert_eq!(kept(written), left);
+        }
+        assert_eq!(arguments(&["-jar", "/srv/my app/app.jar", "S3"]), ["-jar", "app.jar", "-"]);
+    }
+
+    #[test]
+    fn files_of_flags_keep_those_that_are_read() {
+        let line = FORMS.line.unwrap();
+        assert_eq!(line("+UseLargePages MaxHeapSize=1g S3=x # S3").as_deref(), Some("+UseLargePages MaxHeapSize=1g"));
+        assert_eq!(line("-Xmx1g -Dpw=S3").as_deref(), Some("-Xmx1g -"));
+        assert_eq!(line("password = S3"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_kept_is_kept_as_it_is(line in "[ -~]{0,60}") {
+            let once = words(&line);
+            prop_assert_eq!(words(&once), once);
+        }
+    }
+}

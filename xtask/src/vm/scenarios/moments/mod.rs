@@ -1,0 +1,120 @@
+//! What check foretells of now, of a server's next restart and of the next boot, beside what systemd and the kernel make
+//! of it: where it takes a command line, a processor's largest pages, the order of systemd's own services, or whoever
+//! starts a server.
+
+mod servers;
+mod set_ups;
+mod words;
+
+use std::time::Instant;
+
+use super::check;
+use crate::Failure;
+use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
+
+use servers::{Moment, Server};
+use set_ups::{BOOTS, FORGET, PREPARE};
+use words::WORDS;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "moments",
+    shows: "now, the next restart and the next boot as check foretells them, and as they come: command line, 1 GiB pages, \
+            files that lose, servers that are down, masked services, limits by who starts a server",
+    run,
+};
+
+/// Where the surroundings say so, only set-ups are played whose names have this in them, and those that share their boots.
+const ASKED: &str = "HUGEWISE_SET_UP";
+
+/// A set-up, from a machine that has booted without anything that is about huge pages.
+struct SetUp {
+    name: &'static str,
+    /// Brings it about.
+    arrange: &'static str,
+    /// Its servers at the three moments, as the kernel and the server were seen to make them; `unknown` of a moment that
+    /// nobody can foretell.
+    expected: &'static [(Server, [&'static str; 3])],
+}
+
+fn run(stage: &Stage) -> Result<(), Failure> {
+    let disk = stage.disk(Image::Plain)?;
+    // With less there is no gibibyte free in one piece even as the kernel starts.
+    let mut machine = stage.boot(&disk, Hardware { memory_mib: 6144, ..Hardware::default() })?;
+    machine.must(PREPARE)?;
+    machine.must(&format!("{WORDS}{FORGET}"))?;
+    let asked = std::env::var(ASKED).unwrap_or_default();
+    let is_asked = |set_ups: &&[SetUp]| set_ups.iter().any(|it| it.name.contains(&asked));
+    let boots: Vec<&[SetUp]> = BOOTS.iter().copied().filter(is_asked).collect();
+    ensure(!boots.is_empty(), || format!("{ASKED}={asked} is in no name of a set-up"))?;
+    let mut tally = Tally::default();
+    let begun = Instant::now();
+    for set_ups in boots {
+        machine = play(stage, machine, set_ups, &mut tally)?;
+        machine.must(&format!("{WORDS}{FORGET}"))?;
+    }
+    let Tally { set_ups, forecasts, wrong } = tally;
+    stage.say(&format!(
+        "verdict: {set_ups} set-ups, {forecasts} forecasts, {} wrong; {} s",
+        wrong.len(),
+        begun.elapsed().as_secs()
+    ));
+    ensure(wrong.is_empty(), || wrong.join("\n"))?;
+    machine.power_off()
+}
+
+/// What was played, and what of it came otherwise.
+#[derive(Default)]
+struct Tally {
+    set_ups: usize,
+    forecasts: usize,
+    wrong: Vec<String>,
+}
+
+/// Brings set-ups about, asks check, and lets each moment come.
+fn play(stage: &Stage, mut machine: Machine, set_ups: &[SetUp], tally: &mut Tally) -> Result<Machine, Failure> {
+    let mut script = WORDS.to_owned();
+    for set_up in set_ups {
+        stage.say(set_up.name);
+        script.push_str(set_up.arrange);
+        script.push('\n');
+    }
+    let arranged = machine.run(&script)?;
+    if arranged.code != 0 {
+        let names: Vec<&str> = set_ups.iter().map(|it| it.name).collect();
+        tally.wrong.push(format!("{}: not brought about: {}{}", names.join("; "), arranged.out, arranged.err));
+        return Ok(machine);
+    }
+    let said = check(&mut machine)?;
+    let all = || set_ups.iter().flat_map(|set_up| set_up.expected.iter().map(move |(server, at)| (set_up, server, at)));
+    let mut came = Vec::new();
+    for (_, server, _) in all() {
+        came.push([server.seen(&mut machine)?, server.restarted(&mut machine)?, ""]);
+    }
+    machine = stage.reboot(machine)?;
+    for ((set_up, server, expected), came) in all().zip(&mut came) {
+        came[2] = server.booted(&mut machine, &said)?;
+        let foretold = Moment::ALL.map(|moment| server.foretold(&said, moment));
+        stage.say(&format!("  {}: foretold {foretold:?}, seen {came:?}", server.title()));
+        let moments = Moment::ALL.into_iter().zip(&foretold).zip(came.iter().zip(expected.iter()));
+        for ((moment, foretold), (seen, expected)) in moments {
+            tally.forecasts += 1;
+            let (seen, expected) = (*seen, *expected);
+            // A set-up that is not what it says proves nothing, whatever was foretold of it.
+            let right = match expected {
+                "unknown" => foretold == "unknown",
+                _ => seen == expected && foretold == seen,
+            };
+            if !right {
+                tally.wrong.push(format!(
+                    "{}: {} at {}: foretold {foretold} ({}), seen {seen}, meant to be {expected}",
+                    set_up.name,
+                    server.title(),
+                    moment.as_str(),
+                    server.why(&said, moment)
+                ));
+            }
+        }
+    }
+    tally.set_ups += set_ups.len();
+    Ok(machine)
+}
