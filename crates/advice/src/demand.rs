@@ -93,7 +93,7 @@ pub(crate) fn stretches(instance: &Instance) -> Vec<Bytes> {
         stretches = instance.demands().map(bytes).collect();
     }
     if stretches.is_empty() {
-        stretches = instance.next.known().into_iter().flat_map(|next| &next.demands).map(bytes).collect();
+        stretches = instance.coming().into_iter().flat_map(|next| &next.demands).map(bytes).collect();
     }
     stretches
 }
@@ -145,7 +145,7 @@ pub fn held_against(host: &Host, instance: &Instance) -> Option<Demand> {
             page_size.map(there).or(Some(demand))
         }
         HugePageUse::None => {
-            let mut next = instance.next.known().into_iter().flat_map(|next| &next.demands);
+            let mut next = instance.coming().into_iter().flat_map(|next| &next.demands);
             next.find(|next| next.page_size == demand.page_size).cloned().or(Some(demand))
         }
         _ => Some(demand),
@@ -164,7 +164,7 @@ pub fn lacking(instance: &Instance, demand: &Demand) -> Option<PageCount> {
 
 /// Pages of a size that its next start asks for, where its settings come to others than it runs with.
 fn next_pages(instance: &Instance, page: PageSize) -> Option<PageCount> {
-    let demands = instance.next.known()?.demands.iter();
+    let demands = instance.coming()?.demands.iter();
     let mut of_page = demands.filter(|demand| demand.page_size == page).map(|demand| demand.pages);
     of_page.next()
 }
@@ -176,13 +176,13 @@ pub(crate) fn asks_for_more(instance: &Instance) -> bool {
 
 /// Memory on huge pages that its next start asks for, where what it asks for then is known.
 pub(crate) fn asked_for(instance: &Instance) -> Bytes {
-    let next = instance.next.known().filter(|next| next.asks());
+    let next = instance.coming().filter(|next| next.asks());
     next.into_iter().flat_map(|next| &next.demands).map(|it| it.pages.of(it.page_size)).sum()
 }
 
 /// Pages of a size that a server which has its pages will ask for beyond them at its next start, as its settings were changed.
 pub(crate) fn to_come(instance: &Instance, page: PageSize) -> PageCount {
-    let asks = instance.next.known().is_some_and(hugewise_model::NextStart::asks);
+    let asks = instance.coming().is_some_and(hugewise_model::NextStart::asks);
     if !asks || instance.huge_pages != HugePageUse::All {
         return PageCount::ZERO;
     }
@@ -301,6 +301,11 @@ pub fn starting(host: &Host, instance: &Instance) -> NextStart {
     let said = instance.demand.is_some() && only_touched(instance).is_none();
     let demands = if said { instance.demands().cloned().collect() } else { of(host, instance).into_iter().collect() };
     NextStart { asked: instance.asked, setting: instance.setting.clone(), demands }
+}
+
+/// What a server asks for when the next boot starts it.
+pub fn starting_at_boot(host: &Host, instance: &Instance) -> NextStart {
+    instance.at_boot.known().cloned().unwrap_or_else(|| starting(host, instance))
 }
 
 /// Whether files that ask for so many pages ask for no more than what servers have of them and a tenth to spare: a pool that

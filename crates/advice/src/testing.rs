@@ -193,6 +193,7 @@ impl Case {
             huge_pages: HugePageUse::None,
             beside: Vec::new(),
             next: Observed::Absent,
+            at_boot: Observed::Absent,
             perhaps: Vec::new(),
             demand: Some(Demand {
                 page_size: PageSize::MIB_2,

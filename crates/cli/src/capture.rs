@@ -1,9 +1,9 @@
 //! `hugewise capture`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use hugewise_engines::Kind;
+use hugewise_engines::{Found, Kind, jvm};
 use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (host, found) = hugewise_engines::gather(&recording);
 
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
-    let written = capture::write(&recording, &keeps(&host, &found.instances), &target)
+    let written = capture::write(&recording, &keeps(&host, &found), &target)
         .map_err(|error| Failure::new(format!("cannot write {error}; --output names another target")))?;
 
     let mut text = format!("{}: {} files, secrets left out\n", written.target.display(), written.files);
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Everything that an engine reads of command lines and configuration files stays in, and of processes the servers alone.
-fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
+fn keeps(host: &Host, found: &Found) -> Keeps {
     let kinds = hugewise_engines::kinds();
     Keeps {
         programs: kinds.iter().flat_map(|kind| kind.programs.iter().chain(kind.companions)).copied().collect(),
@@ -56,9 +56,25 @@ fn keeps(host: &Host, instances: &[Instance]) -> Keeps {
         forms: kinds.iter().map(|kind| &kind.forms).collect(),
         shape: Some(hugewise_engines::settings::shape),
         writers: host.configuration.pool_writers.iter().flat_map(files_of).collect(),
-        servers: servers(host, instances),
+        lines: found.lines.clone(),
+        starts: starts(host),
+        servers: servers(host, &found.instances),
         hidden: host.hidden.clone(),
     }
+}
+
+/// What units start, by the line that says so.
+fn starts(host: &Host) -> BTreeMap<(String, u64), Vec<Vec<String>>> {
+    let mut starts = BTreeMap::<(String, u64), Vec<Vec<String>>>::new();
+    for start in host.configuration.units.iter().map(|unit| &unit.start) {
+        for command in &start.commands {
+            let words = jvm::with_variables(&command.words, &start.environment);
+            let place = &command.place;
+            let all = starts.entry((place.file.clone(), place.line)).or_default();
+            all.push(words.unwrap_or_else(|| command.words.clone()));
+        }
+    }
+    starts
 }
 
 /// The files that a line which writes a pool at boot is known from.

@@ -6,6 +6,9 @@ use std::process::ExitCode;
 
 use hugewise_host::Source;
 use hugewise_report::plain;
+use hugewise_report::screen::Spans;
+
+use crate::terminal;
 
 /// A run that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +110,24 @@ pub(crate) fn complain(message: &str, outcome: Outcome) -> Result<Outcome, Failu
 }
 
 fn say(message: &str) {
+    let message = format!("hugewise: {message}");
+    let text = terminal::width_of_errors().map_or(message.clone(), |width| wrapped(&message, width));
     // Nobody is left to tell where standard error is closed; the exit code still tells.
-    let _ = writeln!(io::stderr().lock(), "hugewise: {message}");
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// A message in lines of so many columns; those of a diff stay as they are, to be copied.
+fn wrapped(message: &str, width: usize) -> String {
+    /// As far as `hugewise: ` reaches.
+    const HANG: usize = 10;
+    let line = |line: &str| match line.starts_with([' ', '+', '-', '@', '\\']) {
+        true => line.to_owned(),
+        false => {
+            let lines = Spans::from(line).wrapped(width, HANG).into_iter();
+            lines.map(|line| line.pieces().map(|(_, text)| text).collect()).collect::<Vec<String>>().join("\n")
+        }
+    };
+    message.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Says on standard error what went wrong, and turns the result into an exit code.
@@ -123,5 +142,21 @@ pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
             say(&message);
             ExitCode::from(2)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_fits_its_terminal_and_a_diff_stays_whole() {
+        let message = format!("hugewise: nothing to size: {}\n+{}", "a word and ".repeat(12), "x".repeat(90));
+        let text = wrapped(&message, 40);
+        let (diff, said): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('+'));
+        assert!(said.len() > 3 && said.iter().all(|line| line.len() <= 40), "{text}");
+        assert_eq!((diff.len(), diff[0].len()), (1, 91));
+        let joined = said.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        assert_eq!(joined, message.lines().next().unwrap().trim_end());
     }
 }

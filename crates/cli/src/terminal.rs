@@ -42,6 +42,12 @@ fn width() -> usize {
     terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
 }
 
+/// Columns of the terminal that errors are written to; none where they go elsewhere, as a line each, to be searched.
+pub(crate) fn width_of_errors() -> Option<usize> {
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))?;
+    Some(if columns > 0 { columns } else { USUAL_WIDTH })
+}
+
 /// Says how far the reading of archives is.
 pub(crate) fn reading(Progress { read, found }: Progress) {
     progress(&format!("\r{read} of {found} files read \x1b[K"));

@@ -11,6 +11,7 @@ use crate::logs::Format;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
 use crate::start::{Restarter, Start, Starter};
+use crate::unit_start::Starting;
 use crate::{Found, Scene};
 
 /// An engine, or several that are one but for their names.
@@ -27,6 +28,8 @@ pub struct Kind {
     pub find: fn(&Scene<'_>, &mut Found),
     /// Finds those that belong to the host and do not run.
     pub(crate) asleep: fn(&mut Estate<'_>),
+    /// What another command line makes of its servers; none where no command line decides on huge pages.
+    pub(crate) starting: Option<&'static Starting>,
     /// How the names of the services begin that its packages bring.
     pub(crate) services: &'static [&'static str],
     /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
@@ -50,6 +53,9 @@ pub struct Kind {
     pub mappings: &'static [&'static str],
     /// Files that it maps and that are read, by what is in their paths.
     pub mapped_files: &'static [&'static str],
+    /// What a capture keeps of a line of its servers' own configuration files that sets nothing which is read: of one that they
+    /// refuse as much as shows that. No value that can be a secret, and no name that is not known.
+    pub own_line: Option<fn(&str) -> Option<String>>,
     /// What a capture keeps of titles, arguments and files that have a form of their own.
     pub forms: Forms,
     /// Whether the working directory of its process is read: it holds the data, or completes a path of its arguments.
@@ -229,6 +235,7 @@ impl Kind {
         programs: &[],
         find: |_, _| {},
         asleep: |_| {},
+        starting: None,
         services: &[],
         accounts: &[],
         program_of_main: None,
@@ -238,6 +245,7 @@ impl Kind {
         companions: &[],
         mappings: &[],
         mapped_files: &[],
+        own_line: None,
         forms: Forms::NONE,
         reads_folder: |_| false,
         reads_home: false,

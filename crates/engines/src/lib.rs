@@ -35,10 +35,12 @@ mod start;
 mod testing;
 mod touched;
 mod transparent;
+mod unit_start;
 pub mod unrecognised;
 mod versions;
 mod vouch;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
@@ -71,7 +73,12 @@ pub struct Scene<'a> {
     /// For what belongs to no server; a server's own files are read through [`files_of`](Scene::files_of).
     pub source: &'a dyn Source,
     budgets: Budgets,
+    /// Configuration files that were read, by what a capture keeps of their lines.
+    lines: RefCell<BTreeMap<String, Line>>,
 }
+
+/// What a capture keeps of a line, see [`Kind::own_line`].
+pub type Line = fn(&str) -> Option<String>;
 
 /// Unread files of one user's servers that are told one by one.
 const MOST_UNREAD: usize = 100;
@@ -83,6 +90,8 @@ pub struct Found {
     pub instances: Vec<Instance>,
     /// Files of theirs that are there and could not be read.
     pub unread: Vec<Unread>,
+    /// Configuration files of engines that say what a capture keeps of their lines.
+    pub lines: BTreeMap<String, Line>,
     /// How many of them each user's servers have.
     unread_of: BTreeMap<u32, usize>,
     claimed_processes: BTreeSet<u32>,
@@ -176,6 +185,7 @@ pub fn find_after(host: &Host, source: &dyn Source, files: Option<&Files>) -> Fo
     asleep::add(&scene, &mut found, files);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());
+    found.lines = scene.lines.take();
     found.leave_out();
     found.unread.sort();
     found.unread.dedup();
@@ -191,6 +201,7 @@ fn running(scene: &Scene<'_>) -> Found {
     }
     vouch::vouch(host, source, &mut found.instances);
     vouch::bound_strangers(host, &mut found);
+    unit_start::fill_in(scene, &mut found);
     make_names_unique(&mut found.instances);
     found
 }
@@ -228,7 +239,14 @@ fn has_pid(name: &str) -> bool {
 impl<'a> Scene<'a> {
     /// A host, and where its servers' files come from.
     pub const fn new(host: &'a Host, source: &'a dyn Source) -> Self {
-        Self { host, source, budgets: Budgets::new(Limits::CONFIGURATION) }
+        Self { host, source, budgets: Budgets::new(Limits::CONFIGURATION), lines: RefCell::new(BTreeMap::new()) }
+    }
+
+    /// Notes the configuration files that a server of a kind was found to have.
+    fn note_files(&self, kind: &Kind, files: &[String]) {
+        if let Some(line) = kind.own_line {
+            self.lines.borrow_mut().extend(files.iter().map(|file| (file.clone(), line)));
+        }
     }
 
     /// A server's files, as its owner may read them: everything that a process, its arguments or its configuration names is
@@ -271,6 +289,7 @@ impl<'a> Scene<'a> {
             demand: None,
             beside: Vec::new(),
             next: Observed::Absent,
+            at_boot: Observed::Absent,
             perhaps: Vec::new(),
             page_tables: self.page_tables(main, &pids),
             unit: service_of(main).map(str::to_owned),

@@ -48,6 +48,11 @@ pub struct Keeps {
     pub shape: Option<fn(&str) -> shape::Shape>,
     /// Files with lines that write a pool when the host boots, or start such a script: of these the lines alone are kept.
     pub writers: BTreeSet<String>,
+    /// What is kept of lines that set nothing which is read, by the path of the configuration file.
+    pub lines: BTreeMap<String, fn(&str) -> Option<String>>,
+    /// The commands that units were read to start, by the line that names them: what no file of a capture tells of their variables
+    /// is in them. Several of one line are services of a template.
+    pub starts: BTreeMap<(String, u64), Vec<Vec<String>>>,
     /// What is kept of processes and users.
     pub servers: Servers,
     /// What kept the reader from seeing every process, where that is so.

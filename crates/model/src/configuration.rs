@@ -1,5 +1,6 @@
 //! What configuration files say: the next boot, the next log-in, the next start of a service.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{Limit, Observed, PageSize};
@@ -214,6 +215,34 @@ pub struct Unit {
     pub disabled: bool,
     /// Whether systemd holds it as its files are; absent where no file tells.
     pub loaded: Observed<Loaded>,
+    /// What its next start runs, by its files.
+    pub start: ServiceStart,
+}
+
+/// What a service starts, as its files have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceStart {
+    /// The programs of `ExecStart=`, in order.
+    pub commands: Vec<StartCommand>,
+    /// Those of its variables that servers are known to read; of all others nothing is kept.
+    pub environment: BTreeMap<String, String>,
+    /// The files of variables that are read at each start, where they are there.
+    pub variable_files: Vec<String>,
+    /// A file of variables that is there and could not be read.
+    pub unread: Option<Place>,
+    /// A file of variables that is not there and without which systemd does not start it, and what names that.
+    pub lacks: Option<(String, Place)>,
+    /// Whether systemd holds what its files are now; absent where no file tells, or where it runs just that.
+    pub loaded: Observed<Loaded>,
+}
+
+/// One program that a service starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartCommand {
+    /// The program and its arguments, variables filled in, without what only wraps it.
+    pub words: Vec<String>,
+    /// The line that names it.
+    pub place: Place,
 }
 
 /// What reads the command line of the next boot, and from where.

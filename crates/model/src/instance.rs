@@ -50,6 +50,9 @@ pub struct Instance {
     pub beside: Vec<Demand>,
     /// What it will ask for when it starts again. Absent: the same as now, for all that its files tell.
     pub next: Observed<NextStart>,
+    /// What it will ask for at the next boot, where that is not what a restart brings: files of its unit were changed that systemd
+    /// has yet to load. Absent: as at its next start.
+    pub at_boot: Observed<NextStart>,
     /// Where `next` is absent: what its files come to, if that is more than it has by less than the error of the reckoning, and
     /// they may have been changed since it started. It may need so much at its next start.
     pub perhaps: Vec<Demand>,
@@ -97,6 +100,20 @@ impl Instance {
     /// What it is known by on its host.
     pub fn id(&self) -> InstanceId {
         InstanceId { engine: self.engine, name: self.name.clone() }
+    }
+
+    /// What it will ask for at its next start or at the next boot, whichever is more, where that is not what it has: pages are made
+    /// ready for both.
+    pub fn coming(&self) -> Option<&NextStart> {
+        fn bytes<'a>(demands: impl Iterator<Item = &'a Demand>) -> Bytes {
+            demands.map(|demand| demand.pages.of(demand.page_size)).sum()
+        }
+        let of = |start: &NextStart| if start.asks() { bytes(start.demands.iter()) } else { Bytes::ZERO };
+        match (self.next.known(), self.at_boot.known()) {
+            (Some(next), Some(boot)) => Some(if of(boot) > of(next) { boot } else { next }),
+            (None, Some(boot)) => Some(boot).filter(|boot| of(boot) > bytes(self.demands())),
+            (next, None) => next,
+        }
     }
 
     /// `oracle PROD`, as the text report names it.

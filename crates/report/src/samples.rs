@@ -190,6 +190,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         huge_pages,
         beside: Vec::new(),
         next: Observed::Absent,
+        at_boot: Observed::Absent,
         perhaps: Vec::new(),
         demand: Some(Demand {
             page_size: PageSize::MIB_2,
@@ -252,6 +253,7 @@ pub(crate) fn prod() -> Sample {
         page_tables: Observed::Known(Bytes(14_784_921)),
         beside: Vec::new(),
         next: Observed::Absent,
+        at_boot: Observed::Absent,
         perhaps: Vec::new(),
         demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
         ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)

@@ -43,6 +43,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         demand: None,
         beside: Vec::new(),
         next: Observed::Absent,
+        at_boot: Observed::Absent,
         perhaps: Vec::new(),
         page_tables: Observed::Absent,
         unit: None,

@@ -1,7 +1,7 @@
 use hugewise_engines::Kind;
 use hugewise_model::{Finding, Instance, Level, NextStart, Remedy};
 
-use crate::demand::starting;
+use crate::demand::starting_at_boot;
 use crate::permission::{self, Memlock};
 use crate::rules::cgroup_limit;
 use crate::situation::{Obstacle, startup};
@@ -54,7 +54,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let summary = format!("{} {what}: {why}", instance.title());
     let short = format!("it {what}");
-    let start = starting(facts.host, instance);
+    let start = starting_at_boot(facts.host, instance);
     let mut evidence: Vec<String> = start.setting.iter().map(ToString::to_string).collect();
     evidence.push(format!("it will ask for {}", asked(&start)));
     if let Some(asleep) = &instance.asleep {

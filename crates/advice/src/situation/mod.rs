@@ -26,7 +26,7 @@ use crate::given::{self, Given};
 use crate::standing::{Standing, standing};
 use crate::{demand, stranger};
 
-pub use crate::demand::starting;
+pub use crate::demand::{starting, starting_at_boot};
 pub use claim::{Claim, to_come};
 pub use default_size::other_default;
 pub use moments::{Moment, Moments, Obstacle, Outlook};
@@ -128,7 +128,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 Moments { now: outlook.clone(), restart: outlook.clone(), boot: outlook }
             }
             _ => {
-                let start = starting(host, instance);
+                let (start, start_booted) = (starting(host, instance), starting_at_boot(host, instance));
                 let after_stop = |page| {
                     let supply = supply::after_stop(host, instance, page, &growth);
                     cpuset::after_stop(host, instance, page, supply)
@@ -138,11 +138,11 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                     cpuset::after_boot(&boot.host, instance, page, supply)
                 };
                 let mounted = mount::now(host, instances, instance, &start);
-                let will_be = mount::at_boot(&boot.host, instances, instance, &start);
+                let will_be = mount::at_boot(&boot.host, instances, instance, &start_booted);
                 let beside = host.base_page.get().map(|base| segments::of_others(host, instance, base));
                 let beside = (beside.unwrap_or_default(), segments::counted(host, instance).0);
                 let segments = segments::at_start(host, &shm, instance, &start, beside);
-                let segments_booted = boot.segments(instance, &start);
+                let segments_booted = boot.segments(instance, &start_booted);
                 let (restart, at_boot) = (given::at_restart(host, instance), given::at_boot(host, instance));
                 let right = |host: &Host, given: &Given| start::right(host, instance, given).0 == LinkState::Ok;
                 if !restart.all().all(|given| right(host, given))
@@ -163,7 +163,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                     let (limits, segments) = (&among_all, &segments_booted);
                     let host = &boot.host;
                     let around = Around { host, given, mounted: &will_be, limits, segments, supplies: &after_boot };
-                    placed(instance, &start, &around)
+                    placed(instance, &start_booted, &around)
                 };
                 Moments {
                     now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },

@@ -9,7 +9,7 @@ use super::segments::{self, Segments};
 use super::supply::Supply;
 use super::{Fit, booted, claim, default_size, mount, start, startup};
 use crate::cgroup::{Limits, Shortage};
-use crate::demand::starting;
+use crate::demand::starting_at_boot;
 use crate::standing::Standing;
 use crate::{Missing, boot, given, mounts};
 
@@ -97,7 +97,7 @@ impl NextBoot {
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         let (mut segments, mut numbers) = (Vec::new(), BTreeMap::new());
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
-            let start = starting(host, instance);
+            let start = starting_at_boot(host, instance);
             if startup::never(instance).is_some() || instance.waits_for_hands() {
                 continue;
             }

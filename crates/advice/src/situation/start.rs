@@ -27,11 +27,10 @@ fn kind(instance: &Instance) -> &'static Start {
 /// later.
 fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
     let held = demand::held(instance, page);
-    if kind(instance).grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO {
-        held.min(demand)
-    } else {
-        demand
-    }
+    let own: PageCount = instance.demands().filter(|own| own.page_size == page).map(|own| own.pages).sum();
+    // One that has all that its settings come to took it at once, and takes what they come to now at once.
+    let grows = kind(instance).grows && (held < own || demand <= own);
+    if grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO { held.min(demand) } else { demand }
 }
 
 /// What comes of a start.

@@ -185,7 +185,7 @@ fn want<'a>(
         let why = instance.asleep.as_ref().map(|asleep| asleep.at_boot.why()).unwrap_or_default();
         return Err(Unplanned::Waits { why: why.to_owned(), handle: instance.handle() });
     }
-    let next = instance.next.known();
+    let next = instance.coming();
     if next.is_some_and(|next| next.asked == Asked::Cannot) && !crate::chain::is_amm(instance) {
         return Err(Unplanned::Cannot(next.and_then(|next| next.setting.clone())));
     }
@@ -248,7 +248,7 @@ fn want<'a>(
 /// What its next start asks for on pages of a size, where its settings were changed since: its own number, or where it is moved
 /// to `any` size that somebody named, what that comes to there.
 fn next_on(instance: &Instance, page: PageSize, any: bool) -> Option<Demand> {
-    let demands = &instance.next.known()?.demands;
+    let demands = &instance.coming()?.demands;
     if let Some(own) = demands.iter().find(|demand| demand.page_size == page) {
         return Some(own.clone());
     }
@@ -278,11 +278,11 @@ fn at_next_start(instance: &Instance, demand: &Demand, beside: &[Demand]) -> Ins
 
 /// What an instance needs on pages of other sizes beside `page`, now or at its next start, whichever is more.
 fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
-    let mut beside: Vec<Demand> = match instance.next.known() {
+    let mut beside: Vec<Demand> = match instance.coming() {
         Some(next) => next.demands.iter().map(Demand::at_most).collect(),
         None => Vec::new(),
     };
-    let moves = instance.next.known().is_some_and(|next| !next.demands.is_empty());
+    let moves = instance.coming().is_some_and(|next| !next.demands.is_empty());
     for demand in instance.demands().filter(|_| !instance.beside.is_empty()) {
         match beside.iter_mut().find(|other| other.page_size == demand.page_size) {
             Some(next) if next.pages < demand.pages => *next = demand.clone(),
@@ -313,7 +313,7 @@ fn choose(host: &Host, instance: &Instance, request: &Request, offered: &[PageSi
     if let PageSizeChoice::Size(page) = request.page_size {
         return Some((page, "as requested".into()));
     }
-    if let Some(next) = instance.next.known().and_then(|next| next.demands.first()) {
+    if let Some(next) = instance.coming().and_then(|next| next.demands.first()) {
         return Some((next.page_size, "what its settings ask for".into()));
     }
     let asked = instance.asked_page_size.get();

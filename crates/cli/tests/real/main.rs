@@ -42,6 +42,7 @@ mod redis;
 mod serve;
 mod size;
 mod systemd;
+mod unit_starts;
 mod users;
 mod values;
 mod verify;

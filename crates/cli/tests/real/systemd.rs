@@ -74,7 +74,7 @@ exec /lib/systemd/systemd --system --unit=mini.target --log-target=null --show-s
 ";
 
 /// Runs a script under a systemd of its own that has started `service`; what it said.
-fn under_systemd(base: &Path, service: &str, script: &str) -> Result<String, Skip> {
+pub(crate) fn under_systemd(base: &Path, service: &str, script: &str) -> Result<String, Skip> {
     harness::program(&["/lib/systemd/systemd"])?;
     fs::write(base.join("script"), script).unwrap();
     let cgroup = Cgroup::new(base)?;
@@ -102,7 +102,7 @@ fn under_systemd(base: &Path, service: &str, script: &str) -> Result<String, Ski
 }
 
 /// What the script says last.
-const END: &str = "=== end\n";
+pub(crate) const END: &str = "=== end\n";
 
 /// The states at a restart and at a boot, by what check said.
 fn foretold(said: &str) -> (String, String) {

@@ -275,6 +275,15 @@ fn instances_of_oratab() {
     // In ASM, where nobody reads it.
     let in_asm = asleep(&with(&format!("PROD:{home}:N\n"), "SPFILE='+DATA/prod/spfileprod.ora'\n"));
     assert_eq!((in_asm[0].asked, pages(&in_asm[0])), (Asked::Unknown, None));
+    // What it noted at its last start stands in for what nobody reads, with its date; what the file says counts.
+    let noted = "2023-04-27T15:18:31.192974-04:00\nSystem parameters with non-default values:\n  sga_target               = 8G\n  use_large_pages          = \"ONLY\"\n  processes                = 500\n";
+    let alert = "/u01/app/oracle/diag/rdbms/prod/PROD/trace/alert_PROD.log";
+    let by_log = |file: &str| asleep(&with(&format!("PROD:{home}:N\n"), file).file(alert, noted)).remove(0);
+    let one = by_log("SPFILE='+DATA/prod/spfileprod.ora'\n");
+    assert_eq!((one.asked, pages(&one)), (Asked::Must, Some(4100)));
+    assert!(one.setting.unwrap().to_string().contains("2023-04-27"));
+    assert_eq!(by_log("SPFILE='+DATA/x.ora'\nuse_large_pages=TRUE\n").asked, Asked::Try);
+    assert_eq!(pages(&by_log("sga_target=4G\n")), Some(2052), "files that are all there say all");
     // The list has the database, whose instance on this node has a number.
     let pmon = |sid: &str| Process {
         executable: Observed::Known(format!("{home}/bin/oracle")),

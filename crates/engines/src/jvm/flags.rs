@@ -104,7 +104,8 @@ pub(super) fn percentage(text: &str) -> Option<u64> {
     (all <= 100 * MILLION).then_some(all)
 }
 
-fn flag(word: &str) -> Option<(&'static str, String)> {
+/// A flag that is read, by the name that the machine has for it, and its value.
+pub(super) fn flag(word: &str) -> Option<(&'static str, String)> {
     if let Some(value) = word.strip_prefix("-Xmx") {
         return Some(("MaxHeapSize", value.to_owned()));
     }

@@ -8,6 +8,7 @@ pub mod flags;
 pub mod hsperf;
 mod kept;
 mod log;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,8 @@ use crate::next::{self as next_start, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, Takes, options, segments, versions};
 use flags::Flags;
+
+pub use start::with_variables;
 
 /// Accounts of servers written in Java, as their packages and manuals have them.
 const ACCOUNTS: &[&str] = &[
@@ -60,6 +63,7 @@ pub static KIND: Kind = Kind {
     programs: &["java"],
     find,
     asleep: asleep::asleep,
+    starting: Some(&start::STARTING),
     accounts: ACCOUNTS,
     forms: kept::FORMS,
     describe: Some((By::Command("java -Xmx8g ..."), described::describe)),

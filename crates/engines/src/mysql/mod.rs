@@ -10,6 +10,7 @@ mod kept;
 mod log;
 pub mod persisted;
 mod settable;
+mod start;
 mod values;
 
 use hugewise_host::capture::shape::{Shape, is_version};
@@ -31,6 +32,7 @@ pub static KIND: Kind = Kind {
     programs: &["mysqld", "mysqld-debug", "mariadbd"],
     find,
     asleep: asleep::asleep,
+    starting: Some(&start::STARTING),
     services: &["mysql", "mariadb", "mysqld"],
     describe: Some((By::Config, described::describe)),
     texts: &[

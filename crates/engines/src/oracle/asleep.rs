@@ -7,7 +7,7 @@ use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process, Trait};
 
-use super::{Parameters, SETTINGS, Title, asked, described, starter, traits};
+use super::{Parameters, SETTINGS, Title, asked, described, last_start, starter, traits};
 use crate::estate::{Estate, Sleeper};
 use crate::settings::shown;
 use crate::{Found, Scene, named, options, versions};
@@ -107,7 +107,12 @@ fn instance(estate: &Estate<'_>, table: &str, line: &Line<'_>) -> Option<Sleeper
         return None;
     }
     let mut notes = Found::default();
-    let parameters = Parameters::read(scene, &mut notes, &main, home, line.sid);
+    let mut parameters = Parameters::read(scene, &mut notes, &main, home, line.sid);
+    if !parameters.complete {
+        let kind = if line.sid.starts_with('+') { "asm" } else { "rdbms" };
+        let start = last_start::read(&files, home, kind, line.sid);
+        start.into_iter().for_each(|start| parameters.take_last_start(start));
+    }
     let mut instance = of_parameters(scene, &parameters, &main, &title);
     instance.owner = estate.owner_in_words(uid, "oracle");
     instance.version = versions::in_path(home).into();
@@ -132,7 +137,10 @@ fn of_parameters(scene: &Scene<'_>, parameters: &Parameters, main: &Process, tit
         }
     }
     instance.traits = traits(&instance, title);
-    (instance.asked, instance.setting) = asked(&instance, parameters.complete);
+    (instance.asked, instance.setting) = asked(&instance, parameters.complete || parameters.last_start.is_some());
+    if let (Some(source), Some(setting)) = (&parameters.last_start, &mut instance.setting) {
+        setting.place.get_or_insert_with(|| Place { file: source.clone(), line: 0 });
+    }
     instance.asked_page_size = scene.host.default_huge_page.clone();
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;

@@ -83,7 +83,7 @@ fn by_file(scene: &Scene<'_>, path: &str) -> Result<Described, DescribeError> {
     let sid = sid_of(path);
     let prefix = if sid.starts_with('+') { "asm" } else { "ora" };
     let monitor = described::process(vec![format!("{prefix}_pmon_{sid}")]);
-    let mut parameters = Parameters { read: Vec::new(), complete: true };
+    let mut parameters = Parameters { read: Vec::new(), complete: true, last_start: None };
     parameters.add(scene, &mut door, &monitor, path, 0);
     let elsewhere = |what: &str| what.starts_with('+');
     let broken: Vec<_> = door.unread.iter().filter(|unread| !elsewhere(&unread.what)).cloned().collect();

@@ -3,10 +3,14 @@
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 
-use super::parameters;
+use super::{last_start, parameters};
 
-pub(super) const FORMS: Forms =
-    Forms { title: Some(title), rewrite: Some(table), text: Some(parameter_file), ..Forms::NONE };
+pub(super) const FORMS: Forms = Forms {
+    title: Some(title),
+    rewrite: Some(|path, bytes| table(path, bytes).or_else(|| last_start::kept(path, bytes))),
+    text: Some(parameter_file),
+    ..Forms::NONE
+};
 
 /// `oraclePROD (LOCAL=NO)`: of a dedicated server whether its client is on this host, without what else stands between the parentheses.
 fn title(word: &str) -> Option<String> {

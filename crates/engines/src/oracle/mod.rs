@@ -7,6 +7,7 @@ mod asleep;
 mod demand;
 mod described;
 mod kept;
+mod last_start;
 mod log;
 mod log_block;
 mod log_lines;
@@ -28,6 +29,7 @@ use hugewise_model::{
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, options, segments, touched, versions};
+use last_start::LastStart;
 use parameters::Assignment;
 use releases::Release;
 
@@ -405,13 +407,15 @@ struct Parameters {
     read: Vec<(String, Assignment)>,
     /// Whether all of them were read, so that a parameter not in them has its default.
     complete: bool,
+    /// What tells the others as they were at the last start, where not all files were read.
+    last_start: Option<String>,
 }
 
 impl Parameters {
     /// Oracle takes the first of these that is there (Database Administrator's Guide, "About initialization parameter
     /// files and startup"). A database under Grid Infrastructure keeps the place of its spfile in the cluster registry.
     fn read(scene: &Scene<'_>, found: &mut Found, pmon: &Process, home: &str, sid: &str) -> Self {
-        let mut parameters = Self { read: Vec::new(), complete: true };
+        let mut parameters = Self { read: Vec::new(), complete: true, last_start: None };
         let folder = format!("{home}/dbs");
         let files = [format!("spfile{sid}.ora"), "spfile.ora".into(), format!("init{sid}.ora")];
         let own = scene.files_of(pmon);
@@ -475,6 +479,13 @@ impl Parameters {
             }
         }
         true
+    }
+
+    /// Takes what the last start has noted for what no file that was read says.
+    fn take_last_start(&mut self, start: LastStart) {
+        let LastStart { source, parameters } = start;
+        self.read.splice(0..0, parameters.into_iter().map(|one| (source.clone(), one)));
+        self.last_start = Some(source);
     }
 
     fn effective(&self, sid: &str, name: &str) -> Option<(&str, &Assignment)> {

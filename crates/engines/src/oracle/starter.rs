@@ -15,10 +15,10 @@ pub(super) const STARTER: Starter = Starter {
     limits: |host, instance| is_clustered(host, instance).then(|| LIMITS.map(str::to_owned).to_vec()),
 };
 
-const LIMITS: [&str; 5] = [
-    "# Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in limits.d or a",
-    "# drop-in for its unit may not reach it. Raise memlock to unlimited as the documentation of this Grid",
-    "# Infrastructure says, and start it anew on this node, as root:",
+const LIMITS: [&str; 3] = [
+    "# Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in limits.d or a drop-in \
+     for its unit may not reach it. Raise memlock to unlimited as the documentation of this Grid Infrastructure says, and \
+     start it anew on this node, as root:",
     "crsctl stop crs",
     "crsctl start crs",
 ];

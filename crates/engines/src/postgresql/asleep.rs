@@ -3,10 +3,11 @@
 use hugewise_host::{Door, Source};
 use hugewise_model::instance::Startup;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asleep, AtBoot, Engine, Observed, Process};
+use hugewise_model::{Asked, Asleep, AtBoot, Engine, Observed, Process};
 
-use super::{KIND, describe, is_version, parse_lock, settings, titles};
+use super::{KIND, ctl, describe, is_version, parse_lock, settings, titles};
 use crate::estate::{Estate, Sleeper, by_service};
+use crate::unit_start::Next;
 
 /// Where postgresql-common keeps its clusters: a folder a version, in it one a cluster.
 const CLUSTERS: &str = "/etc/postgresql";
@@ -46,13 +47,13 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
     }
     // Whoever can put something else in its place decides what is read there.
     let uid = estate.owner_of(&[CLUSTERS, &format!("{CLUSTERS}/{version}"), &folder, &config]);
-    let named = |data: &str| {
-        let words = ["postgres", "-D", data, "-c"].map(str::to_owned).into_iter();
-        let program = words.chain([format!("config_file={config}")]).collect();
+    let named = |data: &str, options: &[String]| {
+        let words = ["postgres", "-D", data].map(str::to_owned).into_iter().chain(options.iter().cloned());
+        let program = words.chain(["-c".to_owned(), format!("config_file={config}")]).collect();
         Process { directory: Observed::Known(data.to_owned()), ..estate.process(uid, program) }
     };
     let usual = format!("/var/lib/postgresql/{version}/{cluster}");
-    let main = named(&usual);
+    let main = named(&usual, &[]);
     let files = scene.files_of(&main);
     if files.read(&config).is_absent() {
         return None;
@@ -62,13 +63,22 @@ fn cluster(estate: &Estate<'_>, version: &str, cluster: &str) -> Option<Sleeper>
     let data =
         said.settings.get("data_directory").known().map(|setting| setting.value.trim_end_matches('/').to_owned());
     let data = data.filter(|path| path.starts_with('/')).unwrap_or(usual);
-    let main = named(&data);
     let mut door = Door::new(&files);
+    let (options, hindered) = match ctl::of_cluster(scene.host, &mut door, &main, &folder) {
+        Ok(options) => (options, None),
+        Err(next) => (Vec::new(), Some(next)),
+    };
+    let main = named(&data, &options);
     if runs(estate, &mut door, &data) || estate.runs_on(&ENGINES, &config) {
         return None;
     }
     let mut instance = describe(scene, &mut door, &main, &[]);
     instance.owner = estate.owner_in_words(uid, "postgres");
+    match hindered {
+        Some(Next::Refused(why)) => instance.startup = instance.startup.or(Some(Startup::Refuses(why))),
+        Some(_) => (instance.asked, instance.setting) = (Asked::Unknown, None),
+        None => {}
+    }
     let masked = estate.service(&unit).and_then(|service| service.masked.as_ref());
     if let Some(link) = masked {
         instance.startup = instance.startup.or_else(|| Some(Startup::Never(format!("{unit} is masked ({link})"))));

@@ -45,7 +45,11 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Line>, ParseError> {
         .collect()
 }
 
-fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
+/// What one line says.
+///
+/// # Errors
+/// The server would refuse it.
+pub(super) fn line(text: &str, number: u64) -> Result<Option<Content>, ParseError> {
     let text = text.trim_start_matches(SPACE);
     if text.is_empty() || text.starts_with('#') {
         return Ok(None);

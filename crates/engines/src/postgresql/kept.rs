@@ -3,8 +3,9 @@
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::{self, GONE, NO_VALUE, Shape};
 
-use super::start_conf;
+use super::conf::{self, Content};
 use super::titles::PROGRAMS;
+use super::{ctl, known, start_conf};
 use crate::options;
 
 pub(super) const FORMS: Forms = Forms {
@@ -13,7 +14,7 @@ pub(super) const FORMS: Forms = Forms {
     rewrite: Some(|path, bytes| match options::file_name(path) {
         "PG_VERSION" => Some(shape::version_alone(bytes)),
         "postmaster.pid" => Some(lock(bytes)),
-        _ => start_conf::kept(path, bytes),
+        _ => start_conf::kept(path, bytes).or_else(|| ctl::kept(path, bytes)),
     }),
     ..Forms::NONE
 };
@@ -33,6 +34,25 @@ fn lock(bytes: &[u8]) -> Vec<u8> {
     let folder = Some(next()).filter(|folder| Shape::Path.fits(folder)).unwrap_or_default();
     let listens = if next().is_empty() { "" } else { "*" };
     format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n").into_bytes()
+}
+
+/// Lines that the server refuses, one for each way of being none.
+const REFUSED: [&str; 5] =
+    ["=", "unknown_setting =", "unknown_setting = '", "unknown_setting = !", "unknown_setting = 1 1"];
+
+/// What a capture keeps of a line of a configuration file that sets nothing which is read: whatever keeps the server from starting
+/// with it does so in the capture too.
+pub(super) fn line(text: &str) -> Option<String> {
+    match conf::line(text, 1) {
+        Ok(Some(Content::Set { name, value })) if !super::KIND.settings.contains(&name.as_str()) => {
+            known::kept(&name, &value)
+        }
+        Ok(_) => None,
+        Err(error) => {
+            let like = |refused: &&str| conf::line(refused, 1).is_err_and(|other| other == error);
+            REFUSED.into_iter().find(like).map(str::to_owned)
+        }
+    }
 }
 
 /// Titles of PostgreSQL's own processes; every other one names a user, a database and a client.
@@ -108,6 +128,45 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Each keeps a server from starting, or does not, in a capture as on its host.
+    #[test]
+    fn a_line_is_judged_in_a_capture_as_it_is_on_its_host() {
+        let judged = |text: &str, major: u32| match conf::line(text, 1) {
+            Ok(Some(Content::Set { name, value })) => Ok(known::judge(&name, &value, Some(major), true)),
+            Ok(_) => Ok(known::Judged::Fine),
+            Err(error) => Err(error),
+        };
+        for text in [
+            "shared_buffer = 2GB",
+            "shared_buffer = 'S3cret' # S3cret",
+            "S3cret",
+            "S3cret = 'S3cret",
+            "S3cret = 1 S3cret",
+            "S3cret = !S3cret",
+            "= S3cret",
+            "work_mem = 4q",
+            "work_mem = 'S3cret'",
+            "log_statement = S3cret",
+            "log_statement = ddl",
+            "work_mem = 4MB",
+            "primary_conninfo = 'password=S3cret'",
+            "io_method = sync",
+            "io_method = S3cret",
+            "promote_trigger_file = '/S3cret'",
+            "a.b = S3cret",
+            "# S3cret",
+            "include 'S3cret'",
+        ] {
+            let captured = line(text).unwrap_or_default();
+            assert!(!captured.contains("S3"), "{text}: {captured}");
+            for major in [14, 15, 16, 18] {
+                assert_eq!(judged(&captured, major), judged(text, major), "{text} in {major}: {captured}");
+            }
+            assert_eq!(line(&captured).unwrap_or_default(), captured, "a capture of a capture");
+        }
+        assert_eq!(line("shared_buffers = 4g"), None, "what is read is kept with all others that are");
+    }
 
     #[test]
     fn a_link_to_a_secret_by_the_name_of_a_servers_file_gives_nothing_away() {

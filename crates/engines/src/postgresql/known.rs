@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use hugewise_host::capture::shape::NO_VALUE;
+use hugewise_host::capture::shape::{NO_VALUE, Shape};
 
 use super::values::{self, MEMORY, TIME, Units};
 
@@ -79,6 +79,27 @@ pub(super) fn judge(name: &str, value: &str, major: Option<u32>, is_plain: bool)
         Some(false) => Judged::Fine,
     }
 }
+
+/// What a capture keeps of a setting that is not read: as much as each release needs to judge it as it would on its host. None of
+/// one that all of them take.
+pub(super) fn kept(name: &str, value: &str) -> Option<String> {
+    /// No value of any setting but a text, as of which anything is.
+    const NO_VALUE_OF_ANY: &str = "'!'";
+    if name.contains('.') {
+        return None;
+    }
+    // The name may be anything, and none of its is repeated.
+    let Some(specs) = KNOWN.get(name) else { return Some(format!("{UNKNOWN} = {NO_VALUE}")) };
+    if specs.iter().any(|spec| spec.takes(value) == Some(false)) {
+        let is_harmless = Shape::Plain.fits(value) && !value.is_empty();
+        return Some(if is_harmless { format!("{name} = '{value}'") } else { format!("{name} = {NO_VALUE_OF_ANY}") });
+    }
+    let everywhere = WHOLE.iter().all(|major| specs.iter().any(|spec| spec.majors.contains(major)));
+    (!everywhere).then(|| format!("{name} = {NO_VALUE}"))
+}
+
+/// Stands for the name of a setting that no release has.
+const UNKNOWN: &str = "unknown_setting";
 
 impl Spec {
     /// Whether a value is one; none where that is not told here.

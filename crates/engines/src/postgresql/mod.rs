@@ -3,6 +3,7 @@
 mod ask;
 mod asleep;
 pub mod conf;
+mod ctl;
 mod demand;
 mod described;
 mod kept;
@@ -38,8 +39,9 @@ pub static KIND: Kind = Kind {
     programs: &titles::PROGRAMS,
     find,
     asleep: asleep::asleep,
+    starting: Some(&ctl::STARTING),
     services: &["postgresql", "edb-as"],
-    companions: &["pg_ctl"],
+    companions: &["pg_ctl", "pg_ctlcluster"],
     describe: Some((By::Files, describe_files)),
     texts: &[
         ("-D", Shape::Path),
@@ -70,6 +72,7 @@ pub static KIND: Kind = Kind {
     settings_by: SettingsBy::Plan(&settable::SETTABLE),
     restarter: Some(settable::RESTARTER),
     connect: Some((ask::question, ask::answer)),
+    own_line: Some(kept::line),
     forms: kept::FORMS,
     thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
@@ -170,6 +173,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let before = door.seen.len();
     let said = settings::read(scene.host, door, main, &config_file(main, &data), &data);
     let files = door.seen.split_off(before);
+    scene.note_files(&KIND, &files);
     instance.startup = start_conf::read(scene.host, door, main);
     let mut lock = None;
     if let Some(data) = data.known() {

@@ -17,6 +17,7 @@ use hugewise_model::{
 };
 
 use crate::settings::shown;
+use crate::unit_start::Starting;
 use crate::{By, Found, Kind, Scene, options, segments};
 
 /// QEMU.
@@ -26,6 +27,7 @@ pub static KIND: Kind = Kind {
     programs: &["qemu-system-*", "qemu-kvm", "kvm"],
     find,
     asleep: asleep::asleep,
+    starting: Some(&STARTING),
     forms: Forms { rewrite: Some(definition::kept), value: Some(kept::value), ..Forms::NONE },
     describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
     ask: |_, _| {
@@ -191,6 +193,17 @@ fn mount_of<'a>(host: &'a Host, path: &str) -> Option<&'a hugewise_model::host::
 fn is_on_hugetlbfs(host: &Host, path: &str) -> bool {
     mount_of(host, path).is_some() || path.contains("/hugepages") || path.contains("/hugetlbfs")
 }
+
+/// A guest as another command line than its own would make it.
+static STARTING: Starting = Starting {
+    would_be: |scene, main, _| instance(scene.host, scene, main),
+    decisive: |words| {
+        let named =
+            |name: &'static str| values(words, name).into_iter().map(move |value| (name.to_owned(), value.to_owned()));
+        ["m", "mem-path", "object"].into_iter().flat_map(named).collect()
+    },
+    made: |_, _, _, _| None,
+};
 
 fn instance(host: &Host, scene: &Scene<'_>, process: &Process) -> Instance {
     let arguments = process.command.known().map(Vec::as_slice).unwrap_or_default();

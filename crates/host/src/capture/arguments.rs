@@ -29,6 +29,9 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
     if !keeps.has_program(name) {
         return arguments.iter().map(|_| GONE.to_owned()).collect();
     }
+    if PASSING_ON.contains(&name) {
+        return passed_on(arguments, keeps);
+    }
     let own = |forms: &&Forms| forms.arguments.and_then(|arguments_of| arguments_of(name, arguments));
     if let Some(kept) = keeps.forms.iter().find_map(own) {
         return kept;
@@ -73,6 +76,45 @@ pub(super) fn filter_arguments(program: &str, arguments: &[&str], keeps: &Keeps)
         }
     }
     kept
+}
+
+/// Tools that start PostgreSQL with the words that an option of theirs holds.
+pub(super) const PASSING_ON: [&str; 2] = ["pg_ctl", "pg_ctlcluster"];
+
+/// Arguments of such a tool: what it is to do, the data directory, and of what it hands on what the server's own arguments keep.
+fn passed_on(arguments: &[&str], keeps: &Keeps) -> Vec<String> {
+    let held = |text: &str| {
+        let words = crate::config::exec_start::words(text);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        filter_arguments("postgres", &words, keeps).join(" ")
+    };
+    let mut kept = Vec::with_capacity(arguments.len());
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        let glued = word.strip_prefix("--options=").or_else(|| word.strip_prefix("-o")).filter(|text| !text.is_empty());
+        match word {
+            "--" | "start" | "restart" | "--skip-systemctl-redirect" => kept.push(word.to_owned()),
+            "-o" | "--options" => {
+                kept.push("-o".to_owned());
+                kept.extend(words.next().map(held));
+            }
+            "-D" | "--pgdata" => {
+                kept.push("-D".to_owned());
+                kept.extend(words.next().map(|path| Shape::Path.shown(path).to_owned()));
+            }
+            _ if glued.is_some() => kept.extend(["-o".to_owned(), glued.map(held).unwrap_or_default()]),
+            // Its version and cluster, and files of logs: one that is no option stays one.
+            _ if !word.starts_with('-') && is_cluster(word) => kept.push(word.to_owned()),
+            "-l" | "-t" | "-m" | "-p" | "--log" | "--timeout" | "--mode" => drop(words.next()),
+            _ => {}
+        }
+    }
+    kept
+}
+
+/// `15`, `15-main`: what names a cluster of Debian's.
+fn is_cluster(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit()) && Shape::Names.fits(word) && !word.contains([' ', ','])
 }
 
 /// The word after an option, as far as it is one.

@@ -1,14 +1,14 @@
 //! What of each kind of file goes into a capture. Lines that do not are emptied, so that line numbers stay.
 
 use super::Keeps;
-use super::arguments::filter_arguments;
+use super::arguments::{PASSING_ON, filter_arguments};
 use super::boot_loader::{boot, kernel_words, words_of};
 use super::lines::{lines, mounts, section};
 use super::processes::process_file;
 use super::settings::{binary, setting};
 use super::shape::{self, NO_VALUE};
+use crate::config::exec_start::WRAPPERS;
 use crate::config::scripts;
-use crate::config::services::WRAPPERS;
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 22] = [
@@ -38,6 +38,7 @@ const UNIT_KEYS: [&str; 22] = [
 
 /// The bytes to keep of a file that was read; `None` where nobody vouches for the kind.
 pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>> {
+    let read_as = path;
     let inner = crate::source::split_process_root(path).map(|(root, _)| path.get(root.len()..).unwrap_or_default());
     let path = inner.unwrap_or(path);
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -71,7 +72,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         ["etc", "security", ..] => Some(lines(bytes, |line| limit(line, keeps))),
         _ if has("tmpfiles.d") => Some(lines(bytes, tmpfiles)),
         _ if has("tuned") => Some(tuned(name, bytes)),
-        _ if has("systemd") && !has("credstore") => Some(unit(bytes, keeps)),
+        _ if has("systemd") && !has("credstore") => Some(unit(path, bytes, keeps)),
         ["boot", ..]
         | ["efi", ..]
         | ["etc", "default", ..]
@@ -81,7 +82,10 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         ["sos_commands", ..] | ["uname" | "date"] => None,
         _ if rewritten.is_some() => rewritten,
         _ if bytes.contains(&0) => binary(bytes, name, keeps),
-        _ => Some(lines(bytes, |line| setting(line, keeps))),
+        _ => {
+            let own = keeps.lines.get(read_as);
+            Some(lines(bytes, |line| own.and_then(|own| own(line)).or_else(|| setting(line, keeps))))
+        }
     }
 }
 
@@ -271,7 +275,7 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A systemd unit: sections and the keys that are vouched for. A line that goes takes its continuations along.
-fn unit(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
+fn unit(path: &str, bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let mut kept = Vec::new();
     let mut logical = String::new();
@@ -288,13 +292,41 @@ fn unit(bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
             continue;
         }
         logical.push_str(line);
-        kept.push(unit_line(&logical, keeps).unwrap_or_default());
+        let number = u64::try_from(kept.len() + 1).unwrap_or_default();
+        let started = started(path, number, &logical, keeps);
+        kept.push(started.or_else(|| unit_line(&logical, keeps)).unwrap_or_default());
         kept.extend((1..length).map(|_| String::new()));
         logical.clear();
         length = 0;
     }
     kept.extend((0..length).map(|_| String::new()));
     kept.join("\n").into_bytes()
+}
+
+/// A line that starts a server with words which it does not hold as they are: variables, whose values stand elsewhere, and what is in
+/// quotes for another program. The words are those that it was read to start.
+fn started(path: &str, number: u64, line: &str, keeps: &Keeps) -> Option<String> {
+    let (key, value) = line.trim().split_once('=').filter(|(key, _)| key.trim() == "ExecStart")?;
+    let all = keeps.starts.get(&(path.to_owned(), number))?;
+    let words = all.first().filter(|first| all.iter().all(|other| other == *first))?;
+    let (program, arguments) = words.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let is_told = value.contains('$') || value.contains(['"', '\'']) || PASSING_ON.contains(&name);
+    if !is_told || !keeps.has_program(name) || !shape::Shape::Path.fits(program) || scripts::of_command(value).is_some()
+    {
+        return None;
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let kept = filter_arguments(program, &arguments, keeps).into_iter().map(|word| quoted_word(&word));
+    let kept: Vec<String> = std::iter::once(program.clone()).chain(kept).collect();
+    Some(format!("{key}={}", kept.join(" ")))
+}
+
+/// A word as it is written in a unit.
+fn quoted_word(word: &str) -> String {
+    let doubled = word.replace('%', "%%").replace('$', "$$");
+    let plain = !doubled.is_empty() && !doubled.contains(|sign: char| sign.is_whitespace() || "\"'\\;".contains(sign));
+    if plain { doubled } else { format!("\"{}\"", doubled.replace('\\', "\\\\").replace('"', "\\\"")) }
 }
 
 fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
@@ -315,6 +347,14 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     }
     if key == "ExecStart" {
         return Some(format!("{key}={}", quoted_command(value.trim(), keeps)));
+    }
+    if key == "EnvironmentFile" {
+        // What it holds is in the command; whether it was changed since is asked by its name.
+        let path = value.trim().trim_start_matches('-');
+        return shape::Shape::Path.fits(path).then(|| match path {
+            "" => format!("{key}="),
+            path => format!("{key}=-{path}"),
+        });
     }
     if key == "Environment" {
         let data =

@@ -39,6 +39,8 @@ fn keeps() -> Keeps {
         forms: vec![&FORMS],
         shape: Some(|name| if name.ends_with("dir") { shape::Shape::Path } else { shape::Shape::Plain }),
         writers: BTreeSet::new(),
+        lines: BTreeMap::new(),
+        starts: BTreeMap::new(),
         servers: Servers {
             processes: BTreeSet::from([7, 8]),
             folders: BTreeSet::from([7]),

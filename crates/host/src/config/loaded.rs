@@ -21,8 +21,8 @@ const MARKS: [&str; 2] = ["/run/systemd/systemd-units-load", "/run/systemd/gener
 const DEFAULTS: [&str; 3] =
     ["/etc/systemd/system.conf", "/etc/systemd/system.conf.d", "/usr/lib/systemd/system.conf.d"];
 
-/// Says it of the units that give their first process another limit or capability than it has: of the others a restart changes
-/// nothing.
+/// Says it of the units that give their first process another limit or capability than it has, and of those that start other
+/// words than it runs with: of the others a restart changes nothing.
 pub(super) fn fill_in(source: &dyn Source, units: &mut [Unit], processes: &[&Process]) {
     /// systemd's own since 252, and the kernel's.
     const DEFAULT: Limit = Limit::At(Bytes::from_mib(8));
@@ -39,12 +39,21 @@ pub(super) fn fill_in(source: &dyn Source, units: &mut [Unit], processes: &[&Pro
     for unit in units {
         let Some(main) = first.get(unit.name.as_str()) else { continue };
         let given = unit.memlock.known().map_or(DEFAULT, |(soft, ..)| *soft);
-        if unit.ambient_ipc_lock || main.memlock.get().is_none_or(|has| has.soft != given) {
+        let other_limit = unit.ambient_ipc_lock || main.memlock.get().is_none_or(|has| has.soft != given);
+        let started = |words: &Vec<String>| unit.start.commands.iter().any(|command| command.words == *words);
+        let other_command = !unit.start.commands.is_empty() && !main.command.known().is_some_and(started);
+        if other_limit || other_command {
             let folder = |file: &String| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
             let drop_ins = unit.files.iter().filter_map(folder).filter(|folder| folder.ends_with(".d"));
             let own = format!("/etc/systemd/system/{}.d", unit.name);
             let folders: BTreeSet<String> = drop_ins.chain([own]).collect();
-            unit.loaded = read(source, main, &unit.files, &folders.into_iter().collect::<Vec<_>>());
+            let loaded = read(source, main, &unit.files, &folders.into_iter().collect::<Vec<_>>());
+            if other_command {
+                unit.start.loaded = loaded.clone();
+            }
+            if other_limit {
+                unit.loaded = loaded;
+            }
         }
     }
 }

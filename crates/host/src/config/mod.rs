@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod bls;
 pub mod boot;
 pub mod cmdline;
+pub(crate) mod exec_start;
 pub mod files;
 mod filling;
 pub mod fstab;

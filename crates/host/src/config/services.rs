@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hugewise_model::configuration::ServiceStart;
 use hugewise_model::{AtBoot, Observed, Reason};
 
-use super::filling::{Room, Text, TooLong, bounded};
+use super::exec_start::{self, filled};
 use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
-use super::unit::{self, Assignment, UnitName};
+use super::unit::{self, UnitName};
 use crate::Door;
 
 /// A service as its files describe it.
@@ -16,10 +17,10 @@ pub struct Service {
     pub name: String,
     /// Its own file.
     pub file: String,
-    /// The first program that it starts, with its arguments; what its own `Environment=` does not tell of variables is empty,
-    /// as for systemd; files of variables are not read. None where its files start none, or could not be read.
+    /// The first program that it starts, with its arguments; what its settings do not tell of variables is empty,
+    /// as for systemd. None where its files start none, or could not be read.
     pub command: Vec<String>,
-    /// `Environment`, by name.
+    /// Those of its variables that are read, by name.
     pub environment: BTreeMap<String, String>,
     /// `WorkingDirectory`.
     pub directory: Option<String>,
@@ -63,10 +64,10 @@ pub fn read_services(
         let changed = || listed.iter().any(|(_, there)| drop_ins(name).any(|folder| there.contains(&folder)));
         let first = || {
             let assignments = door.source.read(&path).into_known().map(|bytes| unit::parse(&bytes)).unwrap_or_default();
-            command(name, assignments.iter())
+            exec_start::first_program(name, &assignments)
         };
         // What is too long to be filled in is looked at as a whole, which says so.
-        (is_likely(name) || changed() || first().map_or(true, |command| is_ours(&command.words)))
+        (is_likely(name) || changed() || first().map_or(true, |words| is_ours(&words)))
             .then(|| bare(name, path, AtBoot::Unknown(String::new())))
     });
     let looked: Vec<Service> = looked.collect();
@@ -163,145 +164,14 @@ fn whole(
         let value = of_service().rfind(|one| one.key == key).and_then(|one| filled(&name, &one.value).ok());
         value.filter(|value| !value.is_empty())
     };
-    let Command { words, environment } =
-        command(&name, assignments.iter().map(|(_, one)| one)).unwrap_or_else(|too_long| {
-            door.tell(format!("what {name} starts ({})", service.file), Reason::Malformed(too_long.to_string()));
-            Command::default()
-        });
+    let start = exec_start::read(door, &name, &assignments).unwrap_or_else(|too_long| {
+        door.tell(format!("what {name} starts ({})", service.file), Reason::Malformed(too_long.to_string()));
+        ServiceStart::default()
+    });
+    let words = start.commands.into_iter().next().map(|command| command.words).unwrap_or_default();
+    let environment = start.environment;
     let directory = last("WorkingDirectory").map(|path| path.trim_start_matches('-').to_owned());
     Service { command: words, environment, directory, user: last("User"), at_boot, ..service }
-}
-
-/// What a service starts.
-#[derive(Default)]
-struct Command {
-    words: Vec<String>,
-    environment: BTreeMap<String, String>,
-}
-
-/// The first `ExecStart=` of these assignments, its variables filled in (systemd.service(5), "Command lines").
-fn command<'a>(name: &str, assignments: impl Iterator<Item = &'a Assignment>) -> Result<Command, TooLong> {
-    let (mut lines, mut environment) = (Vec::new(), BTreeMap::<String, String>::new());
-    let mut room = Room::default();
-    for one in assignments.filter(|one| one.section == "Service") {
-        match one.key.as_str() {
-            "ExecStart" if one.value.is_empty() => lines.clear(),
-            "ExecStart" => lines.push(one.value.as_str()),
-            "Environment" if one.value.is_empty() => environment.clear(),
-            "Environment" => {
-                for word in words(bounded(&one.value)?) {
-                    let Some((key, value)) = word.split_once('=') else { continue };
-                    let value = filled(name, value)?;
-                    room.take(word.len().max(value.len()))?;
-                    environment.insert(key.to_owned(), value);
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut all = Vec::new();
-    let mut room = Room::default();
-    let first = lines.first().map_or(Ok(""), |line| bounded(line))?;
-    for word in words(first) {
-        match word.strip_prefix('$').filter(|rest| is_variable(rest)) {
-            Some(variable) => {
-                let values = environment.get(variable).map(|value| words(value)).unwrap_or_default();
-                room.take_all(&values)?;
-                all.extend(values);
-            }
-            None => {
-                let text = with_variables(&filled(name, &word)?, &environment)?;
-                room.take(text.len())?;
-                all.push(text);
-            }
-        }
-    }
-    if let Some(first) = all.first_mut() {
-        let renamed = first.starts_with(['@', '-', '+', '!', ':', '|'])
-            && first.chars().take_while(|sign| "@-+!:|".contains(*sign)).any(|sign| sign == '@');
-        *first = first.trim_start_matches(['@', '-', '+', '!', ':', '|']).to_owned();
-        // The word behind it is what the program is told to be called.
-        if renamed && all.len() > 1 {
-            all.remove(1);
-        }
-    }
-    Ok(Command { words: unwrapped(all), environment })
-}
-
-/// A word with `${NAME}` filled in. What a value holds is not looked at again.
-fn with_variables(word: &str, environment: &BTreeMap<String, String>) -> Result<String, TooLong> {
-    let (mut text, mut rest) = (Text::default(), word);
-    while let Some((before, inside)) = rest.split_once("${") {
-        let Some((variable, after)) = inside.split_once('}') else { break };
-        text.push_str(before)?;
-        text.push_str(environment.get(variable).map_or("", String::as_str))?;
-        rest = after;
-    }
-    text.push_str(rest)?;
-    Ok(text.into_text())
-}
-
-/// Programs that become the one that their arguments name.
-pub(crate) const WRAPPERS: [&str; 8] = ["env", "numactl", "taskset", "nice", "ionice", "chrt", "prlimit", "setarch"];
-
-/// The command line behind wrappers: the first word that is a whole path, or that stands behind their own options.
-fn unwrapped(mut words: Vec<String>) -> Vec<String> {
-    let file_name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
-    while words.first().is_some_and(|first| WRAPPERS.contains(&file_name(first).as_str())) {
-        match words.iter().skip(1).position(|word| word.starts_with('/')) {
-            Some(at) => words.drain(..=at),
-            None => return words,
-        };
-    }
-    words
-}
-
-fn is_variable(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|sign| sign.is_ascii_alphanumeric() || sign == b'_')
-}
-
-/// Words with their quotes taken off (systemd.syntax(7), "Quoting").
-fn words(line: &str) -> Vec<String> {
-    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut signs = line.chars();
-    while let Some(sign) = signs.next() {
-        match (sign, quote) {
-            ('\\', _) => word.get_or_insert_default().extend(signs.next()),
-            (_, Some(open)) if sign == open => quote = None,
-            (_, Some(_)) => word.get_or_insert_default().push(sign),
-            ('"' | '\'', None) => {
-                quote = Some(sign);
-                word.get_or_insert_default();
-            }
-            (_, None) if sign.is_ascii_whitespace() => all.extend(word.take()),
-            (_, None) => word.get_or_insert_default().push(sign),
-        }
-    }
-    all.extend(word);
-    all
-}
-
-/// A value with what stands for the service's own name filled in (systemd.unit(5), "Specifiers").
-fn filled(name: &str, value: &str) -> Result<String, TooLong> {
-    let stem = name.strip_suffix(".service").unwrap_or(name);
-    let (prefix, instance) = stem.split_once('@').unwrap_or((stem, ""));
-    let (mut text, mut signs) = (Text::default(), value.chars().peekable());
-    while let Some(sign) = signs.next() {
-        let meant = match (sign, signs.peek()) {
-            ('%', Some('i' | 'I')) => instance,
-            ('%', Some('p' | 'P')) => prefix,
-            ('%', Some('n')) => name,
-            ('%', Some('N')) => stem,
-            ('%', Some('%')) => "%",
-            _ => {
-                text.push(sign)?;
-                continue;
-            }
-        };
-        text.push_str(meant)?;
-        signs.next();
-    }
-    Ok(text.into_text())
 }
 
 #[cfg(test)]
@@ -319,10 +189,8 @@ mod tests {
     /// As `systemctl show -p ExecStart` of systemd 252 lists the words of the same lines.
     #[test]
     fn a_command_is_what_systemd_would_start() {
-        let words = |text: &str| {
-            let assignments = unit::parse(text.as_bytes());
-            command("pg@16.service", assignments.iter()).unwrap().words.join("|")
-        };
+        let words =
+            |text: &str| exec_start::first_program("pg@16.service", &unit::parse(text.as_bytes())).unwrap().join("|");
         for (text, said) in [
             ("ExecStart=/bin/postgres -D /d", "/bin/postgres|-D|/d"),
             ("ExecStart=-!/bin/postgres \"-c a b\" 'x'", "/bin/postgres|-c a b|x"),
@@ -398,7 +266,7 @@ mod tests {
         // What a server has at most: a class path that fills an argument.
         let path = "/usr/share/java/x.jar:".repeat(5900);
         let text = format!("[Service]\nEnvironment=CP={path}\nExecStart=/bin/postgres -cp ${{CP}} $CP\n");
-        let words = command("own.service", unit::parse(text.as_bytes()).iter()).unwrap().words;
+        let words = exec_start::first_program("own.service", &unit::parse(text.as_bytes())).unwrap();
         assert_eq!(words, ["/bin/postgres", "-cp", &path, &path]);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::configuration::{Place, Unit};
+use hugewise_model::configuration::{Place, ServiceStart, StartCommand, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
+use super::exec_start;
 use super::files::{joined, overlaid, place};
 use super::loaded;
 pub use super::unit::service_of;
@@ -101,20 +102,29 @@ fn read_unit(
     wanted: &BTreeMap<String, Vec<String>>,
 ) -> Option<Unit> {
     let Files { files, masked, assignments, at_boot } = look_up(door, name, aliases, wanted)?;
-    let described = assignments.map(|assignments| describe(&assignments));
+    let described = assignments.map(|assignments| {
+        // Of what is too long for any server nobody knows what it starts.
+        let start = exec_start::read(door, name, &assignments).unwrap_or_else(|_| {
+            let place = files.first().map(|file| place(file, 0));
+            let commands = place.iter().map(|place| StartCommand { words: Vec::new(), place: place.clone() }).collect();
+            ServiceStart { commands, unread: place, ..ServiceStart::default() }
+        });
+        (describe(&assignments), start)
+    });
     let disabled = at_boot == Wanted::ByNobody;
-    let slice = described.known().and_then(|service| service.slice.as_deref());
+    let slice = described.known().and_then(|(service, _)| service.slice.as_deref());
     let cgroup = UnitName::parse(name).and_then(|parts| parts.cgroup(name, slice)).unwrap_or_default();
     let unit = Unit { name: name.to_owned(), cgroup, masked, disabled, ..Unit::default() };
     Some(match described {
         // systemd keeps what it had loaded; without files nothing is known of the next start.
         Observed::Known(_) if files.is_empty() => unit,
-        Observed::Known(service) => Unit {
+        Observed::Known((service, start)) => Unit {
             memlock: service.memlock,
             user: service.user.into(),
             pam: service.pam,
             ambient_ipc_lock: service.ambient.holds("CAP_IPC_LOCK"),
             files,
+            start,
             ..unit
         },
         Observed::Absent => Unit { files, ..unit },

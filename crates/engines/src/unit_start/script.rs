@@ -1,0 +1,129 @@
+//! Scripts and other programs that start a server: whether the command line of the one that runs can come from them.
+
+use std::collections::BTreeSet;
+
+use hugewise_host::Door;
+use hugewise_model::configuration::{Place, StartCommand};
+use hugewise_model::{Observed, Process};
+
+use super::{Next, Starting, is_changed};
+use crate::{Scene, options};
+
+/// Of longer scripts no more is looked at.
+const LONGEST: usize = 1 << 20;
+
+const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
+
+/// The words of `sh -c 'exec PROGRAM ...'`, where that is one program and nothing for a shell to work out.
+pub(super) fn simple(words: &[String]) -> Option<Vec<String>> {
+    let text = shell_text(words)?;
+    if text.contains([';', '|', '&', '<', '>', '(', ')', '$', '`', '\n', '*', '?']) {
+        return None;
+    }
+    let mut words = split(text);
+    if words.first().is_some_and(|first| first == "exec") {
+        words.remove(0);
+    }
+    let is_program = words.first().is_some_and(|first| !first.contains('='));
+    is_program.then_some(words)
+}
+
+/// The text that a shell is told to run.
+fn shell_text(words: &[String]) -> Option<&str> {
+    let [program, option, text, ..] = words else { return None };
+    let is_shell = SHELLS.contains(&options::file_name(program));
+    (is_shell && option.starts_with('-') && option.ends_with('c')).then_some(text.as_str())
+}
+
+/// Words as a shell parts them, where nothing in them is for it to work out.
+pub(crate) fn split(text: &str) -> Vec<String> {
+    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match (sign, quote) {
+            ('\\', None) => word.get_or_insert_default().extend(signs.next()),
+            ('\\', Some('"')) => {
+                let special = signs.next_if(|next| matches!(next, '"' | '\\' | '$' | '`'));
+                word.get_or_insert_default().push(special.unwrap_or('\\'));
+            }
+            (_, Some(open)) if sign == open => quote = None,
+            (_, Some(_)) => word.get_or_insert_default().push(sign),
+            ('"' | '\'', None) => {
+                quote = Some(sign);
+                word.get_or_insert_default();
+            }
+            (_, None) if sign.is_whitespace() => all.extend(word.take()),
+            (_, None) => word.get_or_insert_default().push(sign),
+        }
+    }
+    all.extend(word);
+    all
+}
+
+/// Whether what a unit starts can have made the command line of a process: not where it has other values for the same settings,
+/// nor where it was changed since and does not hold the values that the process has.
+pub(super) fn verdict(
+    scene: &Scene<'_>,
+    door: &mut Door<'_>,
+    starting: &Starting,
+    main: &Process,
+    command: &StartCommand,
+) -> Next {
+    let now: BTreeSet<(String, String)> =
+        main.command.known().map(|words| (starting.decisive)(words)).unwrap_or_default().into_iter().collect();
+    let mut text = command.words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
+    let mut place = command.place.clone();
+    let mut is_text = shell_text(&command.words).is_some();
+    let mut changed = is_changed(door, main, &place.file) == Observed::Known(true);
+    // The program itself, or the script that a shell is told to run.
+    for path in command.words.iter().take(2).filter(|path| path.starts_with('/')) {
+        let Some(script) = script(scene, door, main, path) else { continue };
+        is_text = true;
+        text = format!("{text}\n{script}");
+        place = Place { file: path.clone(), line: 0 };
+        changed |= is_changed(door, main, path) == Observed::Known(true);
+    }
+    let there = (starting.decisive)(&tokens(&text));
+    let settled = |word: &str| !word.contains(['$', '`', '%', '*']);
+    let of = |name: &String| -> Vec<&String> {
+        there.iter().filter(|(other, _)| other == name).map(|(_, word)| word).collect()
+    };
+    let contradicts = there.iter().any(|(name, _)| {
+        let own = now.iter().find(|(other, _)| other == name).map(|(_, word)| word);
+        // Where it has several, or one that is worked out, one of them may be it.
+        of(name).into_iter().all(|word| settled(word) && Some(word) != own)
+    });
+    let lost = || {
+        let is_held = |(name, word): &(String, String)| {
+            text.contains(word.as_str()) || of(name).into_iter().any(|word| !settled(word))
+        };
+        is_text && changed && !now.iter().all(is_held)
+    };
+    if contradicts || lost() { Next::Unclear(place) } else { Next::Same }
+}
+
+/// A script without its comments; none of what is no text of an interpreter's.
+fn script(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, path: &str) -> Option<String> {
+    let bytes = door.source.read(&options::as_reader_opens(scene.host, main, path)).into_known()?;
+    if !bytes.starts_with(b"#!") || bytes.len() > LONGEST {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    Some(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The words of a text, whatever joins and quotes them.
+fn tokens(text: &str) -> Vec<String> {
+    let parts = text.split(|sign: char| sign.is_whitespace() || "\"';|&()`\\".contains(sign));
+    // What is set of a variable is a word of its own: JAVA_OPTS=-Xmx3g.
+    let words = parts.map(|part| {
+        part.split_once("=-").map_or_else(
+            || part.to_owned(),
+            |(name, value)| {
+                if name.starts_with('-') { part.to_owned() } else { format!("-{value}") }
+            },
+        )
+    });
+    std::iter::once(String::new()).chain(words.filter(|word| !word.is_empty())).collect()
+}
