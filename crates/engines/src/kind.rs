@@ -11,7 +11,7 @@ use crate::logs::Format;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
 use crate::start::{Restarter, Start, Starter};
-use crate::unit_start::Starting;
+use crate::starting::Starting;
 use crate::{Found, Scene};
 
 /// An engine, or several that are one but for their names.

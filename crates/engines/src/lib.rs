@@ -31,6 +31,7 @@ pub mod segments;
 pub mod settable;
 pub mod settings;
 mod start;
+mod starting;
 #[cfg(test)]
 mod testing;
 mod touched;

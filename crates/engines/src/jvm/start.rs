@@ -9,7 +9,7 @@ use hugewise_model::{Asked, Instance, Process};
 
 use super::flags::{self, Flags};
 use super::{KIND, command_words, container, demand, described, instance};
-use crate::unit_start::{Next, Starting};
+use crate::starting::{Next, Starting};
 use crate::{Scene, options};
 
 pub(super) static STARTING: Starting = Starting { would_be, decisive, made };

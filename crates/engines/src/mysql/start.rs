@@ -5,7 +5,7 @@ use hugewise_model::configuration::{ServiceStart, StartCommand};
 use hugewise_model::{Instance, Process};
 
 use super::{KIND, instance};
-use crate::unit_start::{Next, Starting};
+use crate::starting::{Next, Starting};
 use crate::{Scene, options};
 
 pub(super) static STARTING: Starting = Starting { would_be, decisive, made };

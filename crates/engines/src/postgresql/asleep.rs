@@ -7,7 +7,7 @@ use hugewise_model::{Asked, Asleep, AtBoot, Engine, Observed, Process};
 
 use super::{KIND, ctl, describe, is_version, parse_lock, settings, titles};
 use crate::estate::{Estate, Sleeper, by_service};
-use crate::unit_start::Next;
+use crate::starting::Next;
 
 /// Where postgresql-common keeps its clusters: a folder a version, in it one a cluster.
 const CLUSTERS: &str = "/etc/postgresql";

@@ -9,7 +9,8 @@ use hugewise_model::{Host, Instance, Observed, Process};
 
 use super::{KIND, describe, settings};
 use crate::settings::shown;
-use crate::unit_start::{Next, Starting, shell_words};
+use crate::starting::{Next, Starting};
+use crate::unit_start::shell_words;
 use crate::{Scene, options};
 
 pub(super) static STARTING: Starting = Starting { would_be, decisive, made };

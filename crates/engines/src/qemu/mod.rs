@@ -17,7 +17,7 @@ use hugewise_model::{
 };
 
 use crate::settings::shown;
-use crate::unit_start::Starting;
+use crate::starting::Starting;
 use crate::{By, Found, Kind, Scene, options, segments};
 
 /// QEMU.

@@ -6,7 +6,8 @@ use hugewise_host::Door;
 use hugewise_model::configuration::{Place, StartCommand};
 use hugewise_model::{Observed, Process};
 
-use super::{Next, Starting, is_changed};
+use super::is_changed;
+use crate::starting::{Next, Starting};
 use crate::{Scene, options};
 
 /// Of longer scripts no more is looked at.
