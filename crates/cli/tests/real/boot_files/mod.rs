@@ -59,7 +59,9 @@ impl Programs {
 
     /// As systemd-tmpfiles-setup.service does.
     pub(crate) fn systemd_tmpfiles(&self) {
-        run(&self.tmpfiles, &["--create", "--remove", "--boot", "--exclude-prefix=/dev"]);
+        // A distribution's own files empty /tmp at a boot, and that is the machine's here.
+        let leave = ["--exclude-prefix=/dev", "--exclude-prefix=/tmp", "--exclude-prefix=/var/tmp"];
+        run(&self.tmpfiles, &[&["--create", "--remove", "--boot"], &leave[..]].concat());
     }
 
     /// As the init script of Debian's procps does.
