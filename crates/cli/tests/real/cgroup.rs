@@ -28,8 +28,10 @@ impl Cgroup {
         if !holds("cgroup.controllers") {
             return Err(Skip(format!("{}: no hugetlb controller", root.display())));
         }
-        let switched_on = !holds("cgroup.subtree_control");
-        if switched_on {
+        // Of several at a time the last one to go switches it off.
+        let off = !holds("cgroup.subtree_control");
+        let switched_on = off || others(&root) > 0;
+        if off {
             fs::write(root.join("cgroup.subtree_control"), "+hugetlb").map_err(|error| Skip(error.to_string()))?;
         }
         let folder = root.join(format!("hugewise-real-{name}-{}", std::process::id()));
@@ -47,6 +49,12 @@ impl Cgroup {
     }
 }
 
+/// Cgroups of such tests that are there.
+fn others(root: &Path) -> usize {
+    let names = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("hugewise-real-")).count()
+}
+
 impl Drop for Cgroup {
     fn drop(&mut self) {
         // A cgroup can go when its last process is reaped.
@@ -56,7 +64,7 @@ impl Drop for Cgroup {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        if self.switched_on {
+        if self.switched_on && others(&self.root) == 0 {
             let _ = fs::write(self.root.join("cgroup.subtree_control"), "-hugetlb");
         }
     }

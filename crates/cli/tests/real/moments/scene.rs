@@ -217,8 +217,10 @@ impl Scene {
             wrong.extend(not_clean(&known).map(|what| format!("after a restart: {what}")));
             // What a person has done may let a plan do more than it could.
             // One whose demand was reckoned is made to insist once it has shown that it has its pages.
-            let again = planned_again(set_up.options, &[" = on"]).filter(|_| set_up.by_hand.is_none());
-            wrong.extend(again.map(|steps| format!("after a restart: {steps}")));
+            if set_up.by_hand.is_none() {
+                let again = planned_again(set_up.options, &[" = on"]);
+                wrong.extend(again.map(|steps| format!("after a restart: {steps}")));
+            }
         }
         told.extend(stage.reboot(&servers).into_iter().map(|(at, state, why)| (Moment::Reboot, at, (state, why))));
         wrong.extend(not_clean(&known).map(|what| format!("after a boot: {what}")));
